@@ -1,0 +1,45 @@
+# Two commands: `make demo` (a really stuck workload, and livedbg attached to it) and `make test`.
+VENV ?= .venv
+PY := $(VENV)/bin/python
+DEMO ?= deadlock
+PYTEST_WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types unit bench docs snapshots setup clean
+
+help: ## what there is to make
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: ## the virtual environment and the system packages that the demo needs
+	@.ci/setup demo $(VENV)
+
+demo: ## start a really stuck workload and attach to it (DEMO=deadlock|gil|pipeline|ascend)
+	@.ci/setup demo $(VENV)
+	@$(VENV)/bin/livedbg demo $(DEMO)
+
+test: ## lint, types and the whole test suite
+	@.ci/setup test $(VENV)
+	@$(MAKE) --no-print-directory lint types unit
+
+lint:
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types:
+	$(VENV)/bin/mypy
+
+unit:
+	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --cov --cov-report=term
+
+bench: ## pause, cost and speed against gdb, py-spy, pystack and grep, as ratios
+	@.ci/setup bench $(VENV)
+	$(PY) -m tests.bench
+
+docs: ## the generated pages and pictures of docs/
+	$(PY) -m tests.make_docs
+
+snapshots: ## take the screen snapshots anew (look at them before you commit)
+	$(PY) -m pytest tests/app --snapshot-update -n 0
+
+clean: ## remove what was built
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/targets/build

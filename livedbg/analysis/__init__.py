@@ -1,0 +1,1 @@
+"""Analyses: pure functions of a snapshot (wait-for graph, stalls, diagnosis)."""

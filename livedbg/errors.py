@@ -1,0 +1,91 @@
+"""The exception tree. Each error says what happened and, where possible, what to do next.
+
+    LivedbgError
+    ├── UsageError            exit 2   the command line asks for something impossible
+    ├── TargetError           exit 3   the target can't be looked at
+    │   ├── TargetGone                 no such process, or it ended
+    │   ├── TargetDenied               no permission; `remedy` names the way out
+    │   └── TargetUnsuitable           kernel thread, zombie, wrong machine type, …
+    ├── SourceError           exit 3   a log, dump or recording can't be read
+    │   └── RecordingError             not a recording, or of a version we don't know
+    ├── ToolMissing           exit 3   gdb, py-spy, ssh, … is not there
+    └── TouchRefused          exit 2   a touch that --read-only or the level forbids
+
+They are raised anywhere and printed at one place only: the CLI's edge (livedbg.cli).
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "LivedbgError",
+    "RecordingError",
+    "SourceError",
+    "TargetDenied",
+    "TargetError",
+    "TargetGone",
+    "TargetUnsuitable",
+    "ToolMissing",
+    "TouchRefused",
+    "UsageError",
+]
+
+
+class LivedbgError(Exception):
+    """Base of all errors that livedbg raises on purpose.
+
+    Args:
+        message: what happened, one sentence.
+        remedy: the command to run or the thing to do next, or "".
+        code: a stable word for programs, e.g. `no-permission`.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, remedy: str = "", code: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+class UsageError(LivedbgError):
+    """The command line asks for something impossible."""
+
+    exit_code = 2
+
+
+class TargetError(LivedbgError):
+    """The target can't be looked at."""
+
+
+class TargetGone(TargetError):
+    """There is no such process, or it ended."""
+
+
+class TargetDenied(TargetError):
+    """The kernel doesn't let us look at the target."""
+
+
+class TargetUnsuitable(TargetError):
+    """The target is nothing that can be looked at (kernel thread, zombie, …)."""
+
+
+class SourceError(LivedbgError):
+    """A log, a dump or another file can't be read."""
+
+
+class RecordingError(SourceError):
+    """Not a recording, damaged, or of a version that this livedbg doesn't know."""
+
+
+class ToolMissing(LivedbgError):
+    """A program that this action needs is not there."""
+
+
+class TouchRefused(LivedbgError):
+    """The action would touch the target, and that is forbidden here."""
+
+    exit_code = 2

@@ -1,0 +1,100 @@
+"""Entity identifiers: how they are spelt, built and taken apart.
+
+An identifier is `KIND:PATH`, PATH being parts joined by `/`. It is stable for the life of
+the entity, unique over all hosts of a job, and what users see in `report --json`
+(docs/report-schema.md lists every kind).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "EntityRef",
+    "collective",
+    "core",
+    "fd_object",
+    "lock",
+    "parse",
+    "process",
+    "rank",
+    "task",
+    "thread",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRef:
+    """An identifier taken apart.
+
+    Attributes:
+        kind: what stands before the first colon, e.g. `thread`.
+        parts: what stands behind it, split at `/`.
+    """
+
+    kind: str
+    parts: tuple[str, ...]
+
+    @property
+    def short(self) -> str:
+        """The last part: the tid of a thread, the address of a lock, the name of a task."""
+        return self.parts[-1]
+
+
+def parse(entity_id: str) -> EntityRef:
+    """Take an identifier apart.
+
+    Raises:
+        ValueError: `entity_id` has no kind or no path.
+    """
+    kind, sep, path = entity_id.partition(":")
+    if not sep or not kind or not path:
+        raise ValueError(f"not an entity identifier: {entity_id!r}")
+    return EntityRef(kind, tuple(path.split("/")))
+
+
+def process(host: str, pid: int) -> str:
+    """`process:HOST/PID`."""
+    return f"process:{host}/{pid}"
+
+
+def thread(host: str, pid: int, tid: int) -> str:
+    """`thread:HOST/PID/TID` (tids of the host's PID namespace)."""
+    return f"thread:{host}/{pid}/{tid}"
+
+
+def lock(kind: str, host: str, pid: int, address: int) -> str:
+    """`KIND:HOST/PID/0xADDRESS` for what lives in a process's memory.
+
+    Args:
+        kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`.
+        host: the host's name.
+        pid: the process; for a process-shared object, the lowest pid that is known to map it.
+        address: its address in that process.
+    """
+    return f"{kind}:{host}/{pid}/{address:#x}"
+
+
+def fd_object(kind: str, host: str, number: int | str) -> str:
+    """`KIND:HOST/INODE` for kernel objects: `pipe`, `socket`, `eventfd`, `flock`, `file`."""
+    return f"{kind}:{host}/{number}"
+
+
+def task(system: str, *names: str) -> str:
+    """`task:SYSTEM/[rankN/]NAME`, e.g. `task:ascend/r0t12`."""
+    return f"task:{system}/{'/'.join(names)}"
+
+
+def core(system: str, number: int) -> str:
+    """`core:SYSTEM/N`, e.g. `core:ascend/8`."""
+    return f"core:{system}/{number}"
+
+
+def collective(group: str, sequence: int) -> str:
+    """`task:collective/PG/SEQ`."""
+    return f"task:collective/{group}/{sequence}"
+
+
+def rank(number: int) -> str:
+    """`rank:N`."""
+    return f"rank:{number}"

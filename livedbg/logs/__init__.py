@@ -1,0 +1,1 @@
+"""Reading logs: tailing, indexing, recognising shapes, mapping times, decoding. No user interface."""

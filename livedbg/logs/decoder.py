@@ -1,0 +1,52 @@
+"""The contract for what understands the records of a runtime's log.
+
+The adapter that reads logs feeds every record to the decoders of the session. A decoder is a
+pure state machine: records in, events out, no I/O, so that a log of a file, of a pipe and of a
+recording are understood alike.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from livedbg.events import Event, Stamp
+from livedbg.model import LogRecord, LogSource
+
+__all__ = ["LogDecoder"]
+
+
+class LogDecoder(ABC):
+    """Understands one runtime's records.
+
+    Class attributes:
+        name: the system it speaks for (`ascend`, `nccl`, …).
+        triggers: byte strings, at least one of which stands in every record that this decoder can
+            use. A reader may skip records (and whole blocks of a big file) without any.
+    """
+
+    name: ClassVar[str]
+    triggers: ClassVar[tuple[bytes, ...]]
+
+    def opened(self, source: LogSource) -> None:  # noqa: B027 (optional hook)
+        """A source begins. Called before its first record."""
+
+    @abstractmethod
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record.
+
+        Args:
+            record: sanitised; `text` may hold several lines.
+            stamp: the stamp for the events that this makes. For a live source `stamp` is now; for
+                old records read from a file it is now too, and the record's own time stands in
+                `record.wall_ns` / `record.mono_ns`.
+
+        Returns:
+            The events that follow from it, and the identifiers of the entities that it speaks of
+            (they become the record's `links`).
+        """
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """All records that are there now have been fed: what can be concluded from that."""
+        return ()

@@ -1,0 +1,1 @@
+"""Reports: a snapshot and its diagnosis as JSON, text, Markdown."""

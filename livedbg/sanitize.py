@@ -1,0 +1,76 @@
+"""What a string of a target must lose before a terminal, a file or a report sees it.
+
+Log lines, thread names, argv and error texts are data of somebody else. A terminal would obey
+escape sequences in them (set the title, write the clipboard), and bidirectional controls would
+reorder what is read. Rich and Textual let most of that through.
+
+Invariants:
+    Z1. `clean(s)` holds no C0 control but newline and tab, no DEL, no C1 control, no escape
+        sequence, no bidirectional or line-separator control, no lone surrogate.
+    Z2. `clean` is idempotent, and the identity on printable ASCII.
+    Z3. Text around a hostile sequence is kept; an unterminated sequence loses at most its own line.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["clean", "clean_bytes", "clean_line", "redact_environment"]
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?"  # DCS SOS PM APC
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
+    r"|\x1b[ -/]*[0-~]"
+)
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_SECRET = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|API_?KEY|ACCESS_?KEY|PRIVATE|CREDENTIAL|AUTH|COOKIE|SESSION|SAS$|_KEY$",
+    re.IGNORECASE,
+)
+_URL_PASSWORD = re.compile(r"(://[^:/@\s]+):[^@\s]+@")
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 32:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 127 else "\ufffd"
+
+
+def clean(text: str) -> str:
+    """`text` with escape sequences dropped and controls made visible; newlines and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    if "\r" in text:
+        text = "\n".join(_last_redraw(line) for line in text.split("\n"))
+    text = _SEQUENCE.sub("", text)
+    return _CONTROL.sub(_visible, text)
+
+
+def _last_redraw(line: str) -> str:
+    """What a progress bar that redraws itself with carriage returns last showed."""
+    return line.rstrip("\r").rsplit("\r", 1)[-1]
+
+
+def clean_line(text: str, limit: int = 4096) -> str:
+    """`clean`, on one line: newlines and tabs become spaces; cut at `limit` characters."""
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    text = clean(text)
+    return text.replace("\n", " ").replace("\t", " ") if not text.isprintable() else text
+
+
+def clean_bytes(data: bytes) -> str:
+    """Bytes of a target as clean text; invalid UTF-8 becomes U+FFFD."""
+    return clean(data.decode("utf-8", "replace"))
+
+
+def redact_environment(environment: dict[str, str]) -> dict[str, str]:
+    """The environment with the values of secrets hidden."""
+    return {
+        name: f"<{len(value)} characters hidden>" if _SECRET.search(name) else _URL_PASSWORD.sub(r"\1:<hidden>@", value)
+        for name, value in environment.items()
+    }

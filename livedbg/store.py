@@ -1,0 +1,329 @@
+"""The fold: events in, state out.
+
+Invariants:
+    F1. Deterministic: the state is a function of the sequence of events alone. No I/O, no clock,
+        no randomness, no dependence on how the sequence was cut into chunks.
+    F2. `apply` never raises on an event of a known type, whatever it refers to.
+    F3. Merging a task never forgets: `None` and UNKNOWN don't overwrite (model.Task).
+    F4. An edge lives in one scope; replacing a scope's edges removes exactly its former ones.
+    F5. Memory is bounded by the number of live entities and fixed windows, not by the number of
+        events (log records: the newest LOG_WINDOW; exited threads are forgotten after their
+        process is, or when there are more than EXITED_WINDOW of them).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from livedbg import events as ev
+from livedbg.model import (
+    Edge,
+    EdgeKey,
+    Intrusion,
+    LogRecord,
+    Task,
+    TaskState,
+    Thread,
+)
+from livedbg.snapshot import Activity, Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
+
+__all__ = ["EXITED_WINDOW", "LOG_WINDOW", "Store"]
+
+LOG_WINDOW: Final = 20_000
+"""How many of the newest log records the state keeps."""
+
+EXITED_WINDOW: Final = 4_096
+"""How many exited threads the state keeps."""
+
+_TABLES: Final = (
+    "clocks",
+    "processes",
+    "threads",
+    "stacks",
+    "tasks",
+    "resources",
+    "edges",
+    "log_sources",
+    "counters",
+    "diagnostics",
+    "exceptions",
+    "statuses",
+    "activity",
+    "kernels",
+)
+_GRAPH_TABLES: Final = frozenset({"tasks", "resources", "edges"})
+
+
+class Store:
+    """Folds events. Not thread-safe: one thread applies; snapshots may be read anywhere."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, dict[Any, Any]] = {name: {} for name in _TABLES}
+        self._frozen: dict[str, MappingProxyType[Any, Any]] = {}
+        self._logs: deque[LogRecord] = deque(maxlen=LOG_WINDOW)
+        self._frozen_logs: tuple[LogRecord, ...] | None = ()
+        self._intrusions: list[Intrusion] = []
+        self._scopes: dict[str, set[EdgeKey]] = {}
+        self._scope_of: dict[EdgeKey, str] = {}
+        self._exited: deque[str] = deque()
+        self._log_count = 0
+        self._revision = 0
+        self._graph_revision = 0
+        self._snapshot: Snapshot | None = None
+        self._folds: dict[type[Any], Callable[[Any], None]] = {
+            ev.Tick: lambda _event: None,
+            ev.ProcessSeen: self._process_seen,
+            ev.ProcessExited: self._process_exited,
+            ev.ThreadsSeen: self._threads_seen,
+            ev.ThreadsExited: self._threads_exited,
+            ev.StacksSeen: self._stacks_seen,
+            ev.TasksSeen: self._tasks_seen,
+            ev.ResourcesSeen: self._resources_seen,
+            ev.EdgesReplaced: self._edges_replaced,
+            ev.EdgesAdded: self._edges_added,
+            ev.EdgesRemoved: self._edges_removed,
+            ev.LogSourceSeen: self._log_source_seen,
+            ev.LogsSeen: self._logs_seen,
+            ev.CounterSeen: self._counter_seen,
+            ev.DiagnosticSeen: self._diagnostic_seen,
+            ev.ExceptionSeen: self._exception_seen,
+            ev.Touched: self._touched,
+            ev.StatusSeen: self._status_seen,
+        }
+
+    def apply(self, event: ev.Event) -> None:
+        """Fold one event."""
+        clocks = self._dirty("clocks")
+        old = clocks.get(event.host)
+        if old is None or event.mono_ns >= old.mono_ns:
+            clocks[event.host] = Clock(event.mono_ns, event.wall_ns)
+        self._folds[type(event)](event)
+        self._revision += 1
+        self._snapshot = None
+
+    def apply_all(self, events: Iterable[ev.Event]) -> None:
+        """Fold events in order."""
+        for event in events:
+            self.apply(event)
+
+    def snapshot(self) -> Snapshot:
+        """The state now. Cheap when little changed: unchanged tables are shared."""
+        if self._snapshot is None:
+            for name in _TABLES:
+                if name not in self._frozen:
+                    self._frozen[name] = MappingProxyType(dict(self._tables[name]))
+            if self._frozen_logs is None:
+                self._frozen_logs = tuple(self._logs)
+            self._snapshot = Snapshot(
+                revision=self._revision,
+                graph_revision=self._graph_revision,
+                recent_logs=self._frozen_logs,
+                log_count=self._log_count,
+                intrusions=tuple(self._intrusions),
+                **self._frozen,
+            )
+        return self._snapshot
+
+    def _dirty(self, name: str) -> dict[Any, Any]:
+        """The table to write to; a later snapshot copies it again."""
+        self._frozen.pop(name, None)
+        if name in _GRAPH_TABLES:
+            self._graph_revision += 1
+        return self._tables[name]
+
+    # processes and threads
+
+    def _process_seen(self, event: ev.ProcessSeen) -> None:
+        known = self._tables["processes"].get(event.process.id)
+        if known is not None and known.start_ticks != event.process.start_ticks:
+            self._forget_process(event.process.id)  # the pid was used again
+        self._dirty("processes")[event.process.id] = event.process
+
+    def _process_exited(self, event: ev.ProcessExited) -> None:
+        known = self._tables["processes"].get(event.id)
+        if known is not None:
+            gone = msgspec.structs.replace(known, exited=True, exit_status=event.status)
+            self._dirty("processes")[event.id] = gone
+        threads = self._tables["threads"]
+        self._mark_exited([t.id for t in threads.values() if t.process == event.id and not t.exited])
+
+    def _forget_process(self, process: str) -> None:
+        gone = [t.id for t in self._tables["threads"].values() if t.process == process]
+        for name in ("threads", "stacks", "activity"):
+            table = self._dirty(name)
+            for thread in gone:
+                table.pop(thread, None)
+
+    def _threads_seen(self, event: ev.ThreadsSeen) -> None:
+        threads = self._dirty("threads")
+        activity = self._dirty("activity")
+        for thread in event.threads:
+            known: Thread | None = threads.get(thread.id)
+            activity[thread.id] = _progress(activity.get(thread.id), known, thread, event.mono_ns)
+            threads[thread.id] = thread
+
+    def _threads_exited(self, event: ev.ThreadsExited) -> None:
+        self._mark_exited(event.ids)
+
+    def _mark_exited(self, ids: Iterable[str]) -> None:
+        threads = self._dirty("threads")
+        for thread in ids:
+            known = threads.get(thread)
+            if known is not None and not known.exited:
+                threads[thread] = msgspec.structs.replace(known, exited=True)
+                self._exited.append(thread)
+        while len(self._exited) > EXITED_WINDOW:
+            oldest = self._exited.popleft()
+            known = threads.get(oldest)
+            if known is not None and known.exited:
+                del threads[oldest]
+                self._dirty("stacks").pop(oldest, None)
+                self._dirty("activity").pop(oldest, None)
+
+    def _stacks_seen(self, event: ev.StacksSeen) -> None:
+        stacks = self._dirty("stacks")
+        for stack in event.stacks:
+            stacks[stack.thread] = stack
+
+    # tasks, resources, edges
+
+    def _tasks_seen(self, event: ev.TasksSeen) -> None:
+        tasks = self._dirty("tasks")
+        for task in event.tasks:
+            known: Task | None = tasks.get(task.id)
+            merged = task if known is None else merge_task(known, task)
+            if known is not None:
+                self._learn_duration(known, merged)
+            tasks[task.id] = merged
+
+    def _learn_duration(self, before: Task, after: Task) -> None:
+        if before.state is not TaskState.RUNNING or after.state is not TaskState.COMPLETED or not after.kernel:
+            return
+        took = None
+        if before.since_mono_ns is not None and after.since_mono_ns is not None:
+            took = after.since_mono_ns - before.since_mono_ns
+        elif before.since_wall_ns is not None and after.since_wall_ns is not None:
+            took = after.since_wall_ns - before.since_wall_ns
+        if took is None or took < 0:
+            return
+        kernels = self._dirty("kernels")
+        key = (after.system, after.kernel)
+        old: Durations = kernels.get(key, Durations(0, 0, 0))
+        kernels[key] = Durations(old.count + 1, old.total_ns + took, max(old.longest_ns, took))
+
+    def _resources_seen(self, event: ev.ResourcesSeen) -> None:
+        resources = self._dirty("resources")
+        for resource in event.resources:
+            resources[resource.id] = resource
+
+    def _edges_replaced(self, event: ev.EdgesReplaced) -> None:
+        edges = self._dirty("edges")
+        old = self._scopes.pop(event.scope, set())
+        for key in old:
+            edges.pop(key, None)
+            self._scope_of.pop(key, None)
+        self._put_edges(event.scope, event.edges)
+
+    def _edges_added(self, event: ev.EdgesAdded) -> None:
+        self._put_edges(event.scope, event.edges)
+
+    def _put_edges(self, scope: str, new: Iterable[Edge]) -> None:
+        edges = self._dirty("edges")
+        members = self._scopes.setdefault(scope, set())
+        for edge in new:
+            key = edge.key
+            other = self._scope_of.get(key)
+            if other is not None and other != scope:
+                self._scopes[other].discard(key)
+            edges[key] = edge
+            members.add(key)
+            self._scope_of[key] = scope
+
+    def _edges_removed(self, event: ev.EdgesRemoved) -> None:
+        edges = self._dirty("edges")
+        members = self._scopes.get(event.scope, set())
+        for kind, source, target in event.keys:
+            key = EdgeKey(kind, source, target)
+            if key in members:
+                members.discard(key)
+                edges.pop(key, None)
+                self._scope_of.pop(key, None)
+
+    # logs, counters, what a runtime said, what we did
+
+    def _log_source_seen(self, event: ev.LogSourceSeen) -> None:
+        self._dirty("log_sources")[event.source.id] = event.source
+
+    def _logs_seen(self, event: ev.LogsSeen) -> None:
+        self._logs.extend(event.records)
+        self._log_count += len(event.records)
+        self._frozen_logs = None
+
+    def _counter_seen(self, event: ev.CounterSeen) -> None:
+        counters = self._dirty("counters")
+        key = CounterKey(event.entity, event.name)
+        old: Counter | None = counters.get(key)
+        if old is None:
+            counters[key] = Counter(event.value, event.total, event.mono_ns, event.mono_ns)
+        elif old.value != event.value:
+            counters[key] = Counter(event.value, event.total, old.first_mono_ns, event.mono_ns, old.changes + 1)
+
+    def _diagnostic_seen(self, event: ev.DiagnosticSeen) -> None:
+        self._dirty("diagnostics")[event.diagnostic.id] = event.diagnostic
+
+    def _exception_seen(self, event: ev.ExceptionSeen) -> None:
+        self._dirty("exceptions")[event.hit.id] = event.hit
+
+    def _touched(self, event: ev.Touched) -> None:
+        self._intrusions.append(event.intrusion)
+
+    def _status_seen(self, event: ev.StatusSeen) -> None:
+        status = event.status
+        self._dirty("statuses")[StatusKey(status.source, status.target, status.code)] = status
+
+
+def merge_task(known: Task, new: Task) -> Task:
+    """What is known of a task after one more statement about it (F3)."""
+    changed: dict[str, Any] = {}
+    for name in ("kernel", "since_mono_ns", "since_wall_ns", "fanin_left", "fanin_total", "owner"):
+        value = getattr(new, name)
+        if value is not None and value != getattr(known, name):
+            changed[name] = value
+    if new.state is not TaskState.UNKNOWN and new.state is not known.state:
+        changed["state"] = new.state
+        changed["since_mono_ns"] = new.since_mono_ns
+        changed["since_wall_ns"] = new.since_wall_ns
+    if new.where and new.where != known.where:
+        changed["where"] = new.where
+    if new.attributes:
+        changed["attributes"] = {**known.attributes, **new.attributes}
+    return msgspec.structs.replace(known, **changed) if changed else known
+
+
+def _progress(old: Activity | None, before: Thread | None, after: Thread, mono_ns: int) -> Activity:
+    """The activity of a thread after one more look at it."""
+    waits = after.syscall is not None
+    if old is None or before is None or before.exited:
+        return Activity(mono_ns, mono_ns, waiting_since_mono_ns=mono_ns if waits else None)
+    used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
+    same_wait = (
+        waits
+        and used == 0
+        and before.syscall == after.syscall
+        and before.waits_in == after.waits_in
+        and (after.switches is None or before.switches == after.switches)
+    )
+    since = old.waiting_since_mono_ns if same_wait else (mono_ns if waits else None)
+    return Activity(
+        first_mono_ns=old.first_mono_ns,
+        changed_mono_ns=old.changed_mono_ns if same_wait else mono_ns,
+        cpu_ns=used,
+        window_ns=mono_ns - old.changed_mono_ns,
+        cpu_total_ns=old.cpu_total_ns + used,
+        waiting_since_mono_ns=since,
+    )

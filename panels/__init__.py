@@ -1,0 +1,1 @@
+"""Panels of the terminal app: each draws a snapshot and sends intents."""

@@ -1,0 +1,1 @@
+"""Colour themes and the style sheet of the terminal app."""
