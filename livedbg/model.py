@@ -196,13 +196,16 @@ class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         partial: outer frames may be missing or wrong; `note` says why.
-        source: how it was taken: `py-spy`, `zero`, `zero+py-spy`, `glance`, `gdb`.
+        source: how it was taken: `py-spy`, `zero`, `glance`, `gdb`; merged: `zero+py-spy`.
+        layer: `python` (Python frames only), `native` (native frames only) or `merged`. The store
+            keeps the newest stack of each layer and shows them merged (livedbg.stacks).
     """
 
     thread: str
     frames: tuple[Frame, ...]
     taken_mono_ns: int
     source: str
+    layer: str = "native"
     partial: bool = False
     note: str | None = None
     holds_gil: bool | None = None

@@ -26,11 +26,13 @@ from livedbg.model import (
     EdgeKey,
     Intrusion,
     LogRecord,
+    Stack,
     Task,
     TaskState,
     Thread,
 )
 from livedbg.snapshot import Activity, Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
+from livedbg.stacks import merge_stacks
 
 __all__ = ["EXITED_WINDOW", "LOG_WINDOW", "Store"]
 
@@ -70,6 +72,7 @@ class Store:
         self._intrusions: list[Intrusion] = []
         self._scopes: dict[str, set[EdgeKey]] = {}
         self._scope_of: dict[EdgeKey, str] = {}
+        self._stack_layers: dict[str, dict[str, Stack]] = {}
         self._exited: deque[str] = deque()
         self._log_count = 0
         self._revision = 0
@@ -158,6 +161,8 @@ class Store:
             table = self._dirty(name)
             for thread in gone:
                 table.pop(thread, None)
+        for thread in gone:
+            self._stack_layers.pop(thread, None)
 
     def _threads_seen(self, event: ev.ThreadsSeen) -> None:
         threads = self._dirty("threads")
@@ -183,12 +188,18 @@ class Store:
             if known is not None and known.exited:
                 del threads[oldest]
                 self._dirty("stacks").pop(oldest, None)
+                self._stack_layers.pop(oldest, None)
                 self._dirty("activity").pop(oldest, None)
 
     def _stacks_seen(self, event: ev.StacksSeen) -> None:
         stacks = self._dirty("stacks")
         for stack in event.stacks:
-            stacks[stack.thread] = stack
+            layers = self._stack_layers.setdefault(stack.thread, {})
+            layers[stack.layer] = stack
+            merged = layers.get("merged")
+            if stack.layer != "merged" or merged is None:
+                merged = merge_stacks(layers.get("python"), layers.get("native"))
+            stacks[stack.thread] = merged
 
     # tasks, resources, edges
 

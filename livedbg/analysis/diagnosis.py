@@ -1,0 +1,142 @@
+"""What an analysis concludes: verdict, findings, wait-for graph. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Protocol
+
+from msgspec import Struct
+
+from livedbg.model import Edge, Evidence, Severity
+
+__all__ = ["NO_DIAGNOSIS", "Diagnosis", "Finding", "Verdict", "VerdictState", "WaitGraph"]
+
+
+class VerdictState(StrEnum):
+    """`verdict.state` of livedbg.report/1."""
+
+    RUNNING = "running"
+    STALLED = "stalled"
+    DEADLOCK = "deadlock"
+    CRASHED = "crashed"
+    EXITED = "exited"
+    DIVERGED = "diverged"
+    UNKNOWN = "unknown"
+
+
+class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One diagnosis.
+
+    Attributes:
+        rule: name of the rule that made it (docs/rules.md), e.g. `lock-cycle`.
+        sentence: the claim, one sentence.
+        entities: what takes part in it and nothing else.
+        evidence: what it rests on.
+        next: what to do next, commands first.
+        inferred: it was concluded from signs, not read directly.
+        since_wall_ns: since when it holds, where known.
+    """
+
+    rule: str
+    severity: Severity
+    sentence: str
+    entities: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    next: tuple[str, ...] = ()
+    inferred: bool = False
+    since_wall_ns: int | None = None
+
+
+class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The one answer.
+
+    Attributes:
+        roots: entities that others wait for and that wait for nothing (or the members of the
+            cycle), worst first.
+        since_wall_ns: since when it has been so, where known.
+    """
+
+    state: VerdictState
+    sentence: str
+    roots: tuple[str, ...] = ()
+    since_wall_ns: int | None = None
+
+
+class WaitGraph(Protocol):
+    """The wait-for graph, for panels and reports. All identifiers are entity ids; an id that the
+    graph doesn't know gives empty answers."""
+
+    def waits_of(self, entity: str) -> Sequence[Edge]:
+        """Pending edges that block `entity`, each pointing from the waiter to what it waits for
+        (a `holds` edge is given as it stands: from the holder to the resource that is waited for)."""
+        ...
+
+    def waiters_of(self, entity: str) -> Sequence[str]:
+        """Entities that wait for `entity` directly."""
+        ...
+
+    def blockers_of(self, entity: str) -> Sequence[str]:
+        """Entities that `entity` waits for directly (resource, then its holders)."""
+        ...
+
+    def behind(self, entity: str) -> int:
+        """How many threads, processes and tasks wait for `entity`, directly or through others."""
+        ...
+
+    def chain(self, entity: str) -> Sequence[str]:
+        """The path from `entity` along what it waits for, to a root or once round a cycle."""
+        ...
+
+    @property
+    def cycles(self) -> Sequence[tuple[str, ...]]:
+        """Deadlocks: each the members of one, threads, tasks and resources."""
+        ...
+
+    @property
+    def roots(self) -> Sequence[str]:
+        """Entities that others wait for and that wait for nothing, by what waits behind, most first."""
+        ...
+
+
+class _NoGraph:
+    """The wait-for graph of nothing."""
+
+    cycles: Sequence[tuple[str, ...]] = ()
+    roots: Sequence[str] = ()
+
+    def waits_of(self, entity: str) -> Sequence[Edge]:
+        return ()
+
+    def waiters_of(self, entity: str) -> Sequence[str]:
+        return ()
+
+    def blockers_of(self, entity: str) -> Sequence[str]:
+        return ()
+
+    def behind(self, entity: str) -> int:
+        return 0
+
+    def chain(self, entity: str) -> Sequence[str]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that the analyses conclude from one snapshot.
+
+    Attributes:
+        findings: `F1`, `F2`, … in order of importance.
+        revision: the snapshot's revision that it was made from.
+    """
+
+    verdict: Verdict
+    findings: Mapping[str, Finding] = field(default_factory=lambda: MappingProxyType({}))
+    graph: WaitGraph = field(default_factory=_NoGraph)
+    revision: int = 0
+
+
+NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="Nothing has been looked at yet."))
+"""The diagnosis of the empty state."""
