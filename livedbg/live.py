@@ -13,6 +13,7 @@ from typing import Any
 from livedbg.adapter import Adapter, Request
 from livedbg.intents import Intent
 from livedbg.logs.reader import LogReader
+from livedbg.model import LogSource
 from livedbg.registry import adapter_classes
 from livedbg.session import EventSink, Session
 from livedbg.view import NOTHING_YET, Timeline, Update
@@ -78,7 +79,7 @@ class LiveView:
         if self._logs is None:
             from livedbg.logs.files import FileLogReader
 
-            self._logs = FileLogReader(lambda source: self._latest.snapshot.log_sources.get(source))
+            self._logs = FileLogReader(self._source)
         return self._logs
 
     def start(self) -> None:
@@ -123,6 +124,9 @@ class LiveView:
     def wait_ended(self, timeout_s: float | None = None) -> bool:
         """Wait until no more updates will come."""
         return self._ended.wait(timeout_s)
+
+    def _source(self, source: str) -> LogSource | None:
+        return self._latest.snapshot.log_sources.get(source)
 
     def _take(self, update: Update) -> None:
         self._latest = update
