@@ -1,0 +1,81 @@
+"""The memory mappings of a process (/proc/PID/maps, proc_pid_maps(5))."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Mapping", "find_mapping", "parse_maps", "parse_maps_text"]
+
+
+class Mapping(NamedTuple):
+    """One mapping.
+
+    Attributes:
+        start: first address.
+        end: first address behind it.
+        permissions: e.g. `r-xp`; the last letter is `s` for a shared mapping.
+        offset: offset of `start` in the file.
+        device: `MAJOR:MINOR` in hex, e.g. `fe:00`.
+        inode: 0 for private anonymous memory.
+        path: of the file, or `[heap]`, `[stack]`, `[vdso]`, or ""; ` (deleted)` is cut off.
+        deleted: the file was deleted or replaced since.
+    """
+
+    start: int
+    end: int
+    permissions: str
+    offset: int
+    device: str
+    inode: int
+    path: str
+    deleted: bool
+
+    @property
+    def shared(self) -> bool:
+        """Whether writes to it are seen by other processes."""
+        return self.permissions.endswith("s")
+
+    @property
+    def executable(self) -> bool:
+        """Whether it holds code."""
+        return "x" in self.permissions
+
+
+_DELETED = " (deleted)"
+
+
+def parse_maps(pid: int) -> list[Mapping]:
+    """The mappings of process `pid`, in rising order of address; [] for a kernel thread or a zombie.
+
+    Raises:
+        OSError: gone (ProcessLookupError, FileNotFoundError) or not allowed (PermissionError).
+    """
+    return parse_maps_text(Path(f"/proc/{pid}/maps").read_bytes())
+
+
+def parse_maps_text(text: bytes) -> list[Mapping]:
+    """The mappings that the text of a `maps` file lists."""
+    found = []
+    for line in text.decode("utf-8", "surrogateescape").split("\n"):
+        parts = line.split(None, 5)
+        if len(parts) < 5:
+            continue
+        start, _, end = parts[0].partition("-")
+        path = parts[5] if len(parts) > 5 else ""
+        deleted = path.endswith(_DELETED)
+        path = path.removesuffix(_DELETED)
+        found.append(
+            Mapping(int(start, 16), int(end, 16), parts[1], int(parts[2], 16), parts[3], int(parts[4]), path, deleted)
+        )
+    return found
+
+
+def find_mapping(mappings: Sequence[Mapping], address: int) -> Mapping | None:
+    """The mapping that holds `address`; `mappings` in rising order, as `parse_maps` gives them."""
+    index = bisect_right(mappings, address, key=lambda mapping: mapping.start) - 1
+    if index >= 0 and mappings[index].start <= address < mappings[index].end:
+        return mappings[index]
+    return None

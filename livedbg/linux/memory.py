@@ -1,0 +1,122 @@
+"""Reading the memory of another process by process_vm_readv(2), in batches, without stopping it.
+
+A batch costs one system call per 512 ranges. The kernel ends a batch at the first range that it
+can't read, so a short batch goes on behind the bad range (process_vm_readv(2), "partial transfers
+apply at the granularity of iovec elements").
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["MAX_TEXT", "read", "read_many", "read_text"]
+
+MAX_TEXT: Final = 4096
+"""Longest text that `read_text` looks at."""
+
+_BATCH: Final = 512  # at most IOV_MAX = 1024 (limits.h)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _IoVec(ctypes.Structure):
+    """struct iovec (sys/uio.h)."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+_readv = _libc.process_vm_readv
+_readv.restype = ctypes.c_ssize_t
+_readv.argtypes = (
+    ctypes.c_int,
+    ctypes.POINTER(_IoVec),
+    ctypes.c_ulong,
+    ctypes.POINTER(_IoVec),
+    ctypes.c_ulong,
+    ctypes.c_ulong,
+)
+
+
+def read(pid: int, address: int, size: int) -> bytes:
+    """`size` bytes at `address` of process `pid`.
+
+    Raises:
+        OSError: EFAULT (not all of it is mapped), EPERM or ESRCH.
+    """
+    data = _transfer(pid, [(address, size)])
+    if len(data) != size:
+        raise OSError(14, f"only {len(data)} of {size} bytes are mapped at {address:#x}")
+    return data
+
+
+def read_many(pid: int, requests: Sequence[tuple[int, int]]) -> list[bytes | None]:
+    """Many ranges at once.
+
+    Args:
+        pid: the process.
+        requests: (address, size) pairs.
+
+    Returns:
+        The bytes of each range in the same order; None where it can't be read in full.
+
+    Raises:
+        PermissionError: the kernel doesn't let us read this process.
+        ProcessLookupError: the process is gone.
+    """
+    found: list[bytes | None] = []
+    while len(found) < len(requests):
+        batch = requests[len(found) : len(found) + _BATCH]
+        try:
+            data = memoryview(_transfer(pid, batch))
+        except (PermissionError, ProcessLookupError):
+            raise
+        except OSError:  # EFAULT: nothing of the first range
+            found.append(None)
+            continue
+        at = 0
+        for _, size in batch:
+            if at + size > len(data):
+                found.append(None)  # ended inside or before this range; what follows is tried again
+                break
+            found.append(bytes(data[at : at + size]))
+            at += size
+    return found
+
+
+def read_text(pid: int, address: int, limit: int = MAX_TEXT) -> bytes:
+    """The NUL-terminated string at `address`, without the NUL; cut at `limit` bytes or where the
+    mapping ends.
+
+    Raises:
+        OSError: nothing can be read there.
+    """
+    text = b""
+    while len(text) < limit:
+        here = address + len(text)
+        size = min(limit - len(text), 4096 - here % 4096)
+        try:
+            part = read(pid, here, size)
+        except OSError:
+            if text:
+                break
+            raise
+        end = part.find(b"\0")
+        if end >= 0:
+            return text + part[:end]
+        text += part
+    return text
+
+
+def _transfer(pid: int, ranges: Sequence[tuple[int, int]]) -> bytes:
+    total = sum(size for _, size in ranges)
+    buffer = ctypes.create_string_buffer(total)
+    local = _IoVec(ctypes.addressof(buffer), total)
+    remote = (_IoVec * len(ranges))(*(_IoVec(*item) for item in ranges))
+    count: int = _readv(pid, ctypes.byref(local), 1, remote, len(ranges), 0)
+    if count < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return buffer.raw[:count]

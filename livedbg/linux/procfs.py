@@ -1,0 +1,267 @@
+"""Readers for /proc/PID and /proc/PID/task/TID (proc(5)).
+
+Single-item functions raise OSError when the process is gone or reading it is denied: a thread
+that ends between `open` and `read` gives ESRCH (ProcessLookupError), later FileNotFoundError.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from livedbg.model import ThreadState
+
+__all__ = [
+    "CLOCK_TICK_NS",
+    "BlockedSyscall",
+    "Running",
+    "Stat",
+    "SyscallSeen",
+    "blocked_syscall",
+    "child_pids",
+    "command_line",
+    "parse_schedstat",
+    "parse_stat",
+    "parse_syscall",
+    "process_exists",
+    "process_ids",
+    "read_environment",
+    "read_file",
+    "read_stat",
+    "status_fields",
+    "thread_ids",
+    "wait_channel",
+]
+
+CLOCK_TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+"""One clock tick of /proc/PID/stat in nanoseconds."""
+
+_STATES: Final = {
+    "R": ThreadState.RUNNING,
+    "S": ThreadState.WAITING,
+    "I": ThreadState.WAITING,
+    "D": ThreadState.DISK,
+    "T": ThreadState.STOPPED,
+    "t": ThreadState.TRACED,
+    "Z": ThreadState.ZOMBIE,
+    "X": ThreadState.DEAD,
+    "x": ThreadState.DEAD,
+}
+
+
+class Running(NamedTuple):
+    """The thread runs (or is about to): it sits in no system call that could be named."""
+
+
+class BlockedSyscall(NamedTuple):
+    """Where a thread sits in the kernel.
+
+    Attributes:
+        number: the system call; -1 when it sleeps in the kernel outside of any (page fault, stop).
+        args: its six arguments as unsigned machine words; empty when `number` is -1.
+        sp: stack pointer in user space.
+        pc: program counter in user space.
+    """
+
+    number: int
+    args: tuple[int, ...]
+    sp: int
+    pc: int
+
+
+SyscallSeen: TypeAlias = BlockedSyscall | Running
+
+
+class Stat(NamedTuple):
+    """/proc/PID/stat or /proc/PID/task/TID/stat, the fields in use.
+
+    Attributes:
+        name: comm, as the kernel has it (not sanitised; at most 15 bytes, or 63 for kernel workers).
+        cpu_ticks: utime + stime.
+        start_ticks: start time in clock ticks since boot.
+        flags: PF_ flags of the kernel (linux/sched.h).
+    """
+
+    name: str
+    state: ThreadState
+    ppid: int
+    flags: int
+    cpu_ticks: int
+    threads: int
+    start_ticks: int
+
+    @property
+    def kernel_thread(self) -> bool:
+        """Whether it has no user space at all (PF_KTHREAD, linux/sched.h)."""
+        return bool(self.flags & 0x00200000)
+
+
+def read_file(path: str) -> bytes:
+    """All bytes of a /proc file, by one read where it is short (files of /proc have no size).
+
+    Raises:
+        OSError: gone or denied.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(fd, 4096)
+        if len(data) < 1024:  # the kernel hands out whole lines, so a short answer is the end
+            return data
+        parts = [data]
+        while part := os.read(fd, 65536):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def process_exists(pid: int) -> bool:
+    """Whether a process or thread of that number is there (zombies are)."""
+    return Path(f"/proc/{pid}/stat").exists()
+
+
+def process_ids() -> list[int]:
+    """All processes that /proc shows us."""
+    with os.scandir("/proc") as entries:
+        return [int(entry.name) for entry in entries if entry.name.isdigit()]
+
+
+def thread_ids(pid: int) -> list[int]:
+    """The threads of a process.
+
+    Raises:
+        OSError: gone or denied.
+    """
+    with os.scandir(f"/proc/{pid}/task") as entries:
+        return [int(entry.name) for entry in entries]
+
+
+def child_pids(pid: int) -> list[int]:
+    """The children of all threads of a process; [] when it is gone.
+
+    By /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN), else by everybody's parent.
+    """
+    found: list[int] = []
+    try:
+        for tid in thread_ids(pid):
+            found += map(int, read_file(f"/proc/{pid}/task/{tid}/children").split())
+    except (FileNotFoundError, ProcessLookupError):
+        if Path("/proc/self/task").exists() and not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+            return [other for other in process_ids() if _parent_of(other) == pid]
+    except OSError:
+        pass  # denied: then nothing of this process can be seen anyway
+    return sorted(set(found))
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        return read_stat(pid).ppid
+    except OSError:
+        return None
+
+
+def parse_stat(data: bytes) -> Stat:
+    """The fields of a `stat` file. The name may hold spaces and parentheses: the last `)` ends it.
+
+    Raises:
+        ValueError, IndexError: not the text of a `stat` file.
+    """
+    head, _, tail = data.rpartition(b")")
+    name = head.partition(b"(")[2].decode("utf-8", "replace")
+    field = tail.split()  # field[0] is field 3 of proc_pid_stat(5)
+    return Stat(
+        name=name,
+        state=_STATES.get(field[0].decode(), ThreadState.UNKNOWN),
+        ppid=int(field[1]),
+        flags=int(field[6]),
+        cpu_ticks=int(field[11]) + int(field[12]),
+        threads=int(field[17]),
+        start_ticks=int(field[19]),
+    )
+
+
+def read_stat(pid: int, tid: int | None = None) -> Stat:
+    """`stat` of a process, or of one of its threads.
+
+    Raises:
+        OSError: gone.
+    """
+    data = read_file(f"/proc/{pid}/stat" if tid is None else f"/proc/{pid}/task/{tid}/stat")
+    if not data:
+        raise ProcessLookupError(3, "no such process")
+    return parse_stat(data)
+
+
+def parse_schedstat(data: bytes) -> tuple[int, int]:
+    """(CPU time in ns, times it was put on a CPU) of a `schedstat` file (sched-stats.rst)."""
+    cpu, _, runs = data.split()[:3]
+    return int(cpu), int(runs)
+
+
+def parse_syscall(data: bytes) -> SyscallSeen:
+    """What a `syscall` file says (proc_pid_syscall(5))."""
+    field = data.split()
+    if not field or field[0] == b"running":
+        return Running()
+    number = int(field[0])
+    if number < 0:
+        return BlockedSyscall(-1, (), int(field[1], 16), int(field[2], 16))
+    return BlockedSyscall(number, tuple(int(word, 16) for word in field[1:7]), int(field[7], 16), int(field[8], 16))
+
+
+def blocked_syscall(pid: int, tid: int) -> SyscallSeen:
+    """The system call that a thread sits in.
+
+    Raises:
+        OSError: gone, or denied (this needs PTRACE_MODE_ATTACH access, ptrace(2)).
+    """
+    return parse_syscall(read_file(f"/proc/{pid}/task/{tid}/syscall"))
+
+
+def wait_channel(pid: int, tid: int) -> str | None:
+    """The kernel function that the thread sleeps in; None when it runs or the kernel won't say."""
+    try:
+        name = read_file(f"/proc/{pid}/task/{tid}/wchan").decode("ascii", "replace").strip()
+    except OSError:
+        return None
+    return name if name not in ("", "0") else None
+
+
+def status_fields(pid: int, tid: int | None = None) -> dict[str, str]:
+    """The `Name: value` lines of a `status` file.
+
+    Raises:
+        OSError: gone.
+    """
+    path = f"/proc/{pid}/status" if tid is None else f"/proc/{pid}/task/{tid}/status"
+    fields = {}
+    for line in read_file(path).decode("utf-8", "replace").splitlines():
+        name, sep, value = line.partition(":")
+        if sep:
+            fields[name] = value.strip()
+    return fields
+
+
+def command_line(pid: int) -> tuple[str, ...]:
+    """The arguments of a process, as it shows them (not sanitised); () for a zombie or kernel thread.
+
+    Raises:
+        OSError: gone.
+    """
+    data = read_file(f"/proc/{pid}/cmdline")
+    return tuple(part.decode("utf-8", "replace") for part in data.rstrip(b"\0").split(b"\0")) if data else ()
+
+
+def read_environment(pid: int) -> dict[str, str]:
+    """The environment that a process was started with (not sanitised, with its secrets).
+
+    Raises:
+        OSError: gone or denied.
+    """
+    found = {}
+    for part in read_file(f"/proc/{pid}/environ").split(b"\0"):
+        name, sep, value = part.decode("utf-8", "replace").partition("=")
+        if sep:
+            found[name] = value
+    return found

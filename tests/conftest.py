@@ -1,0 +1,145 @@
+"""Fixtures for tests that look at real programs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+TARGETS = Path(__file__).parent / "targets"
+BUILD = TARGETS / "build"
+
+
+class Target:
+    """A started program.
+
+    Attributes:
+        pid: its process.
+        ready: the line with which it said that it is where it should be.
+        process: the Popen behind it.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], ready: str) -> None:
+        self.process = process
+        self.pid = process.pid
+        self.ready = ready
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the ready line behind the word that was waited for."""
+        return self.ready.split()[1:]
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        """Its standard input."""
+        assert self.process.stdin is not None
+        return self.process.stdin
+
+    def line(self, deadline_s: float = 30.0) -> str:
+        """Its next line of standard output."""
+        assert self.process.stdout is not None
+        return _read_line(self.process.stdout, time.monotonic() + deadline_s)
+
+    def kill(self) -> None:
+        """End it and all of its session, and reap it."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(20)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def _read_line(stream: IO[bytes], deadline: float) -> str:
+    line = b""
+    while not line.endswith(b"\n"):
+        readable, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
+        if not readable:
+            raise TimeoutError(f"no whole line, only {line!r}")
+        byte = os.read(stream.fileno(), 1)
+        if not byte:
+            raise EOFError(f"the program ended after {line!r}")
+        line += byte
+    return line.decode("utf-8", "replace").rstrip("\n")
+
+
+@pytest.fixture(scope="session")
+def build_target() -> Callable[..., Path]:
+    """Compile tests/targets/NAME.{c,cpp} once; gives the path of the program."""
+
+    def build(name: str, *flags: str, output: str | None = None) -> Path:
+        source = next(path for path in (TARGETS / f"{name}.c", TARGETS / f"{name}.cpp") if path.exists())
+        program = BUILD / (output or name)
+        BUILD.mkdir(exist_ok=True)
+        with (BUILD / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+                compiler = "gcc" if source.suffix == ".c" else "g++"
+                fresh = program.with_suffix(".new")
+                subprocess.run(
+                    [compiler, "-O1", "-g", "-pthread", str(source), "-o", str(fresh), *flags], check=True, timeout=100
+                )
+                fresh.rename(program)
+        return program
+
+    return build
+
+
+@pytest.fixture
+def spawn() -> Iterator[Callable[..., Target]]:
+    """Start a program in a session of its own, wait for its READY line; all are killed at the end."""
+    started: list[Target] = []
+
+    def start(
+        argv: Sequence[str | Path],
+        wait_for: str | None = "READY",
+        *,
+        deadline_s: float = 60.0,
+        user: int | None = None,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Target:
+        process = subprocess.Popen(
+            [str(word) for word in argv],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            user=user,
+            env=env,
+            cwd=cwd,
+        )
+        target = Target(process, "")
+        started.append(target)
+        deadline = time.monotonic() + deadline_s
+        while wait_for is not None and wait_for not in target.ready:
+            assert process.stdout is not None
+            target.ready = _read_line(process.stdout, deadline)
+        return target
+
+    yield start
+    for target in started:
+        target.kill()
+
+
+def eventually(look: Callable[[], bool], deadline_s: float = 30.0) -> None:
+    """Look again and again until it is true.
+
+    Raises:
+        AssertionError: it was still false at the deadline.
+    """
+    deadline = time.monotonic() + deadline_s
+    while not look():
+        if time.monotonic() > deadline:
+            raise AssertionError("did not become true in time")
+        time.sleep(0.02)
