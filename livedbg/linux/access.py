@@ -1,0 +1,181 @@
+"""Why a process can't be looked at in full, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from livedbg.linux.procfs import process_exists, read_file, read_stat, status_fields, thread_ids
+from livedbg.model import ThreadState
+from livedbg.sanitize import clean_line
+
+__all__ = [
+    "Problem",
+    "access_problem",
+    "hidden_processes",
+    "pid_exists_anywhere",
+    "ptrace_scope",
+    "unsuitable",
+    "user_name",
+]
+
+_CAP_SYS_PTRACE: Final = 19  # linux/capability.h
+
+
+class Problem(NamedTuple):
+    """What stands in the way.
+
+    Attributes:
+        code: stable word: `gone`, `hidepid`, `other-user`, `ptrace-scope`, `not-dumpable`,
+            `container`, `kernel-thread`, `zombie`, `foreign-machine`.
+        sentence: what is the matter.
+        remedy: what mends it.
+    """
+
+    code: str
+    sentence: str
+    remedy: str
+
+
+def user_name(uid: int) -> str:
+    """Name of a user, or the number where it has none here."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def ptrace_scope() -> int | None:
+    """kernel.yama.ptrace_scope (0 to 3, Yama.rst); None where the kernel has no Yama."""
+    try:
+        return int(read_file("/proc/sys/kernel/yama/ptrace_scope"))
+    except (OSError, ValueError):
+        return None
+
+
+def hidden_processes() -> bool:
+    """Whether /proc is mounted so that it hides other users' processes (hidepid, proc(5))."""
+    for line in read_file("/proc/self/mounts").decode("utf-8", "replace").splitlines():
+        field = line.split()
+        if len(field) > 3 and field[1] == "/proc" and field[2] == "proc":
+            return any(
+                option.startswith("hidepid=") and option[8:] not in ("0", "off") for option in field[3].split(",")
+            )
+    return False
+
+
+def pid_exists_anywhere(pid: int) -> bool:
+    """Whether the kernel knows the pid in our PID namespace, whatever /proc shows of it."""
+    try:
+        os.close(os.pidfd_open(pid))
+    except ProcessLookupError:
+        return False
+    except (OSError, AttributeError):  # EINVAL: a thread that leads no process; old kernels have no pidfd
+        return True
+    return True
+
+
+def unsuitable(pid: int) -> Problem | None:
+    """What makes it no target at all: it is gone, hidden, a kernel thread or a zombie."""
+    try:
+        stat = read_stat(pid)
+    except PermissionError:
+        return _hidden(pid)
+    except OSError:
+        if pid_exists_anywhere(pid) and not process_exists(pid):
+            return _hidden(pid)
+        return Problem("gone", f"There is no process {pid}.", "livedbg ps   lists what could be attached to")
+    if stat.kernel_thread:
+        return Problem(
+            "kernel-thread",
+            f"{pid} ({clean_line(stat.name)}) is a kernel thread: it has no user space to look at.",
+            "name a user process; livedbg ps   lists them",
+        )
+    if stat.state in (ThreadState.ZOMBIE, ThreadState.DEAD) and _all_ended(pid):
+        return Problem(
+            "zombie",
+            f"Process {pid} ({clean_line(stat.name)}) has ended; it is a zombie: its parent {stat.ppid} "
+            "has not asked for its exit status.",
+            f"look at the parent: livedbg attach {stat.ppid}",
+        )
+    return None
+
+
+def _hidden(pid: int) -> Problem:
+    return Problem(
+        "hidepid",
+        f"Process {pid} exists, but /proc is mounted with hidepid and doesn't show it to {user_name(os.geteuid())}.",
+        f"sudo livedbg attach {pid}   or remount: sudo mount -o remount,hidepid=0 /proc",
+    )
+
+
+def _all_ended(pid: int) -> bool:
+    """Whether no thread but a dead leader is left (a leader that called pthread_exit shows Z too)."""
+    try:
+        return thread_ids(pid) in ([], [pid])
+    except OSError:
+        return True
+
+
+def access_problem(pid: int) -> Problem | None:
+    """What keeps us from reading system calls and memory of a process; None when nothing does.
+
+    The kernel's own check is asked (PTRACE_MODE_ATTACH, by opening `syscall` and `mem` for reading);
+    only when it refuses are the reasons looked for, in the order in which the kernel tests them.
+    """
+    try:
+        read_file(f"/proc/{pid}/syscall")
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
+    except PermissionError:
+        return _why_denied(pid)
+    except OSError:
+        return None
+    return None
+
+
+def _why_denied(pid: int) -> Problem:
+    who = user_name(os.geteuid())
+    command = f"sudo livedbg attach {pid}"
+    try:
+        uids = {int(word) for word in status_fields(pid)["Uid"].split()}
+    except (OSError, KeyError):
+        uids = set()
+    if uids and os.geteuid() != 0 and uids != {os.geteuid()}:
+        owner = ", ".join(sorted(user_name(uid) for uid in uids))
+        return Problem(
+            "other-user",
+            f"Process {pid} belongs to user {owner}, you are {who}: only its state and CPU time can be seen, "
+            "not what it waits for.",
+            f"sudo -u {owner.split(', ')[0]} livedbg attach {pid}   or   {command}",
+        )
+    scope = ptrace_scope()
+    if scope and not _own_capability():
+        return Problem(
+            "ptrace-scope",
+            f"kernel.yama.ptrace_scope is {scope}, so {who} may not look into process {pid}.",
+            "reboot is needed to lower it"
+            if scope == 3
+            else f"{command}   or   sudo sysctl kernel.yama.ptrace_scope=0",
+        )
+    if os.geteuid() == 0 or _in_container():
+        return Problem(
+            "container",
+            f"The kernel refuses to let this container look into process {pid}: CAP_SYS_PTRACE is missing "
+            "or a seccomp profile forbids it.",
+            "docker run --cap-add=SYS_PTRACE …   or in Kubernetes: securityContext.capabilities.add: [SYS_PTRACE]",
+        )
+    return Problem(
+        "not-dumpable",
+        f"Process {pid} protects itself (set-user-ID program, or prctl PR_SET_DUMPABLE 0).",
+        command,
+    )
+
+
+def _own_capability() -> bool:
+    return bool(int(status_fields(os.getpid()).get("CapEff", "0"), 16) >> _CAP_SYS_PTRACE & 1)
+
+
+def _in_container() -> bool:
+    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
