@@ -6,9 +6,13 @@ reorder what is read. Rich and Textual let most of that through.
 
 Invariants:
     Z1. `clean(s)` holds no C0 control but newline and tab, no DEL, no C1 control, no escape
-        sequence, no bidirectional or line-separator control, no lone surrogate.
+        sequence, no bidirectional, invisible or line-separator control, no lone surrogate.
     Z2. `clean` is idempotent, and the identity on printable ASCII.
-    Z3. Text around a hostile sequence is kept; an unterminated sequence loses at most its own line.
+    Z3. Text around a hostile sequence is kept; of an unterminated sequence only the introducer is
+        replaced, and no sequence reaches beyond its own line.
+
+What is a sequence: ECMA-48 (5.4 CSI, 5.6 control strings) with both the 7-bit and the 8-bit
+introducers, and BEL as a terminator of OSC, as xterm's ctlseqs has it.
 """
 
 from __future__ import annotations
@@ -18,13 +22,15 @@ import re
 __all__ = ["clean", "clean_bytes", "clean_line", "redact_environment"]
 
 _SEQUENCE = re.compile(
-    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC
-    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?"  # DCS SOS PM APC
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x80-\x9f\n]*(?:\x1b\\|\x9c)"  # DCS SOS PM APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
-    r"|\x1b[ -/]*[0-~]"
+    r"|\x1b[ -/]+[0-~]"  # nF: character sets, 7-bit controls, …
+    r"|\x1b[0-OQ-WYZ\\`-~]"  # Fp, Fe without the string introducers, Fs
 )
 _CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 _SECRET = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|API_?KEY|ACCESS_?KEY|PRIVATE|CREDENTIAL|AUTH|COOKIE|SESSION|SAS$|_KEY$",
@@ -41,18 +47,26 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def clean(text: str) -> str:
-    """`text` with escape sequences dropped and controls made visible; newlines and tabs stay."""
-    if text.isascii() and text.isprintable():
+    """`text` with escape sequences dropped and controls made visible; newlines and tabs stay.
+
+    A line that redraws itself with carriage returns becomes what it last showed.
+    """
+    if text.isprintable():  # no control, format or surrogate code point: the usual case
         return text
+    if _CONTROL.search(text) is None:  # only newlines, tabs, or what this Python's Unicode does not know
+        return text
+    text = _SEQUENCE.sub("", text)
     if "\r" in text:
         text = "\n".join(_last_redraw(line) for line in text.split("\n"))
-    text = _SEQUENCE.sub("", text)
     return _CONTROL.sub(_visible, text)
 
 
 def _last_redraw(line: str) -> str:
     """What a progress bar that redraws itself with carriage returns last showed."""
-    return line.rstrip("\r").rsplit("\r", 1)[-1]
+    if "\r" not in line:
+        return line
+    shown = [part for part in line.split("\r") if part and not part.isspace()]
+    return shown[-1] if shown else ""
 
 
 def clean_line(text: str, limit: int = 4096) -> str:
