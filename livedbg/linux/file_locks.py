@@ -1,0 +1,57 @@
+"""Advisory file locks: /proc/locks (proc_locks(5)): flock(2) and fcntl(2) record locks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from livedbg.linux.procfs import read_file
+
+__all__ = ["FileLock", "blocking_locks", "parse_locks", "read_locks"]
+
+
+class FileLock(NamedTuple):
+    """One lock, or one wait for a lock.
+
+    Attributes:
+        number: groups a lock with those that wait for it.
+        kind: `FLOCK`, `POSIX`, `OFDLCK`, `LEASE`, …
+        mode: `READ` or `WRITE`.
+        pid: the process that took it; -1 for open-file-description locks.
+        file: `MAJOR:MINOR:INODE`, the first two in hex.
+        range: `0 EOF`.
+        waits: it is a wait.
+    """
+
+    number: int
+    kind: str
+    mode: str
+    pid: int
+    file: str
+    range: str
+    waits: bool
+
+
+def read_locks() -> list[FileLock]:
+    """All locks that the kernel shows us, each followed by the waits for it."""
+    return parse_locks(read_file("/proc/locks"))
+
+
+def parse_locks(text: bytes) -> list[FileLock]:
+    """The lines of /proc/locks, e.g. `1: -> FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`."""
+    found = []
+    for line in text.decode("ascii", "replace").splitlines():
+        field = line.split()
+        waits = len(field) > 1 and field[1] == "->"
+        if waits:
+            del field[1]
+        if len(field) >= 8:
+            number = int(field[0].rstrip(":"))
+            found.append(FileLock(number, field[1], field[3], int(field[4]), field[5], " ".join(field[6:8]), waits))
+    return found
+
+
+def blocking_locks(locks: list[FileLock], pid: int, inode: int) -> list[FileLock]:
+    """The locks on the file with that inode that process `pid` waits for."""
+    suffix = f":{inode}"
+    wanted = {lock.number for lock in locks if lock.waits and lock.pid == pid and lock.file.endswith(suffix)}
+    return [lock for lock in locks if lock.number in wanted and not lock.waits]

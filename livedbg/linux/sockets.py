@@ -1,0 +1,142 @@
+"""Sockets: addresses and states from /proc/PID/net, peers of Unix sockets from sock_diag(7).
+
+/proc/PID/net shows the network namespace of that process. The netlink query reaches our own only:
+the peer of a Unix socket in another namespace stays unknown.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from livedbg.linux.procfs import read_file
+
+__all__ = ["Socket", "SocketTable", "same_network", "unix_peer"]
+
+# include/net/tcp_states.h
+_TCP_STATES: Final = (
+    "", "established", "syn-sent", "syn-received", "fin-wait-1", "fin-wait-2", "time-wait", "closed",
+    "close-wait", "last-ack", "listening", "closing", "syn-received",
+)  # fmt: skip
+_UNIX_STATES: Final = {"01": "unconnected", "02": "connecting", "03": "established", "04": "disconnecting"}
+
+# linux/sock_diag.h, linux/unix_diag.h
+_SOCK_DIAG_BY_FAMILY: Final = 20
+_UDIAG_SHOW_PEER: Final = 4
+_UNIX_DIAG_PEER: Final = 2
+_NLMSG_ERROR: Final = 2
+
+
+class Socket(NamedTuple):
+    """One socket.
+
+    Attributes:
+        protocol: `tcp`, `udp` or `unix`.
+        local: `10.0.0.1:80`, or the path of a Unix socket.
+        remote: the other end's address; "" when there is none.
+        listening: it accepts connections.
+    """
+
+    inode: int
+    protocol: str
+    local: str
+    remote: str
+    state: str
+    listening: bool
+
+
+class SocketTable:
+    """The sockets of the network namespace of one process, at one moment."""
+
+    def __init__(self, pid: int) -> None:
+        self._sockets: dict[int, Socket] = {}
+        self._by_ends: dict[tuple[str, str, str], int] = {}
+        for name in ("tcp", "tcp6", "udp", "udp6"):
+            for row in _rows(f"/proc/{pid}/net/{name}"):
+                self._add(_internet(name, row))
+        for row in _rows(f"/proc/{pid}/net/unix"):
+            self._add(_unix(row))
+
+    def _add(self, found: Socket) -> None:
+        self._sockets[found.inode] = found
+        if found.remote:
+            self._by_ends[found.protocol, found.local, found.remote] = found.inode
+
+    def get(self, inode: int) -> Socket | None:
+        """The socket of that inode; None when it is of another kind or namespace."""
+        return self._sockets.get(inode)
+
+    def peer(self, end: Socket) -> int | None:
+        """Inode of the other end of a TCP or UDP connection inside this namespace."""
+        return self._by_ends.get((end.protocol, end.remote, end.local)) if end.remote else None
+
+
+def _rows(path: str) -> list[list[str]]:
+    try:
+        return [line.split() for line in read_file(path).decode("utf-8", "replace").splitlines()[1:]]
+    except OSError:
+        return []
+
+
+def _internet(name: str, row: list[str]) -> Socket:
+    """A row of /proc/net/tcp and the like (proc_pid_net(5)): sl local remote state … inode at 9."""
+    protocol = name[:3]
+    local, remote = _address(row[1]), _address(row[2])
+    state = _TCP_STATES[int(row[3], 16)] if int(row[3], 16) < len(_TCP_STATES) else ""
+    listening = protocol == "tcp" and state == "listening"
+    connected = not row[2].endswith(":0000")
+    return Socket(int(row[9]), protocol, local, remote if connected else "", state, listening)
+
+
+def _address(text: str) -> str:
+    """`0100007F:1F90` as `127.0.0.1:8080`; addresses are in host byte order, word by word."""
+    host, _, port = text.partition(":")
+    raw = b"".join(bytes.fromhex(host[i : i + 8])[::-1] for i in range(0, len(host), 8))
+    if len(raw) == 4:
+        return f"{IPv4Address(raw)}:{int(port, 16)}"
+    v6 = IPv6Address(raw)
+    mapped = v6.ipv4_mapped
+    return f"{mapped}:{int(port, 16)}" if mapped is not None else f"[{v6}]:{int(port, 16)}"
+
+
+def _unix(row: list[str]) -> Socket:
+    """A row of /proc/net/unix: num refs protocol flags type state inode [path]."""
+    listening = bool(int(row[3], 16) & 0x10000)  # __SO_ACCEPTCON, include/uapi/linux/net.h
+    path = row[7] if len(row) > 7 else ""
+    return Socket(int(row[6]), "unix", path, "", "listening" if listening else _UNIX_STATES.get(row[5], ""), listening)
+
+
+def same_network(pid: int) -> bool:
+    """Whether a process has our network namespace (assumed when it can't be seen)."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").stat().st_ino == Path("/proc/self/ns/net").stat().st_ino
+    except OSError:
+        return True
+
+
+def unix_peer(inode: int) -> int | None:
+    """Inode of the other end of a connected Unix socket of our network namespace; None when it has
+    none, or the kernel has no unix_diag."""
+    request = struct.pack(
+        "<BBHIIIII", socket.AF_UNIX, 0, 0, 0xFFFFFFFF, inode, _UDIAG_SHOW_PEER, 0xFFFFFFFF, 0xFFFFFFFF
+    )
+    header = struct.pack("<IHHII", 16 + len(request), _SOCK_DIAG_BY_FAMILY, 1, 1, 0)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as netlink:  # 4: NETLINK_SOCK_DIAG
+            netlink.settimeout(1.0)
+            netlink.send(header + request)
+            answer = netlink.recv(65536)
+    except OSError:
+        return None
+    length, kind = struct.unpack_from("<IH", answer)
+    at = 16 + 16  # nlmsghdr, unix_diag_msg
+    while kind != _NLMSG_ERROR and at + 4 <= min(length, len(answer)):
+        size, attribute = struct.unpack_from("<HH", answer, at)
+        if attribute == _UNIX_DIAG_PEER:
+            (peer,) = struct.unpack_from("<I", answer, at + 4)
+            return int(peer) or None
+        at += max(4, (size + 3) & ~3)
+    return None
