@@ -70,7 +70,7 @@ def fd_links(pid: int) -> dict[int, str]:
         names = [entry.name for entry in entries]
     for name in names:
         try:
-            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")
+            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115 (thousands of them)
         except OSError:
             continue  # closed in between
     return found
@@ -90,7 +90,7 @@ def describe(pid: int, fd: int) -> Descriptor | None:
     """What descriptor `fd` of process `pid` is; None when it isn't open or can't be seen."""
     path = f"/proc/{pid}/fd/{fd}"
     try:
-        link = os.readlink(path)
+        link = os.readlink(path)  # noqa: PTH115
     except OSError:
         return None
     if link.startswith(("pipe:[", "socket:[")):
@@ -144,10 +144,7 @@ class DescriptorIndex:
         self._open: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self._eventfds: list[tuple[int, int]] = []
         self._eventfd_ids: dict[str, list[tuple[int, int]]] | None = None
-        own = os.getpid()
         for pid in process_ids():
-            if pid == own:
-                continue
             try:
                 links = fd_links(pid)
             except OSError:
@@ -170,6 +167,10 @@ class DescriptorIndex:
     def sockets(self, inode: int) -> list[int]:
         """The processes that have the socket of that inode open."""
         return sorted({pid for pid, _ in self._open.get(f"socket:[{inode}]", [])})
+
+    def opened(self, link: str) -> list[tuple[int, int]]:
+        """(pid, fd) of everybody who has the file that shows as `link` open."""
+        return self._open.get(link, [])
 
     def _eventfd_table(self) -> dict[str, list[tuple[int, int]]]:
         if self._eventfd_ids is None:

@@ -81,6 +81,7 @@ class Stat(NamedTuple):
         cpu_ticks: utime + stime.
         start_ticks: start time in clock ticks since boot.
         flags: PF_ flags of the kernel (linux/sched.h).
+        exit_code: wait status of a zombie; 0 where it isn't one or we may not see it.
     """
 
     name: str
@@ -90,6 +91,13 @@ class Stat(NamedTuple):
     cpu_ticks: int
     threads: int
     start_ticks: int
+    exit_code: int
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status; the negated number of the signal that killed it."""
+        signal = self.exit_code & 0x7F
+        return -signal if signal else self.exit_code >> 8 & 0xFF
 
     @property
     def kernel_thread(self) -> bool:
@@ -178,6 +186,7 @@ def parse_stat(data: bytes) -> Stat:
         cpu_ticks=int(field[11]) + int(field[12]),
         threads=int(field[17]),
         start_ticks=int(field[19]),
+        exit_code=int(field[49]) if len(field) > 49 else 0,
     )
 
 

@@ -1,0 +1,150 @@
+"""The adapter for Linux /proc: processes, threads, and what waits for what, without a stop.
+
+Invariants:
+    P1. The target is only read: /proc, process_vm_readv, sock_diag.
+    P2. One `Tick` a turn, whatever changed.
+    P3. The tree is followed when it is asked for; a process that holds what a watched one waits
+        for is watched too (noted as `not a target`), RELATED_MOST of them at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar, Final
+
+from livedbg.adapter import Adapter, Context, Request
+from livedbg.adapters.proc.pace import Pace
+from livedbg.adapters.proc.problems import SOURCE, ended, status_of
+from livedbg.adapters.proc.scene import Scene
+from livedbg.adapters.proc.watch import ProcessWatch
+from livedbg.events import Event, Stamper, StatusSeen, Tick
+from livedbg.linux.access import unsuitable
+from livedbg.linux.procfs import read_stat
+
+__all__ = ["RELATED_MOST", "ProcAdapter"]
+
+RELATED_MOST: Final = 32
+_ONCE_GAP_S: Final = 0.35
+"""Time between the two looks of a one-look session, so that CPU progress shows."""
+
+
+class ProcAdapter(Adapter):
+    """Watches the named processes, their children, and who holds what they wait for."""
+
+    name: ClassVar[str] = SOURCE
+    sees: ClassVar[str] = "processes, threads, system calls, and who holds the locks, pipes and sockets waited for"
+    cost: ClassVar[str] = "nothing for the target; under 2 % of one core here"
+
+    async def run(self, context: Context) -> None:
+        """Look again and again until every named process has ended."""
+        looker = _Looker(context.request)
+        pace = Pace(context.request.interval_s)
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1, "livedbg-proc") as executor:
+            try:
+                settled = False
+                while True:
+                    events, changed, cost_s = await loop.run_in_executor(executor, looker.turn)
+                    context.emit(*events, Tick(**context.stamp()))
+                    if context.request.once and not settled and not looker.done:
+                        await asyncio.sleep(_ONCE_GAP_S)
+                        events, changed, cost_s = await loop.run_in_executor(executor, looker.turn)
+                        context.emit(*events, Tick(**context.stamp()))
+                    if not settled:
+                        context.settled()
+                        settled = True
+                    if looker.done or context.request.once:
+                        return
+                    await context.sleep(pace.after(changed=changed, cost_s=cost_s))
+            finally:
+                executor.submit(looker.close)  # behind a look that is still under way
+
+
+class _Looker:
+    """All the watches of one session. Its methods run in one thread, one at a time."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._scene = Scene(request.host)
+        self._stamp = Stamper(request.host)
+        self._watches: dict[int, ProcessWatch] = {}
+        self._over: dict[int, int | None] = {}
+        self._related = 0
+        self._begun = False
+
+    @property
+    def done(self) -> bool:
+        """Whether no target is left."""
+        return self._begun and not any(not watch.role for watch in self._watches.values())
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        for watch in self._watches.values():
+            watch.close()
+
+    def turn(self) -> tuple[list[Event], bool, float]:
+        """Look at everything once: the events, whether anything changed, and the CPU time it took."""
+        began = time.thread_time()
+        events: list[Event] = []
+        if not self._begun:
+            self._begun = True
+            events += self._begin()
+        changed = False
+        waiting = list(self._watches.values())
+        while waiting:
+            watch = waiting.pop()
+            events += watch.look()
+            changed = changed or watch.changed
+            if watch.gone:
+                del self._watches[watch.pid]
+                self._over[watch.pid] = watch.start_ticks
+                continue
+            waiting += self._follow(watch)
+        return events, changed, time.thread_time() - began
+
+    def _begin(self) -> list[Event]:
+        events: list[Event] = []
+        for target in self._request.processes:
+            problem = unsuitable(target.pid)
+            if problem is None or problem.code in ("zombie", "kernel-thread"):
+                self._watches[target.pid] = ProcessWatch(self._scene, target.pid, target.start_ticks)
+            if problem is None or problem.code == "zombie":
+                continue
+            host = self._request.host
+            status = (
+                ended(host, target.pid, None, problem.code, problem.sentence)
+                if problem.code == "gone"
+                else status_of(host, target.pid, problem)
+            )
+            events.append(StatusSeen(status=status, **self._stamp()))
+        return events
+
+    def _follow(self, watch: ProcessWatch) -> list[ProcessWatch]:
+        """Watches for processes that a watch has led to."""
+        found = []
+        if self._request.tree and not watch.role:
+            for pid in watch.children:
+                known = self._watches.get(pid)
+                if known is not None:
+                    known.role = ""  # it was known as the holder of something, and is of the tree
+                elif self._is_new(pid):
+                    found.append(ProcessWatch(self._scene, pid))
+        for pid in watch.related - self._watches.keys() - watch.children:
+            if pid > 1 and self._related < RELATED_MOST and self._is_new(pid):
+                self._related += 1
+                role = "not a target: holds what a target waits for"
+                found.append(ProcessWatch(self._scene, pid, role=role))
+        for new in found:
+            self._watches[new.pid] = new
+        return found
+
+    def _is_new(self, pid: int) -> bool:
+        """Whether a pid isn't that of a process that we saw end."""
+        if pid not in self._over:
+            return True
+        try:
+            return read_stat(pid).start_ticks != self._over[pid]
+        except OSError:
+            return False

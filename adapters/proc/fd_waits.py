@@ -1,0 +1,183 @@
+"""Waits for descriptors: from (process, fd, direction) to resources and the processes at the other end."""
+
+from __future__ import annotations
+
+from livedbg import ids
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.waits import Holding, Waited
+from livedbg.linux.descriptors import Descriptor, describe, fdinfo
+from livedbg.linux.sockets import Socket, same_network, unix_peer
+from livedbg.model import Resource
+from livedbg.sanitize import clean_line
+
+__all__ = ["FdWaits"]
+
+_NESTED = 2
+"""How deep epoll sets inside epoll sets are followed."""
+
+
+class FdWaits:
+    """Describes the descriptor waits of one process.
+
+    Attributes:
+        armed_timer: a timerfd that will fire was among the descriptors asked for since it was reset.
+    """
+
+    def __init__(self, view: ProcessView) -> None:
+        self._view = view
+        self._pid = view.pid
+        self.armed_timer = False
+
+    def name(self, fd: int) -> str:
+        """A descriptor in a user's words: `pipe 3`, `socket 5`, `/dev/pts/0`."""
+        found = describe(self._pid, fd)
+        if found is None:
+            return f"descriptor {fd}"
+        if found.kind in ("pipe", "socket", "eventfd", "epoll", "timerfd", "signalfd", "pidfd", "inotify"):
+            return f"{found.kind} {fd}"
+        return clean_line(found.link, 200)
+
+    def socket_address(self, fd: int) -> str | None:
+        """The local address of a socket, for `accept on …`."""
+        found = describe(self._pid, fd)
+        socket = self._view.scene.sockets(self._pid).get(found.number) if found and found.kind == "socket" else None
+        return clean_line(socket.local, 200) if socket is not None and socket.local else None
+
+    def waited(self, fd: int, direction: str, *, polled: bool, depth: int = 0) -> list[Waited]:
+        """What waiting for a descriptor waits for.
+
+        Args:
+            fd: the descriptor.
+            direction: `r` (until there is something to read) or `w` (until there is room).
+            polled: by poll, select or epoll: an own other end is a wake-up channel, nobody's debt.
+            depth: how many epoll sets were opened to get here.
+        """
+        found = describe(self._pid, fd)
+        if found is None:
+            return []
+        match found.kind:
+            case "pipe":
+                return [self._pipe(found, direction, polled)]
+            case "socket":
+                return [self._socket(found, direction, polled)]
+            case "eventfd":
+                return [self._eventfd(found, polled)]
+            case "epoll":
+                return self.epoll_members(fd, depth + 1) if depth < _NESTED else []
+            case "pidfd":
+                return self._pidfd(fd)
+            case "timerfd":
+                self.armed_timer = self.armed_timer or self._armed(fd)
+                return []
+            case _:
+                return [self._file(found)]
+
+    def epoll_set(self, fd: int) -> list[tuple[int, str]]:
+        """(descriptor, direction) of the members of an epoll set (fdinfo `tfd:` lines)."""
+        members = []
+        for name, value in self._fdinfo(fd):
+            field = value.split()
+            if name == "tfd" and len(field) >= 3 and field[1] == "events:":
+                events = int(field[2], 16)
+                members.append((int(field[0]), "w" if events & 0x4 and not events & 0x1 else "r"))
+        return members
+
+    def epoll_members(self, fd: int, depth: int = 0) -> list[Waited]:
+        """What the members of an epoll set wait for."""
+        return [w for member, way in self.epoll_set(fd) for w in self.waited(member, way, polled=True, depth=depth)]
+
+    def _fdinfo(self, fd: int) -> list[tuple[str, str]]:
+        try:
+            return fdinfo(self._pid, fd)
+        except OSError:
+            return []
+
+    def _holdings(self, pids: set[int], evidence: str, polled: bool) -> tuple[tuple[Holding, ...], dict[str, str]]:
+        """Holders by process; an end of one's own that is only polled is a wake-up channel."""
+        if polled and pids == {self._pid}:
+            return (), {"wake-up": "other end in the same process"}
+        host = self._view.scene.host
+        return tuple(Holding(ids.process(host, pid), f"{evidence} (pid {pid})") for pid in sorted(pids)), {}
+
+    def _resource(self, kind: str, number: int | str, name: str, state: str, attributes: dict[str, str]) -> Resource:
+        target = ids.fd_object(kind, self._view.scene.host, number)
+        return Resource(id=target, kind=kind, name=name, state=state or None, attributes=attributes)
+
+    def _pipe(self, found: Descriptor, direction: str, polled: bool) -> Waited:
+        wanted, state = ("w", "empty") if direction == "r" else ("r", "full")
+        everybody = self._view.scene.index().holders(found)
+        pids = {holder.pid for holder in everybody if wanted in holder.access}
+        end = "write" if wanted == "w" else "read"
+        holders, attributes = self._holdings(pids, f"has the {end} end of {found.key} open", polled)
+        readers = sorted({h.pid for h in everybody if "r" in h.access})
+        writers = sorted({h.pid for h in everybody if "w" in h.access})
+        attributes |= {"readers": " ".join(map(str, readers)), "writers": " ".join(map(str, writers))}
+        name = f"pipe {found.fd} of {self._pid}" if found.link.startswith("pipe:") else clean_line(found.link, 200)
+        resource = self._resource("pipe", found.number, name, state, attributes)
+        evidence = f"fd {found.fd} -> {clean_line(found.link, 200)}, waits until it is not {state}"
+        return Waited(resource.id, evidence, resource, holders)
+
+    def _socket(self, found: Descriptor, direction: str, polled: bool) -> Waited:
+        socket = self._view.scene.sockets(self._pid).get(found.number)
+        if socket is None:
+            resource = self._resource("socket", found.number, f"socket {found.fd} of {self._pid}", "", {})
+            return Waited(resource.id, f"fd {found.fd} -> {found.link}", resource)
+        peer = self._peer(socket)
+        index = self._view.scene.index()
+        pids = set(index.sockets(peer)) if peer is not None else set()
+        holders, attributes = self._holdings(pids, f"has the other end open, socket:[{peer}]", polled)
+        attributes |= _socket_attributes(socket)
+        if pids:
+            attributes["peer"] = " ".join(f"process {pid}" for pid in sorted(pids))
+        name = f"{socket.protocol} socket {found.fd} of {self._pid}"
+        resource = self._resource("socket", found.number, name, socket.state, attributes)
+        wants = "data" if direction == "r" else "room"
+        evidence = f"fd {found.fd} -> {found.link} {_ends(socket)} {socket.state}, waits for {wants}"
+        return Waited(resource.id, clean_line(evidence), resource, holders)
+
+    def _peer(self, socket: Socket) -> int | None:
+        if socket.listening:
+            return None
+        if socket.protocol == "unix":
+            return unix_peer(socket.inode) if same_network(self._pid) else None
+        return self._view.scene.sockets(self._pid).peer(socket)
+
+    def _eventfd(self, found: Descriptor, polled: bool) -> Waited:
+        pids = {holder.pid for holder in self._view.scene.index().holders(found)} | {self._pid}
+        holders, attributes = self._holdings(pids, f"has {found.key} open", polled)
+        number = found.number or f"{self._pid}.{found.fd}"
+        resource = self._resource("eventfd", number, f"eventfd {found.fd} of {self._pid}", "0", attributes)
+        return Waited(resource.id, f"fd {found.fd} -> {found.link} id {number}", resource, holders)
+
+    def _pidfd(self, fd: int) -> list[Waited]:
+        for name, value in self._fdinfo(fd):
+            if name == "Pid" and value.isdigit() and int(value) > 0:
+                target = ids.process(self._view.scene.host, int(value))
+                return [Waited(target, f"fd {fd} is a pidfd of {value}")]
+        return []
+
+    def _armed(self, fd: int) -> bool:
+        """Whether a timerfd will fire: `it_value: (0, 0)` says that it won't."""
+        return any(name == "it_value" and value != "(0, 0)" for name, value in self._fdinfo(fd))
+
+    def _file(self, found: Descriptor) -> Waited:
+        """Something whose other end is no process of this machine: a terminal, a device, signals."""
+        link = clean_line(found.link, 200)
+        attributes = {"what": found.kind, "path": link}
+        resource = self._resource("file", f"{self._pid}.{found.fd}", link, "", attributes)
+        return Waited(resource.id, f"fd {found.fd} -> {link}", resource)
+
+
+def _socket_attributes(socket: Socket) -> dict[str, str]:
+    attributes = {"protocol": socket.protocol}
+    if socket.local:
+        attributes["local"] = clean_line(socket.local, 200)
+    if socket.remote:
+        attributes["peer"] = socket.remote
+    if socket.listening:
+        attributes["listening"] = "yes"
+    return attributes
+
+
+def _ends(socket: Socket) -> str:
+    return f"{socket.local} - {socket.remote}" if socket.remote else socket.local

@@ -1,0 +1,102 @@
+"""What a process is: the part of its model that rarely changes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from livedbg.linux import procfs
+from livedbg.linux.access import user_name
+from livedbg.linux.procfs import CLOCK_TICK_NS
+from livedbg.sanitize import clean_line, redact_environment
+
+__all__ = ["Identity", "executable", "rank_of", "read_identity", "start_wall_ns"]
+
+_PREFIXES: Final = (
+    "ASCEND_", "CUDA_", "HCCL_", "IREE_", "LIVEDBG_", "NCCL_", "NVFUSER_", "OMP_", "PYTORCH_", "SIMPLER_", "TORCH",
+)  # fmt: skip
+_NAMES: Final = frozenset(
+    {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+     "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}
+)  # fmt: skip
+_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def _boot_wall_ns() -> int:
+    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+_BOOT_WALL_NS: Final = _boot_wall_ns()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a process is; strings are sanitised.
+
+    Attributes:
+        environment: the variables that matter here, without secrets.
+        tracer: pid of who traces it; 0 for nobody.
+    """
+
+    exe: str | None = None
+    command: tuple[str, ...] = ()
+    cwd: str | None = None
+    user: str | None = None
+    rank: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    tracer: int = 0
+
+
+def start_wall_ns(start_ticks: int) -> int:
+    """When a process started, on the wall clock."""
+    return _BOOT_WALL_NS + start_ticks * CLOCK_TICK_NS
+
+
+def rank_of(environment: Mapping[str, str]) -> int | None:
+    """The rank that a launcher gave a process (torchrun, Open MPI, PMI, Slurm)."""
+    for name in _RANKS:
+        value = environment.get(name, "")
+        if value.isdecimal():
+            return int(value)
+    return None
+
+
+def read_identity(pid: int) -> Identity:
+    """What a process is, as far as it may be seen.
+
+    Raises:
+        OSError: it is gone.
+    """
+    status = procfs.status_fields(pid)
+    try:
+        everything = procfs.read_environment(pid)
+    except OSError:
+        everything = {}
+    wanted = {n: v for n, v in everything.items() if n in _NAMES or n.startswith(_PREFIXES)}
+    environment = {clean_line(n, 100): clean_line(v, 400) for n, v in redact_environment(wanted).items()}
+    uid = status.get("Uid", "").split()
+    return Identity(
+        exe=executable(pid),
+        command=tuple(clean_line(word, 1000) for word in procfs.command_line(pid)),
+        cwd=_link(pid, "cwd"),
+        user=user_name(int(uid[1])) if len(uid) > 1 else None,
+        rank=rank_of(everything),
+        environment=environment,
+        tracer=int(status.get("TracerPid", "0")),
+    )
+
+
+def executable(pid: int) -> str | None:
+    """The file that a process executes, for telling whether it called exec; None when not allowed."""
+    return _link(pid, "exe")
+
+
+def _link(pid: int, name: str) -> str | None:
+    try:
+        return clean_line(os.fsdecode(Path(f"/proc/{pid}/{name}").readlink()), 1000)
+    except OSError:
+        return None

@@ -1,0 +1,126 @@
+"""Waits for locks and other objects in memory: from futex calls to resources and their holders."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from livedbg import ids
+from livedbg.adapters.proc.futex import AROUND, FutexCall, FutexWait, classify
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.waits import Holding, Wait, Waited
+from livedbg.linux import memory
+from livedbg.linux.abi import MutexLayout
+from livedbg.linux.procfs import BlockedSyscall
+from livedbg.model import Resource
+
+__all__ = ["LockWaits"]
+
+_MUTEX: Final = MutexLayout()
+_STACK_BYTES: Final = 512
+_PI: Final = 32
+
+
+class LockWaits:
+    """Describes the futex waits of one process."""
+
+    def __init__(self, view: ProcessView) -> None:
+        self._view = view
+        self._pid = view.pid
+
+    @staticmethod
+    def read_around(pid: int, calls: Sequence[BlockedSyscall]) -> list[bytes | None]:
+        """The memory that `describe` needs of each call, in one batch.
+
+        Raises:
+            OSError: the process is gone or its memory may not be read.
+        """
+        data = memory.read_many(pid, [(call.args[0] - AROUND, 2 * AROUND) for call in calls])
+        for at, call in enumerate(calls):
+            if data[at] is None:  # an object at the start of a mapping
+                (behind,) = memory.read_many(pid, [(call.args[0], AROUND)])
+                data[at] = bytes(AROUND) + behind if behind is not None else None
+        return data
+
+    def describe(self, call: BlockedSyscall, around: bytes | None, tid: int) -> Wait:
+        """The wait of one thread.
+
+        Args:
+            call: its futex call.
+            around: the memory around the futex word, by `read_around`.
+            tid: the thread.
+        """
+        futex = FutexCall.of(call)
+        found = classify(
+            futex,
+            around,
+            lambda number: self._view.numbers.find(number, elsewhere=futex.shared) is not None,
+            glibc=self._view.libc.layouts_known,
+        )
+        if found.kind == "parked":
+            return Wait(found.waits_in, False, self._parked(call, found, tid))
+        if found.kind == "join":
+            target = self._thread(found.owner, futex.shared)
+            return Wait(found.waits_in, futex.timed, (Waited(target, found.evidence),) if target else ())
+        if found.kind == "futex" and futex.value == 2:
+            found = self._stdio(futex, found)
+        return Wait(found.waits_in, futex.timed, (self._waited(found, futex.shared),))
+
+    def _thread(self, number: int | None, shared: bool) -> str | None:
+        where = self._view.numbers.find(number, elsewhere=shared) if number else None
+        return ids.thread(self._view.scene.host, *where) if where else None
+
+    def _waited(self, found: FutexWait, shared: bool, inferred: bool = False) -> Waited:
+        pid, address = self._pid, found.address
+        if shared:
+            pid, address = self._view.scene.shared_identity(pid, address, self._view.mappings_with(address))
+        target = ids.lock(found.kind, self._view.scene.host, pid, address)
+        attributes = dict(found.attributes)
+        if not self._view.libc.layouts_known:
+            attributes["libc"] = f"{self._view.libc.label}: layouts not known"
+        resource = Resource(
+            id=target, kind=found.kind, name=f"{found.kind} {address:#x}", state=found.state, attributes=attributes
+        )
+        holder = self._thread(found.owner, shared)
+        holders = (Holding(holder, found.evidence, inferred),) if holder else ()
+        return Waited(target, found.evidence, resource, holders, inferred or found.inferred)
+
+    def _parked(self, call: BlockedSyscall, parked: FutexWait, tid: int) -> tuple[Waited, ...]:
+        """The PI mutex that a parked thread wanted: its address stands on the thread's stack, and
+        somebody else holds it."""
+        try:
+            stack = memory.read(self._pid, call.sp, _STACK_BYTES)
+        except OSError:
+            return ()
+        words = [word for (word,) in struct.iter_unpack("<Q", stack) if word % 8 == 0 and word > 4096]
+        candidates = list(dict.fromkeys(words))
+        for address, data in zip(candidates, memory.read_many(self._pid, [(a, 24) for a in candidates]), strict=True):
+            if data is None:
+                continue
+            lock, _, owner, users, kind = struct.unpack_from("<5I", data)
+            holds = lock & 0x3FFFFFFF == owner and owner and users and kind < 1024 and kind & _PI
+            where = self._view.numbers.find(owner, elsewhere=bool(kind & 128)) if holds else None
+            if where is None or where[1] == tid:
+                continue
+            evidence = f"{parked.evidence}; PI mutex {address:#x} on its stack, owner {owner}"
+            found = FutexWait("mutex", address, parked.waits_in, evidence, owner, "locked", {"kind": "PI"}, True)
+            return (self._waited(found, bool(kind & 128), inferred=True),)
+        return ()
+
+    def _stdio(self, futex: FutexCall, plain: FutexWait) -> FutexWait:
+        """The lock of a stdio stream: {int lock; int count; void *owner}, owner being the holder's
+        thread descriptor (glibc sysdeps/nptl/stdio-lock.h)."""
+        if self._view.abi.descriptor_tid is None or not self._view.libc.layouts_known:
+            return plain
+        try:
+            owner = int.from_bytes(memory.read(self._pid, futex.address + 8, 8), "little")
+            number = int.from_bytes(memory.read(self._pid, owner + self._view.abi.descriptor_tid, 4), "little")
+        except (OSError, OverflowError):
+            return plain
+        if self._view.numbers.find(number, elsewhere=False) is None:
+            return plain
+        evidence = f"stream lock {futex.address:#x} owner = thread descriptor {owner:#x}, tid {number}"
+        return FutexWait(
+            "mutex", futex.address, "lock of a stdio stream", evidence, number, "locked", {"kind": "stdio stream"}, True
+        )

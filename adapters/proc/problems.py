@@ -1,0 +1,82 @@
+"""What keeps the adapter from seeing all of a process, as statuses for the user."""
+
+from __future__ import annotations
+
+from livedbg import ids
+from livedbg.linux.abi import elf_machine, native_abi
+from livedbg.linux.access import Problem
+from livedbg.linux.libc import Libc
+from livedbg.model import SourceHealth, SourceStatus
+
+__all__ = ["SOURCE", "ended", "hidden", "libc_problem", "machine_problem", "seen", "status_of"]
+
+SOURCE = "proc"
+"""The adapter's name in statuses."""
+
+
+def status_of(host: str, pid: int, problem: Problem) -> SourceStatus:
+    """A problem as a status: a part can still be seen."""
+    return SourceStatus(
+        source=SOURCE,
+        target=ids.process(host, pid),
+        health=SourceHealth.DEGRADED,
+        code=problem.code,
+        sentence=problem.sentence,
+        remedy=problem.remedy,
+    )
+
+
+def seen(host: str, pid: int, code: str = "") -> SourceStatus:
+    """All is well, or the problem `code` is no more."""
+    return SourceStatus(source=SOURCE, target=ids.process(host, pid), health=SourceHealth.OK, code=code)
+
+
+def hidden(host: str, pid: int) -> SourceStatus:
+    """A process that was led to may not be seen at all."""
+    sentence = f"Process {pid} takes part in this, but the kernel doesn't show it to this user."
+    return status_of(host, pid, Problem("hidden", sentence, f"sudo livedbg attach {pid}"))
+
+
+def ended(host: str, pid: int, status: int | None, code: str, sentence: str) -> SourceStatus:
+    """The process has ended."""
+    how = "" if status is None else f" by signal {-status}" if status < 0 else f" with status {status}"
+    return SourceStatus(
+        source=SOURCE,
+        target=ids.process(host, pid),
+        health=SourceHealth.ENDED,
+        code=code,
+        sentence=sentence or f"Process {pid} ended{how}.",
+        remedy="livedbg launch -- COMMAND   starts it again under watch" if not sentence else "",
+    )
+
+
+def machine_problem(pid: int) -> Problem | None:
+    """The process runs code of a machine whose system calls we don't know."""
+    abi = native_abi()
+    machine = elf_machine(pid)
+    if abi is None:
+        return Problem(
+            "unknown-machine",
+            "This machine type isn't known to livedbg: states and CPU times are shown, waits are not.",
+            "x86-64 and aarch64 are known",
+        )
+    if machine is not None and machine != abi.elf:
+        return Problem(
+            "foreign-machine",
+            f"Process {pid} runs code of another machine type (ELF machine {machine}, e.g. 32-bit): "
+            "its states and CPU times are shown, what it waits for is not.",
+            "run a native build of the program",
+        )
+    return None
+
+
+def libc_problem(pid: int, libc: Libc) -> Problem | None:
+    """The layouts of its locks aren't known."""
+    if libc.layouts_known:
+        return None
+    return Problem(
+        "unknown-libc",
+        f"Process {pid} uses {libc.label}, whose lock layouts livedbg doesn't know: threads that wait for a lock "
+        "are shown, its holder only where the kernel's ABI tells it.",
+        f"livedbg stacks {pid} --native   shows who is inside which lock",
+    )

@@ -1,0 +1,207 @@
+"""What a thread that sits in a system call waits for, by the call's name and arguments.
+
+Argument meanings: section 2 of the Linux manual; structures in memory: poll(2), select(2),
+fcntl_locking(2), clock_nanosleep(2), all of LP64.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from livedbg import ids
+from livedbg.adapters.proc.fd_waits import FdWaits
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.waits import Holding, Wait, Waited
+from livedbg.linux import memory
+from livedbg.linux.descriptors import describe, fdinfo
+from livedbg.linux.file_locks import blocking_locks
+from livedbg.linux.procfs import BlockedSyscall, child_pids
+from livedbg.model import Resource
+from livedbg.sanitize import clean_bytes
+
+__all__ = ["SyscallWaits"]
+
+_READS: Final = {
+    "read": "read of", "pread64": "read of", "readv": "read of", "preadv": "read of", "preadv2": "read of",
+    "recvfrom": "recv on", "recvmsg": "recv on", "recvmmsg": "recv on", "accept": "accept on",
+    "accept4": "accept on", "splice": "splice from", "tee": "tee from", "vmsplice": "vmsplice of",
+}  # fmt: skip
+_WRITES: Final = {
+    "write": "write to", "pwrite64": "write to", "writev": "write to", "pwritev": "write to", "pwritev2": "write to",
+    "sendto": "send on", "sendmsg": "send on", "sendmmsg": "send on", "sendfile": "sendfile to",
+    "connect": "connect of",
+}  # fmt: skip
+_PLAIN: Final = {
+    "pause": "pause (waits for a signal)",
+    "rt_sigsuspend": "sigsuspend (waits for a signal)",
+    "restart_syscall": "a wait that goes on after an interruption",
+    "io_uring_enter": "io_uring wait",
+    "io_getevents": "wait for asynchronous I/O",
+    "semop": "semop (System V semaphore)",
+    "msgrcv": "msgrcv (System V message queue)",
+    "msgsnd": "msgsnd (System V message queue)",
+    "futex_waitv": "futex wait",
+    "vfork": "vfork (until the child runs another program)",
+}
+_FILE_CALLS: Final = frozenset({"fsync", "fdatasync", "ioctl", "getdents64", "fallocate", "ftruncate", "close"})
+_SETLKW: Final = {7: "fcntl lock", 38: "open file description lock"}  # F_SETLKW, F_OFD_SETLKW
+_MOST: Final = 256
+"""How many descriptors of one poll are followed."""
+
+
+class SyscallWaits:
+    """Describes the waits of one process that are not futex calls."""
+
+    def __init__(self, view: ProcessView) -> None:
+        self._view = view
+        self._pid = view.pid
+        self._fds = FdWaits(view)
+        self._by_name: dict[str, Callable[[BlockedSyscall], Wait]] = {
+            "poll": lambda call: self._poll(call, _int(call.args[2]) >= 0),
+            "ppoll": lambda call: self._poll(call, call.args[2] != 0),
+            "select": self._select,
+            "pselect6": self._select,
+            "epoll_wait": lambda call: self._epoll(call, _int(call.args[3]) >= 0),
+            "epoll_pwait": lambda call: self._epoll(call, _int(call.args[3]) >= 0),
+            "epoll_pwait2": lambda call: self._epoll(call, call.args[3] != 0),
+            "nanosleep": lambda call: self._sleep(call.args[0], absolute=False),
+            "clock_nanosleep": lambda call: self._sleep(call.args[2], absolute=bool(call.args[1] & 1)),
+            "wait4": lambda call: self._wait_for_child(_int(call.args[0]), "waitpid"),
+            "waitid": self._waitid,
+            "flock": lambda call: self._file_lock(_int(call.args[0]), "flock"),
+            "fcntl": self._fcntl,
+            "rt_sigtimedwait": lambda call: Wait("sigwait (waits for a signal)", call.args[2] != 0),
+            "semtimedop": lambda call: Wait("semop (System V semaphore)", call.args[3] != 0),
+            "openat": lambda call: Wait(f"open of {self._path(call.args[1])}"),
+            "open": lambda call: Wait(f"open of {self._path(call.args[0])}"),
+        }
+
+    def describe(self, name: str, call: BlockedSyscall) -> Wait:
+        """The wait of a thread that sits in the system call `name`."""
+        if name in _READS:
+            return self._stream(call, _READS[name], "r")
+        if name in _WRITES:
+            return self._stream(call, _WRITES[name], "w")
+        special = self._by_name.get(name)
+        if special is not None:
+            return special(call)
+        if name in _FILE_CALLS:
+            return Wait(f"{name} of {self._fds.name(_int(call.args[0]))}")
+        return Wait(_PLAIN.get(name, name))
+
+    def _stream(self, call: BlockedSyscall, verb: str, direction: str) -> Wait:
+        fd = _int(call.args[0])
+        subject = self._fds.socket_address(fd) if verb == "accept on" else None
+        waited = self._fds.waited(fd, direction, polled=False)
+        return Wait(f"{verb} {subject or self._fds.name(fd)}", None, tuple(waited))
+
+    def _poll(self, call: BlockedSyscall, timed: bool) -> Wait:
+        count = min(call.args[1], 65536)
+        try:
+            data = memory.read(self._pid, call.args[0], 8 * min(count, _MOST)) if count else b""
+        except OSError:
+            data = b""
+        members = [
+            (fd, "w" if events & 0x4 and not events & 0x1 else "r")
+            for fd, events, _ in struct.iter_unpack("<iHH", data)
+            if fd >= 0
+        ]
+        return self._any("poll", members, count, timed)
+
+    def _select(self, call: BlockedSyscall) -> Wait:
+        count = min(_int(call.args[0]), 65536)
+        size = (count + 63) // 64 * 8
+        members: list[tuple[int, str]] = []
+        for address, way in ((call.args[1], "r"), (call.args[2], "w")):
+            try:
+                bits = int.from_bytes(memory.read(self._pid, address, size), "little") if address and size else 0
+            except OSError:
+                bits = 0
+            members += [(fd, way) for fd in range(count) if bits >> fd & 1]
+        return self._any("select", members, len(members), call.args[4] != 0)
+
+    def _epoll(self, call: BlockedSyscall, timed: bool) -> Wait:
+        members = self._fds.epoll_set(_int(call.args[0]))
+        return self._any("epoll_wait", members, len(members), timed)
+
+    def _any(self, verb: str, members: list[tuple[int, str]], count: int, timed: bool) -> Wait:
+        self._fds.armed_timer = False
+        waited = [w for fd, way in members[:_MOST] for w in self._fds.waited(fd, way, polled=True)]
+        plural = "" if count == 1 else "s"
+        return Wait(f"{verb} of {count} descriptor{plural}", timed or self._fds.armed_timer, tuple(waited))
+
+    def _sleep(self, address: int, *, absolute: bool) -> Wait:
+        if absolute:
+            return Wait("sleep", True)
+        try:
+            seconds, nanoseconds = struct.unpack("<qq", memory.read(self._pid, address, 16))
+        except OSError:
+            return Wait("sleep", True)
+        return Wait(f"sleep {seconds + nanoseconds / 1e9:.6g} s", True)
+
+    def _wait_for_child(self, who: int, verb: str) -> Wait:
+        if who > 0:
+            found = self._view.numbers.child(who)
+            return Wait(f"{verb} of {who}", False, (self._process(found, f"{verb}({who})"),))
+        children = child_pids(self._pid)
+        text = f"{verb} of any child" if who == -1 else f"{verb} of a process group"
+        return Wait(text, False, tuple(self._process(pid, f"{verb}({who}), child {pid}") for pid in children))
+
+    def _process(self, pid: int, evidence: str) -> Waited:
+        return Waited(ids.process(self._view.scene.host, pid), evidence)
+
+    def _waitid(self, call: BlockedSyscall) -> Wait:
+        sort, number = _int(call.args[0]), _int(call.args[1])  # P_ALL, P_PID, P_PGID, P_PIDFD
+        if sort == 3:
+            waited = self._fds.waited(number, "r", polled=False)
+            return Wait("waitid of a pidfd", False, tuple(waited))
+        return self._wait_for_child(number if sort == 1 else -1 if sort == 0 else 0, "waitid")
+
+    def _fcntl(self, call: BlockedSyscall) -> Wait:
+        verb = _SETLKW.get(_int(call.args[1]))
+        return self._file_lock(_int(call.args[0]), verb) if verb else Wait("fcntl")
+
+    def _file_lock(self, fd: int, verb: str) -> Wait:
+        found = describe(self._pid, fd)
+        if found is None or not found.number:
+            return Wait(f"{verb} of descriptor {fd}")
+        host = self._view.scene.host
+        name = self._fds.name(fd)
+        waited = []
+        for lock in blocking_locks(self._view.scene.locks(), self._pid, found.number):
+            pids = self._lock_holders(found.link, found.number) or ([lock.pid] if lock.pid > 0 else [])
+            target = ids.fd_object("flock", host, lock.file)
+            attributes = {"kind": lock.kind, "mode": lock.mode, "range": lock.range, "path": name}
+            resource = Resource(id=target, kind="flock", name=name, state="locked", attributes=attributes)
+            text = f"/proc/locks {lock.number}: {lock.kind} {lock.mode} {lock.pid} {lock.file} {lock.range}"
+            if lock.kind == "POSIX":
+                pids = [lock.pid] if lock.pid > 0 else pids
+            holders = tuple(Holding(ids.process(host, pid), text) for pid in pids)
+            waited.append(Waited(target, text, resource, holders))
+        return Wait(f"{verb} of {name}", False, tuple(waited))
+
+    def _lock_holders(self, link: str, inode: int) -> list[int]:
+        """The processes in whose open files the kernel shows a lock on that inode (fdinfo `lock:`):
+        the one that took it may have ended, and its children have it."""
+        pids = set()
+        for pid, fd in self._view.scene.index().opened(link):
+            try:
+                lines = fdinfo(pid, fd)
+            except OSError:
+                continue
+            if any(name == "lock" and f":{inode} " in f"{value} " and "->" not in value for name, value in lines):
+                pids.add(pid)
+        return sorted(pids)
+
+    def _path(self, address: int) -> str:
+        try:
+            return clean_bytes(memory.read_text(self._pid, address, 200)).replace("\n", " ")
+        except OSError:
+            return "a file"
+
+
+def _int(word: int) -> int:
+    """The C int in a machine word."""
+    return (word & 0xFFFFFFFF) - (word << 1 & 0x100000000)

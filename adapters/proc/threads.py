@@ -1,0 +1,189 @@
+"""The threads of one process: their numbers in its PID namespace, and cheap looks at them.
+
+Invariants:
+    T1. A thread whose `schedstat` shows no run since the last look, and that was blocked then, is
+        still in the same system call: a thread must run to leave one. So a quiet thread costs one
+        read of a file that is kept open.
+    T2. No more files are kept open than FILES_SHARE of what the process may open.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.linux import procfs
+from livedbg.linux.namespaces import inner_tids, owner_elsewhere, pid_namespace, same_namespace
+from livedbg.linux.procfs import BlockedSyscall, Running
+from livedbg.model import ThreadState
+
+__all__ = ["ThreadLook", "ThreadNumbers", "ThreadReader"]
+
+FILES_SHARE: Final = 0.5
+
+_FULL_EVERY: Final = 16
+"""Each thread is read in full at least every so many looks: its name may be changed by others."""
+
+
+@dataclass(slots=True)
+class ThreadLook:
+    """One look at a thread.
+
+    Attributes:
+        runs: times it was put on a CPU; None where the kernel doesn't count.
+        call: where it sits; None when that may not be seen.
+    """
+
+    tid: int
+    name: str
+    state: ThreadState
+    cpu_ns: int
+    runs: int | None
+    call: BlockedSyscall | Running | None
+    wait_channel: str | None
+
+
+class ThreadNumbers:
+    """Maps thread numbers as a process knows them to ours."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._same = same_namespace(pid)
+        self._namespace = None if self._same else pid_namespace(pid)
+        self._tids: frozenset[int] = frozenset()
+        self._inner: dict[int, int] = {}
+        self._elsewhere: dict[int, tuple[int, int] | None] = {}
+
+    def update(self, tids: frozenset[int]) -> None:
+        """Take notice of which threads there are now."""
+        self._elsewhere.clear()
+        if tids != self._tids:
+            self._tids = tids
+            self._inner = {} if self._same else inner_tids(self._pid, tids)
+
+    @property
+    def inner_pid(self) -> int | None:
+        """The process's own number in its PID namespace, where that isn't ours."""
+        return next((inner for inner, tid in self._inner.items() if tid == self._pid), None)
+
+    def child(self, number: int) -> int:
+        """Our number of the child process that the process calls `number`."""
+        if self._same:
+            return number
+        return next((pid for pid in procfs.child_pids(self._pid) if number in inner_tids(pid, [pid])), number)
+
+    def find(self, number: int, *, elsewhere: bool) -> tuple[int, int] | None:
+        """(pid, tid) of the live thread that the process calls `number`.
+
+        Args:
+            number: as stored in a lock.
+            elsewhere: threads of other processes may be meant.
+        """
+        tid = (number if number in self._tids else None) if self._same else self._inner.get(number)
+        if tid is not None:
+            return self._pid, tid
+        if not elsewhere or number <= 0:
+            return None
+        if number not in self._elsewhere:
+            self._elsewhere[number] = owner_elsewhere(number, self._namespace)
+        return self._elsewhere[number]
+
+
+class ThreadReader:
+    """Reads the threads of one process again and again."""
+
+    kept = 0  # files kept open by all readers
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._files: dict[int, int] = {}
+        self._raw: dict[int, bytes] = {}
+        self._looks: dict[int, ThreadLook] = {}
+        self._turn = 0
+        self._counts = _scheduler_counts()
+        self._most = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * FILES_SHARE)
+
+    def close(self) -> None:
+        """Close the files that are kept open."""
+        for tid in list(self._files):
+            self._drop(tid)
+
+    def look(self) -> tuple[list[ThreadLook], list[ThreadLook]]:
+        """All threads now, and those of them that may have changed since the last look.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        self._turn += 1
+        tids = procfs.thread_ids(self._pid)
+        for tid in self._looks.keys() - set(tids):
+            self._forget(tid)
+        changed = []
+        for tid in tids:
+            try:
+                look = self._changed(tid)
+            except OSError:  # ended in between
+                self._forget(tid)
+                continue
+            if look is not None:
+                self._looks[tid] = look
+                changed.append(look)
+        return list(self._looks.values()), changed
+
+    def _changed(self, tid: int) -> ThreadLook | None:
+        """A new look at a thread; None when it can't have changed (T1)."""
+        known = self._looks.get(tid)
+        raw = self._schedstat(tid) if self._counts else b""
+        quiet = known is not None and raw and raw == self._raw.get(tid) and isinstance(known.call, BlockedSyscall)
+        if quiet and (self._turn + tid) % _FULL_EVERY:
+            return None
+        self._raw[tid] = raw
+        stat = procfs.read_stat(self._pid, tid)
+        try:
+            call: BlockedSyscall | Running | None = procfs.blocked_syscall(self._pid, tid)
+        except PermissionError:
+            call = None
+        cpu_ns, runs = procfs.parse_schedstat(raw) if raw else (stat.cpu_ticks * procfs.CLOCK_TICK_NS, None)
+        blocked = not isinstance(call, Running)
+        same = known is not None and known.call == call and blocked
+        channel = known.wait_channel if same and known else procfs.wait_channel(self._pid, tid) if blocked else None
+        look = ThreadLook(tid, stat.name, stat.state, cpu_ns, runs, call, channel)
+        return None if look == known else look
+
+    def _schedstat(self, tid: int) -> bytes:
+        file = self._files.get(tid)
+        if file is not None:
+            return os.pread(file, 128, 0)
+        file = os.open(f"/proc/{self._pid}/task/{tid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.pread(file, 128, 0)
+        except OSError:
+            os.close(file)
+            raise
+        if ThreadReader.kept < self._most:
+            self._files[tid] = file
+            ThreadReader.kept += 1
+        else:
+            os.close(file)
+        return data
+
+    def _forget(self, tid: int) -> None:
+        self._looks.pop(tid, None)
+        self._raw.pop(tid, None)
+        self._drop(tid)
+
+    def _drop(self, tid: int) -> None:
+        file = self._files.pop(tid, None)
+        if file is not None:
+            os.close(file)
+            ThreadReader.kept -= 1
+
+
+def _scheduler_counts() -> bool:
+    """Whether this kernel counts in schedstat (CONFIG_SCHED_INFO); without, it reads `0 0 0`."""
+    try:
+        return procfs.parse_schedstat(procfs.read_file("/proc/self/schedstat"))[1] > 0
+    except (OSError, ValueError, IndexError):
+        return False

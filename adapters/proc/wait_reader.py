@@ -1,0 +1,93 @@
+"""What every thread of one process waits for, described anew only when something about it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from typing import Final
+
+from livedbg.adapters.proc.lock_waits import LockWaits
+from livedbg.adapters.proc.syscall_waits import SyscallWaits
+from livedbg.adapters.proc.threads import ThreadLook
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.waits import NO_WAIT, Wait
+from livedbg.linux.procfs import BlockedSyscall
+from livedbg.model import ThreadState
+
+__all__ = ["WaitReader"]
+
+_STOPPED: Final = Wait("stopped (SIGCONT lets it go on)")
+_TRACED: Final = Wait("stopped by its tracer")
+_FAULT: Final = Wait("page fault")
+_UNNAMED: Final = Wait(None)
+
+
+class WaitReader:
+    """Describes the waits of one process and remembers the descriptions.
+
+    A futex wait is described anew when the call, the memory around the word or the set of threads
+    changed; any other wait when the call or the scene's version did.
+    """
+
+    def __init__(self, view: ProcessView) -> None:
+        self._view = view
+        self._locks = LockWaits(view)
+        self._calls = SyscallWaits(view)
+        self._known: dict[int, tuple[Hashable, Wait]] = {}
+        self._tids: frozenset[int] = frozenset()
+
+    def look(self, looks: Collection[ThreadLook]) -> dict[int, Wait]:
+        """The wait of each thread.
+
+        Raises:
+            OSError: the memory can't be read: the process is gone or protected.
+        """
+        tids = frozenset(look.tid for look in looks)
+        if tids != self._tids:
+            self._view.numbers.update(tids)
+            self._tids = tids
+            self._known = {tid: known for tid, known in self._known.items() if tid in tids}
+        waits: dict[int, Wait] = {}
+        futexes: list[tuple[ThreadLook, BlockedSyscall]] = []
+        others: list[tuple[ThreadLook, BlockedSyscall]] = []
+        for look in looks:
+            call = look.call
+            if not isinstance(call, BlockedSyscall) or look.state in (ThreadState.STOPPED, ThreadState.TRACED):
+                waits[look.tid] = self._without_call(look)
+            elif call.number == self._view.abi.futex:
+                futexes.append((look, call))
+            elif call.number < 0:
+                waits[look.tid] = _FAULT if look.state is ThreadState.DISK else _UNNAMED
+            else:
+                others.append((look, call))
+        self._look_at_futexes(futexes, waits)
+        self._view.scene.renew(wanted=any(self._is_new(look.tid, call) for look, call in others))
+        for look, call in others:
+            key = (call, self._view.scene.version)
+            known = self._known.get(look.tid)
+            if known is None or known[0] != key:
+                name = self._view.abi.syscalls.get(call.number, f"system call {call.number}")
+                known = (key, self._calls.describe(name, call))
+                self._known[look.tid] = known
+            waits[look.tid] = known[1]
+        return waits
+
+    def _without_call(self, look: ThreadLook) -> Wait:
+        if look.state is ThreadState.STOPPED:
+            return _STOPPED
+        return _TRACED if look.state is ThreadState.TRACED else NO_WAIT
+
+    def _is_new(self, tid: int, call: BlockedSyscall) -> bool:
+        known = self._known.get(tid)
+        return known is None or not isinstance(known[0], tuple) or known[0][0] != call
+
+    def _look_at_futexes(self, futexes: list[tuple[ThreadLook, BlockedSyscall]], waits: dict[int, Wait]) -> None:
+        if not futexes:
+            return
+        around = LockWaits.read_around(self._view.pid, [call for _, call in futexes])
+        for (look, call), data in zip(futexes, around, strict=True):
+            key = (call, data, self._tids)
+            known = self._known.get(look.tid)
+            if known is None or known[0] != key:
+                known = (key, self._locks.describe(call, data, look.tid))
+                self._known[look.tid] = known
+            waits[look.tid] = known[1]

@@ -1,0 +1,104 @@
+"""Values: what one thread waits for, before it becomes edges, and how it becomes edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from livedbg.model import Edge, EdgeKey, EdgeKind, Resource
+
+__all__ = ["NO_WAIT", "Holding", "Wait", "Waited", "edges_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Who holds or serves something, and how that is known."""
+
+    entity: str
+    evidence: str
+    inferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """One thing that a thread waits for.
+
+    Attributes:
+        target: identifier of the resource, thread or process.
+        resource: its description, when it is a resource.
+        holders: who holds it; any one of several can serve it.
+    """
+
+    target: str
+    evidence: str
+    resource: Resource | None = None
+    holders: tuple[Holding, ...] = ()
+    inferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a thread waits for: any one of `waited`.
+
+    Attributes:
+        waits_in: in a user's words; None when it waits for nothing.
+        timed: it wakes by itself after some time; None when that isn't known.
+    """
+
+    waits_in: str | None
+    timed: bool | None = None
+    waited: tuple[Waited, ...] = ()
+
+
+NO_WAIT = Wait(None)
+"""The wait of a thread that runs."""
+
+
+def edges_of(
+    waits: Iterable[tuple[str, Wait]], since: Mapping[EdgeKey, int], now_mono_ns: int
+) -> tuple[dict[EdgeKey, Edge], dict[str, Resource]]:
+    """The edges and resources of the waits of some threads.
+
+    Args:
+        waits: (thread id, its wait).
+        since: when each edge was first seen.
+        now_mono_ns: for edges that are new.
+    """
+    edges: dict[EdgeKey, Edge] = {}
+    resources: dict[str, Resource] = {}
+
+    def put(edge: Edge) -> None:
+        if edge.key not in edges:
+            edges[edge.key] = structs.replace(edge, since_mono_ns=since.get(edge.key, now_mono_ns))
+
+    for thread, wait in waits:
+        any_of = len({waited.target for waited in wait.waited}) > 1
+        for waited in wait.waited:
+            put(
+                Edge(
+                    kind=EdgeKind.WAITS_FOR,
+                    source=thread,
+                    target=waited.target,
+                    evidence=waited.evidence,
+                    any_of=any_of,
+                    inferred=waited.inferred,
+                    timed=bool(wait.timed),
+                )
+            )
+            if waited.resource is not None:
+                resources[waited.target] = waited.resource
+            several = len({holding.entity for holding in waited.holders}) > 1
+            for holding in waited.holders:
+                put(
+                    Edge(
+                        kind=EdgeKind.HOLDS,
+                        source=holding.entity,
+                        target=waited.target,
+                        evidence=holding.evidence,
+                        any_of=several,
+                        inferred=holding.inferred,
+                    )
+                )
+    return edges, resources

@@ -1,0 +1,312 @@
+"""Watches one process: look after look, it gives the events that say what changed.
+
+Invariants:
+    W1. A thread, resource or edge is emitted when it is new or differs from what was emitted last,
+        and not otherwise.
+    W2. What may not be seen is left out; what can be seen is still emitted.
+    W3. A pid that was used again (another start time) counts as the end of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from livedbg import ids
+from livedbg.adapters.proc import problems
+from livedbg.adapters.proc.identity import Identity, executable, read_identity, start_wall_ns
+from livedbg.adapters.proc.scene import Scene
+from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers, ThreadReader
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.wait_reader import WaitReader
+from livedbg.adapters.proc.waits import NO_WAIT, Wait, edges_of
+from livedbg.events import (
+    EdgesReplaced,
+    Event,
+    ProcessExited,
+    ProcessSeen,
+    ResourcesSeen,
+    Stamper,
+    StatusSeen,
+    ThreadsExited,
+    ThreadsSeen,
+)
+from livedbg.linux import procfs
+from livedbg.linux.abi import native_abi
+from livedbg.linux.access import Problem, access_problem
+from livedbg.linux.libc import Libc, detect_libc
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.procfs import BlockedSyscall, Stat
+from livedbg.model import Edge, EdgeKey, EdgeKind, Process, Resource, Thread, ThreadState
+from livedbg.sanitize import clean_line
+
+__all__ = ["ProcessWatch"]
+
+_IDENTITY_EVERY: Final = 16
+"""The command, working folder and tracer are read again every so many looks."""
+
+
+class ProcessWatch:
+    """Looks at one process again and again.
+
+    Args:
+        scene: what all processes share.
+        pid: the process.
+        start_ticks: its start time when it was named; None takes what is there.
+        role: what to note about it, for processes that aren't targets themselves.
+
+    Attributes:
+        gone: it has ended.
+        changed: the last look found something changed.
+        related: other processes that hold what its threads wait for.
+        children: its child processes, as far as its threads could have made new ones.
+    """
+
+    def __init__(self, scene: Scene, pid: int, start_ticks: int | None = None, role: str = "") -> None:
+        self.pid = pid
+        self.start_ticks = start_ticks
+        self.id = ids.process(scene.host, pid)
+        self.gone = False
+        self.changed = True
+        self.related: set[int] = set()
+        self.children: set[int] = set()
+        self.role = role
+        self._scene = scene
+        self._stamp = Stamper(scene.host)
+        self._reader = ThreadReader(pid)
+        self._numbers = ThreadNumbers(pid)
+        self._waits: WaitReader | None = None
+        self._blind = False
+        self._turn = -1
+        self._identity = Identity()
+        self._image = ""
+        self._process: Process | None = None
+        self._threads: dict[int, Thread] = {}
+        self._edges: dict[EdgeKey, Edge] = {}
+        self._resources: dict[str, Resource] = {}
+        self._members: frozenset[int] = frozenset()
+        self._told: set[str] = set()
+
+    def close(self) -> None:
+        """Close the files that are kept open."""
+        self._reader.close()
+
+    def look(self) -> list[Event]:
+        """One look; the events of what changed since the last one."""
+        self._turn += 1
+        try:
+            stat = procfs.read_stat(self.pid)
+            if self.start_ticks is None:
+                self.start_ticks = stat.start_ticks
+            if stat.start_ticks != self.start_ticks:
+                return self._end(None)
+            looks, changed = self._reader.look()
+            if stat.state is ThreadState.ZOMBIE and len(looks) <= 1:
+                return self._end(stat)
+            events = self._look_at_identity(stat)
+            waits = self._look_at_waits(looks)
+        except (ProcessLookupError, FileNotFoundError):
+            return self._end(None)
+        except PermissionError:
+            self.gone = True
+            self.close()
+            return [StatusSeen(status=problems.hidden(self._scene.host, self.pid), **self._stamp())]
+        events += self._process_events(stat, looks)
+        events += self._thread_events(looks, changed, waits)
+        events += self._edge_events(waits)
+        self._look_for_children(changed)
+        self.changed = bool(events)
+        return events
+
+    def _end(self, stat: Stat | None) -> list[Event]:
+        """The process has ended; as a zombie it still tells its exit status."""
+        self.gone = True
+        self.changed = True
+        self.close()
+        status = stat.exit_status if stat is not None else None
+        sentence = ""
+        if stat is not None and self._process is None:
+            self._process = self._model(stat, 0, ("zombie",))
+            sentence = (
+                f"Process {self.pid} has ended; it is a zombie: its parent {stat.ppid} has not asked for its status."
+            )
+        events: list[Event] = []
+        if self._process is not None and self._turn == 0:
+            events.append(ProcessSeen(process=self._process, **self._stamp()))
+        code = "zombie" if sentence else ""
+        events += [
+            EdgesReplaced(scope=f"proc/{self.id}", edges=(), **self._stamp()),
+            EdgesReplaced(scope=f"proc/{self.id}/threads", edges=(), **self._stamp()),
+            ProcessExited(id=self.id, status=status, **self._stamp()),
+            StatusSeen(status=problems.ended(self._scene.host, self.pid, status, code, sentence), **self._stamp()),
+        ]
+        return events
+
+    def _look_at_identity(self, stat: Stat) -> list[Event]:
+        """Read what it is, now and then; find out what may be seen, at first and after an exec."""
+        image = executable(self.pid) or stat.name
+        if self._turn % _IDENTITY_EVERY and image == self._image:
+            return []
+        self._identity = read_identity(self.pid)
+        if image == self._image and not self._blind:
+            return []
+        self._image = image
+        self._waits = None
+        found = access_problem(self.pid) or problems.machine_problem(self.pid)
+        self._blind = found is not None
+        if found is None:
+            view, libc = self._view()
+            found = problems.libc_problem(self.pid, libc) if view.mappings else None
+            self._waits = WaitReader(view)
+        return self._tell(found)
+
+    def _tell(self, found: Problem | None) -> list[Event]:
+        """Statuses of a problem that is new, and of those that are no more."""
+        code = found.code if found is not None else ""
+        host = self._scene.host
+        statuses = [problems.seen(host, self.pid, old) for old in self._told - {code} if old]
+        if code not in self._told:
+            statuses.append(problems.status_of(host, self.pid, found) if found else problems.seen(host, self.pid))
+        self._told = {code}
+        return [StatusSeen(status=status, **self._stamp()) for status in statuses]
+
+    def _view(self) -> tuple[ProcessView, Libc]:
+        mappings = parse_maps(self.pid)
+        libc = detect_libc(self.pid, mappings)
+        abi = native_abi()
+        if abi is None:
+            raise AssertionError("problems.machine_problem has told so")
+        return ProcessView(self._scene, self.pid, abi, libc, self._numbers, mappings), libc
+
+    def _look_at_waits(self, looks: list[ThreadLook]) -> dict[int, Wait]:
+        if self._waits is None:
+            return {}
+        try:
+            return self._waits.look(looks)
+        except PermissionError:  # it dropped or gained privileges meanwhile
+            self._waits, self._blind = None, True
+            return {}
+
+    # what became of it
+
+    def _process_events(self, stat: Stat, looks: list[ThreadLook]) -> list[Event]:
+        notes = [self.role] if self.role else []
+        inner = self._numbers.inner_pid
+        if inner is not None:
+            notes.append(f"pid namespace: {inner}")
+        if self._identity.tracer:
+            notes.append(f"traced by {self._identity.tracer}")
+        if stat.state is ThreadState.ZOMBIE:
+            notes.append("main thread ended")
+        state = stat.state
+        if state is not ThreadState.STOPPED and any(look.state is ThreadState.RUNNING for look in looks):
+            state = ThreadState.RUNNING
+        process = self._model(stat, len(looks), tuple(notes), state)
+        if process == self._process:
+            return []
+        self._process = process
+        return [ProcessSeen(process=process, **self._stamp())]
+
+    def _model(self, stat: Stat, threads: int, notes: tuple[str, ...], state: ThreadState | None = None) -> Process:
+        known = self._identity
+        return Process(
+            id=self.id,
+            host=self._scene.host,
+            pid=self.pid,
+            ppid=stat.ppid,
+            start_ticks=stat.start_ticks,
+            start_wall_ns=start_wall_ns(stat.start_ticks),
+            rank=known.rank,
+            exe=known.exe,
+            command=known.command or (clean_line(stat.name),),
+            cwd=known.cwd,
+            user=known.user,
+            state=state or stat.state,
+            thread_count=threads,
+            environment=known.environment,
+            notes=notes,
+        )
+
+    def _thread_events(
+        self, looks: list[ThreadLook], changed: list[ThreadLook], waits: dict[int, Wait]
+    ) -> Iterable[Event]:
+        fresh = {look.tid for look in changed}
+        seen = []
+        for look in looks:
+            known = self._threads.get(look.tid)
+            wait = waits.get(look.tid, NO_WAIT)
+            same = known is not None and known.waits_in == wait.waits_in and known.timed == wait.timed
+            if look.tid in fresh or not same:
+                thread = self._thread(look, wait)
+                if thread != known:
+                    self._threads[look.tid] = thread
+                    seen.append(thread)
+        ended = self._threads.keys() - {look.tid for look in looks}
+        gone = tuple(self._threads.pop(tid).id for tid in sorted(ended))
+        if seen:
+            yield ThreadsSeen(threads=tuple(seen), **self._stamp())
+        if gone:
+            self.children = set(procfs.child_pids(self.pid))  # those of an ended thread pass to another one
+            yield ThreadsExited(ids=gone, **self._stamp())
+        if gone or any(thread.tid not in self._members for thread in seen):
+            self._members = frozenset(self._threads)
+            edges = tuple(self._part_of(thread) for thread in self._threads.values())
+            yield EdgesReplaced(scope=f"proc/{self.id}/threads", edges=edges, **self._stamp())
+
+    def _part_of(self, thread: Thread) -> Edge:
+        evidence = f"/proc/{self.pid}/task/{thread.tid}"
+        return Edge(kind=EdgeKind.PART_OF, source=thread.id, target=self.id, evidence=evidence)
+
+    def _thread(self, look: ThreadLook, wait: Wait) -> Thread:
+        abi = native_abi()
+        call = look.call
+        number = call.number if isinstance(call, BlockedSyscall) else -1
+        syscall = abi.syscalls.get(number, str(number)) if abi is not None and number >= 0 else None
+        return Thread(
+            id=ids.thread(self._scene.host, self.pid, look.tid),
+            process=self.id,
+            tid=look.tid,
+            name=clean_line(look.name),
+            state=look.state,
+            wait_channel=look.wait_channel,
+            syscall=syscall,
+            waits_in=wait.waits_in,
+            timed=wait.timed,
+            cpu_ns=look.cpu_ns,
+            switches=look.runs,
+        )
+
+    def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:
+        stamp = self._stamp()
+        since = {key: edge.since_mono_ns for key, edge in self._edges.items() if edge.since_mono_ns is not None}
+        named = [(ids.thread(self._scene.host, self.pid, tid), wait) for tid, wait in waits.items() if wait.waited]
+        edges, resources = edges_of(named, since, stamp["mono_ns"])
+        events: list[Event] = []
+        fresh = tuple(r for r in resources.values() if self._resources.get(r.id) != r)
+        if fresh:
+            events.append(ResourcesSeen(resources=fresh, **stamp))
+        self._resources = resources
+        if edges != self._edges:
+            self._edges = edges
+            events.append(EdgesReplaced(scope=f"proc/{self.id}", edges=tuple(edges.values()), **stamp))
+        self.related = {pid for key in edges for pid in (_pid_of(key.source), _pid_of(key.target)) if pid}
+        self.related.discard(self.pid)
+        return events
+
+    def _look_for_children(self, changed: list[ThreadLook]) -> None:
+        """New children can come only from threads that ran."""
+        if self._turn == 0 or len(changed) > 64:
+            self.children = set(procfs.child_pids(self.pid))
+            return
+        for look in changed:
+            try:
+                text = procfs.read_file(f"/proc/{self.pid}/task/{look.tid}/children")
+            except OSError:
+                continue
+            self.children.update(map(int, text.split()))
+
+
+def _pid_of(entity: str) -> int:
+    """The pid in the identifier of a process or thread; 0 for anything else."""
+    found = ids.parse(entity)
+    return int(found.parts[1]) if found.kind in ("process", "thread") else 0
