@@ -1,0 +1,116 @@
+"""One clock for all logs: every kind of time stamp becomes nanoseconds on the wall clock.
+
+What a stamp leaves out is taken from the reference of its source (the modification time of the
+file): the year of a glog stamp, the day of a time of day. Stamps without a zone are in the local
+time of this host. CLOCK_MONOTONIC becomes wall time by an anchor line where the log has one (both
+clocks read at one moment), otherwise by the clocks of this host, as long as that is plausible.
+"""
+
+from __future__ import annotations
+
+import calendar
+import time
+
+__all__ = ["SourceClock"]
+
+_NS = 1_000_000_000
+_CACHE_SIZE = 4096
+_SLACK_NS = 5 * _NS  # how far a record may be ahead of its file's modification time
+_DAY_S = 86_400
+
+
+class SourceClock:
+    """Maps the time stamps of one source. Not thread-safe.
+
+    Args:
+        reference_ns: a wall-clock time at or after the newest record (the file's mtime); now if None.
+        host_offset_ns: wall clock minus CLOCK_MONOTONIC of this host; read from the clocks if None.
+    """
+
+    def __init__(self, reference_ns: int | None = None, host_offset_ns: int | None = None) -> None:
+        self.reference_ns = time.time_ns() if reference_ns is None else reference_ns
+        self._host_offset_ns = time.time_ns() - time.monotonic_ns() if host_offset_ns is None else host_offset_ns
+        self._anchor_offset_ns: int | None = None
+        self._seconds: dict[str, int | None] = {}
+
+    def anchor(self, mono_ns: int, wall_ns: int) -> None:
+        """Both clocks of the source's host read at one moment, as the log says."""
+        self._anchor_offset_ns = wall_ns - mono_ns
+
+    def wall_of_mono(self, mono_ns: int) -> int | None:
+        """Wall clock of a CLOCK_MONOTONIC stamp; None when it can't be known."""
+        if self._anchor_offset_ns is not None:
+            return mono_ns + self._anchor_offset_ns
+        wall_ns = mono_ns + self._host_offset_ns
+        return wall_ns if wall_ns <= self.reference_ns + _SLACK_NS else None
+
+    def date_time(self, second: str, fraction: str | None, zone: str | None = None) -> int | None:
+        """`YYYY?MM?DD?HH:MM:SS`, any one separator between the fields.
+
+        Args:
+            second: the 19 characters.
+            fraction: digits of the fraction, any number of them.
+            zone: `Z`, `+HH:MM` or `+HHMM`.
+        """
+        key = second if zone is None else second + zone
+        return _with_fraction(self._second(key, second, zone), fraction)
+
+    def month_day(self, month: int, day: int, clock: str, fraction: str | None) -> int | None:
+        """A stamp without a year: the newest such day that is not after the reference."""
+        key = f"{month:02}{day:02}{clock}"
+        if key not in self._seconds:
+            year = time.localtime(self.reference_ns / _NS).tm_year
+            found = self._second(f"{year}{key}", f"{year}-{month:02}-{day:02} {clock}", None)
+            if found is not None and found > self.reference_ns // _NS + _DAY_S:
+                found = self._second(f"{year - 1}{key}", f"{year - 1}-{month:02}-{day:02} {clock}", None)
+            self._remember(key, found)
+        return _with_fraction(self._seconds[key], fraction)
+
+    def time_of_day(self, clock: str, fraction: str | None) -> int | None:
+        """A stamp without a day: the newest such time that is not after the reference."""
+        today = time.strftime("%Y-%m-%d", time.localtime(self.reference_ns / _NS))
+        found = self._second(today + clock, f"{today} {clock}", None)
+        if found is not None and found > self.reference_ns // _NS + _SLACK_NS // _NS:
+            found -= _DAY_S
+        return _with_fraction(found, fraction)
+
+    def _second(self, key: str, second: str, zone: str | None) -> int | None:
+        if key not in self._seconds:
+            self._remember(key, _epoch(second, zone))
+        return self._seconds[key]
+
+    def _remember(self, key: str, value: int | None) -> None:
+        if len(self._seconds) >= _CACHE_SIZE:
+            self._seconds.clear()
+        self._seconds[key] = value
+
+
+def _with_fraction(seconds: int | None, fraction: str | None) -> int | None:
+    if seconds is None:
+        return None
+    return seconds * _NS + (int(fraction[:9].ljust(9, "0")) if fraction else 0)
+
+
+def _epoch(second: str, zone: str | None) -> int | None:
+    """Seconds since the epoch, or None where the fields are no date."""
+    try:
+        year, month, day = int(second[:4]), int(second[5:7]), int(second[8:10])
+        hours, minutes, seconds = int(second[11:13]), int(second[14:16]), int(second[17:19])
+        if not (year >= 1970 and 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]):
+            return None
+        if hours > 23 or minutes > 59 or seconds > 60:
+            return None
+        fields = (year, month, day, hours, minutes, seconds, 0, 0, -1)
+        if zone is None:
+            return int(time.mktime(fields))
+        return calendar.timegm(fields) - _zone_offset_s(zone)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _zone_offset_s(zone: str) -> int:
+    if zone in ("Z", "z"):
+        return 0
+    digits = zone[1:].replace(":", "")
+    offset = int(digits[:2]) * 3600 + int(digits[2:4] or 0) * 60
+    return -offset if zone[0] == "-" else offset

@@ -1,0 +1,254 @@
+"""Random access to the logs of a live session, straight from their files.
+
+One background thread (started with the first question) indexes the logs that were asked about and
+keeps up with their growth; a log's end can be read before it has come there.
+
+Invariants:
+    B1. Memory does not grow with a log, but for 8 bytes for each 64 KiB of it (livedbg.logs.index).
+    B2. A file that was replaced or cut short is opened and indexed anew.
+    B3. A method never raises for what a file holds or for a file that can't be read: it has no lines.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from livedbg.logs.bytesource import ByteSource, open_bytes
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.index import LineIndex
+from livedbg.logs.lines import LINE_LIMIT, LineCutter
+from livedbg.logs.records import RecordAssembler
+from livedbg.logs.search import Progress, compile_pattern, search_backward, search_forward
+from livedbg.model import LogRecord, LogSource
+
+__all__ = ["FileLogReader"]
+
+_OPEN_AT_ONCE = 32  # files kept open
+_BLOCK = 64 * 1024
+_CHECK_S = 0.25  # how often growth and replacement are looked for
+
+
+class _OpenLog:
+    """One log that is open. Its lock guards the index and the position of the reader."""
+
+    def __init__(self, source: LogSource, path: Path) -> None:
+        self.path = path
+        self.data: ByteSource = open_bytes(path)
+        self.index = LineIndex(self.data.read)
+        self.lock = threading.Lock()
+        self.checked = time.monotonic()
+        self.complete = False
+        self.closed = False
+        mtime_ns = path.stat().st_mtime_ns
+        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns))
+        cutter = LineCutter()
+        for line in cutter.feed(self.data.read(0, _BLOCK)):  # learns the shape and finds the clock anchor
+            self.assembler.single(line)
+
+    def work(self) -> bool:
+        """Index a bounded piece; False when all that is there is indexed."""
+        with self.lock:
+            if self.closed:
+                return False
+            filled = self.data.fill()
+            more = self.index.extend(self.data.size)
+            self.complete = not (filled or more)
+            return not self.complete
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self.lock:
+            self.closed = True
+            self.data.close()
+
+
+class FileLogReader:
+    """Implements livedbg.logs.reader.LogReader over the files of log sources.
+
+    Args:
+        source: the LogSource of an id, or None.
+    """
+
+    def __init__(self, source: Callable[[str], LogSource | None]) -> None:
+        self._source = source
+        self._logs: OrderedDict[str, _OpenLog] = OrderedDict()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def count(self, source: str) -> tuple[int, bool]:
+        """See LogReader."""
+        log = self._log(source)
+        if log is None:
+            return 0, True
+        with log.lock:
+            return log.index.lines, log.complete
+
+    def read(self, source: str, start: int, count: int) -> Sequence[LogRecord]:
+        """See LogReader. Lines that are not indexed yet are not there yet, but the end always is."""
+        log = self._log(source)
+        if log is None or count <= 0:
+            return ()
+        with log.lock:
+            if log.closed:
+                return ()
+            number: int | None = start
+            if start < 0:
+                offset, number = self._from_end(log, -start)
+                return self._records(log, offset, number, min(count, -start))
+            found = log.index.offset_of(start)
+            return () if found is None else self._records(log, found, number, count)
+
+    def search(
+        self,
+        source: str,
+        pattern: str,
+        start: int = 0,
+        *,
+        backwards: bool = False,
+        progress: Progress | None = None,
+    ) -> int | None:
+        """See LogReader. A negative `start` counts from the end."""
+        matcher = compile_pattern(pattern)
+        log = self._log(source)
+        if log is None:
+            return None
+        data, size = log.data, log.data.size
+        if not self._indexed(log, start, backwards, progress):
+            return None
+        with log.lock:
+            if log.closed:
+                return None
+            total = log.index.lines
+            start = max(0, total + start) if start < 0 else start
+            if start >= total and not backwards:
+                return None
+            begin = log.index.offset_of(min(start, total - 1)) if total else None
+            after = log.index.offset_of(start + 1) if start + 1 < total else size
+        try:
+            if not backwards:
+                if begin is None:
+                    return None
+                return search_forward(data.read, matcher, offset=begin, number=start, size=size, progress=progress)
+            return search_backward(data.read, matcher, size if after is None else after, log.index.line_at, progress)
+        except (OSError, ValueError):  # closed or cut short while it was searched
+            return None
+
+    def close(self) -> None:
+        """Close all files."""
+        with self._lock:
+            logs, self._logs = list(self._logs.values()), OrderedDict()
+        for log in logs:
+            log.close()
+
+    # the parts
+
+    def _log(self, source: str) -> _OpenLog | None:
+        """The open log of a source; opens it, and opens it again when the file was replaced (B2)."""
+        described = self._source(source)
+        if described is None or described.path is None:
+            return None
+        with self._lock:
+            log = self._logs.get(source)
+            now = time.monotonic()
+            if log is not None and now - log.checked > _CHECK_S:
+                log.checked = now
+                if str(log.path) != described.path or not log.data.current():
+                    log.close()
+                    del self._logs[source]
+                    log = None
+                else:
+                    log.complete = log.complete and log.index.scanned >= log.data.size
+            if log is None:
+                try:
+                    log = _OpenLog(described, Path(described.path))
+                except OSError:
+                    return None
+                self._logs[source] = log
+                if len(self._logs) > _OPEN_AT_ONCE:
+                    self._logs.popitem(last=False)[1].close()
+                log.work()
+            self._logs.move_to_end(source)
+            if not log.complete:
+                self._start()
+            return log
+
+    def _start(self) -> None:
+        """Let the background thread go on."""
+        self._wake.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="livedbg-log-index", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            busy = True
+            while busy:
+                with self._lock:
+                    logs = [log for log in self._logs.values() if not log.complete]
+                busy = False
+                for log in logs:
+                    try:
+                        busy = log.work() or busy
+                    except (OSError, ValueError):
+                        log.complete = True
+
+    def _indexed(self, log: _OpenLog, start: int, backwards: bool, progress: Progress | None) -> bool:
+        """Wait until the index has what a search from `start` needs; False when given up."""
+        while not log.complete and not log.closed:
+            with log.lock:
+                if not backwards and 0 <= start < log.index.lines:
+                    return True
+                done, size = log.index.scanned, log.data.size
+            if progress is not None and not progress(0.0 if size == 0 else min(1.0, done / size) * 0.1):
+                return False
+            log.work()
+        return not log.closed
+
+    def _from_end(self, log: _OpenLog, lines: int) -> tuple[int, int | None]:
+        """Where the last `lines` lines begin, read backwards from the end; their number where it is known."""
+        size = log.data.size
+        position, left, skip_last = size, lines, True
+        while position > 0:
+            begin = max(0, position - _BLOCK)
+            data = log.data.read(begin, position - begin)
+            end = len(data)
+            if skip_last and data.endswith(b"\n"):
+                end -= 1
+            skip_last = False
+            while (newline := data.rfind(b"\n", 0, end)) >= 0:
+                left -= 1
+                if left == 0:
+                    return begin + newline + 1, self._number(log, begin + newline + 1)
+                end = newline
+            position = begin
+        return 0, 0
+
+    def _number(self, log: _OpenLog, offset: int) -> int | None:
+        return log.index.line_at(offset) if offset <= log.index.scanned else None
+
+    def _records(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[LogRecord]:
+        """Up to `count` lines from `offset`, one record each."""
+        cutter = LineCutter(offset, None if number is None else number + 1)
+        records: list[LogRecord] = []
+        position, size = offset, log.data.size
+        while len(records) < count and position < size:
+            step = _BLOCK - position % _BLOCK
+            data = log.data.read(position, step)
+            if not data:
+                break
+            position += len(data)
+            records.extend(log.assembler.single(line) for line in cutter.feed(data)[: count - len(records)])
+            if cutter.open and position - cutter.offset > LINE_LIMIT:
+                further = log.index.next_line_end(position)
+                cutter.skip(further - position)
+                position = further
+        if len(records) < count and position >= size:
+            records.extend(log.assembler.single(line) for line in cutter.flush())
+        return records

@@ -1,0 +1,120 @@
+"""Cutting blocks of bytes into lines, with bounded memory whatever comes.
+
+Invariants:
+    L1. The lines of a stream are the same however it is cut into blocks.
+    L2. At most `limit` bytes of a line are kept; what is cut off is counted and noted in its place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from livedbg.sanitize import clean
+
+__all__ = ["LINE_LIMIT", "Line", "LineCutter", "line_text"]
+
+LINE_LIMIT = 64 * 1024
+"""How many bytes of a line are decoded and shown."""
+
+
+class Line(NamedTuple):
+    """One line, sanitised, without its end.
+
+    Attributes:
+        offset: where it begins in the source.
+        number: from 1; None where the reader began in the middle of the source.
+    """
+
+    text: str
+    offset: int
+    number: int | None
+
+
+def line_text(data: bytes, dropped: int = 0) -> str:
+    """The text of a line's bytes: clean, without CR at its end; says what a limit cut off.
+
+    Args:
+        data: the bytes that were kept.
+        dropped: how many more bytes the line has.
+    """
+    if len(data) > LINE_LIMIT:
+        dropped += len(data) - LINE_LIMIT
+        data = data[:LINE_LIMIT]
+    text = clean(data.decode("utf-8", "replace"))
+    return f"{text} … ({dropped:,} more bytes)" if dropped else text
+
+
+class LineCutter:
+    """Takes blocks in order, gives lines.
+
+    Args:
+        offset: where in the source the first block begins.
+        number: number of the first line, or None.
+        limit: bytes of a line that are kept.
+    """
+
+    def __init__(self, offset: int = 0, number: int | None = 1, limit: int = LINE_LIMIT) -> None:
+        self._offset = offset  # of the first byte that is not in a finished line
+        self._number = number
+        self._limit = limit
+        self._rest = b""
+        self._dropped = 0
+
+    @property
+    def offset(self) -> int:
+        """Where the next line begins."""
+        return self._offset
+
+    @property
+    def number(self) -> int | None:
+        """Number of the next line."""
+        return self._number
+
+    @property
+    def open(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._rest)
+
+    def feed(self, data: bytes) -> list[Line]:
+        """The lines that end in `data`."""
+        parts = data.split(b"\n")
+        last = parts.pop()
+        lines: list[Line] = []
+        if parts:
+            first = self._finish(parts[0])
+            lines.append(first)
+            offset, number = self._offset, self._number
+            for part in parts[1:]:
+                lines.append(Line(line_text(part), offset, number))
+                offset += len(part) + 1
+                if number is not None:
+                    number += 1
+            self._offset, self._number = offset, number
+        room = self._limit - len(self._rest)
+        self._rest += last[:room]
+        self._dropped += max(0, len(last) - room)
+        return lines
+
+    def skip(self, count: int) -> None:
+        """Pass over `count` bytes of the open line that the caller knows to hold no line end."""
+        self._dropped += count
+
+    def flush(self) -> list[Line]:
+        """The line that has no end yet, as it is; what comes later is a line of its own."""
+        if not self._rest and not self._dropped:
+            return []
+        line = Line(line_text(self._rest, self._dropped), self._offset, self._number)
+        self._offset += len(self._rest) + self._dropped
+        self._rest, self._dropped = b"", 0
+        return [line]
+
+    def _finish(self, part: bytes) -> Line:
+        """The line that an earlier block began and `part` ends."""
+        room = self._limit - len(self._rest)
+        kept, dropped = self._rest + part[:room], self._dropped + max(0, len(part) - room)
+        line = Line(line_text(kept, dropped), self._offset, self._number)
+        self._offset += len(kept) + dropped + 1
+        if self._number is not None:
+            self._number += 1
+        self._rest, self._dropped = b"", 0
+        return line

@@ -1,0 +1,160 @@
+"""Which lines without a header belong to the record before them.
+
+`Continuation` is a small state machine over the lines of one record. It knows Python tracebacks
+(chained ones, exception groups, faulthandler dumps), what PyTorch puts below an error, C++ stack
+listings (gdb, glog, glibc, absl), `terminate called` with its `what():`, CANN messages whose
+quoted text goes on in the next line, and indentation.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+__all__ = ["MAX_LINES", "Continuation"]
+
+MAX_LINES = 5_000
+"""A record of more lines is cut: no unterminated construct can swallow a log."""
+
+_TRACEBACK = re.compile(r"\s*(?:[+|] *)*(?:Exception Group )?Traceback \(most recent call (?:last|first)\):")
+_FAULT = re.compile(
+    r"Fatal Python error: |Timeout \(\d|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):"
+)
+_FAULT_LINE = re.compile(
+    r"(?:Current thread|Thread) 0x|Python runtime state|Extension modules: |Current thread's C stack"
+    r"|  |Garbage-collecting|<"
+)
+_LINK = re.compile(r"During handling of the above exception, another|The above exception was the direct cause of")
+_RAISED_MORE = re.compile(
+    r"CUDA kernel errors might|For debugging consider passing|Compile with `TORCH_USE_CUDA_DSA`|Device-side assert"
+    r"|Search for `cuda|Exception raised from |frame #\d+|C\+\+ CapturedTraceback|#\d+ |NCCL error|Last error:"
+    r"|nccl\w+: |ncclSystemError|The error may|Rank \d+ |\[The Ascend|E[0-9A-Z]\d{4}: |TraceBack|Set TORCH"
+)
+_NATIVE_STACK = re.compile(
+    r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
+    r"|\[0x[0-9a-f]+\]|/\S+\(\S*\+?0x[0-9a-f]+\) ?\[0x|Stack trace|Backtrace|======="
+)
+
+
+_MORE_FIRST = frozenset("#f*P@[/SB=CFDELNRTn")  # what a line that the two above match can begin with
+_PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
+
+
+class _State(Enum):
+    SINGLE = auto()  # a record of one line so far
+    FRAMES = auto()  # inside a traceback, before its exception line
+    RAISED = auto()  # after the exception line of a traceback
+    GAP = auto()  # an empty line after that
+    LINKED = auto()  # "During handling of the above exception, …" after that
+    FAULT = auto()  # a faulthandler dump
+    NATIVE = auto()  # a C++ stack listing
+    QUOTE = auto()  # inside a quoted CANN message
+    UNQUOTED = auto()  # a CANN header whose message comes in the next line
+
+
+class Continuation:
+    """The lines of one record.
+
+    Args:
+        message: the first line without its header.
+        shape: name of the shape of its header, or `plain`.
+    """
+
+    __slots__ = ("_indented", "_shape", "_state", "held_traceback", "lines")
+
+    def __init__(self, message: str, shape: str) -> None:
+        self._state = _State.SINGLE
+        self._shape = shape
+        self._indented = shape == "plain" and message[:1].isspace()
+        self.lines = 1
+        self.held_traceback = False
+        if shape == "cann-dlog":
+            quotes = message.count('"')
+            if quotes % 2:
+                self._state = _State.QUOTE
+            elif not quotes:
+                self._state = _State.UNQUOTED
+        self._enter(message)
+
+    def takes(self, line: str) -> bool:
+        """Whether `line` (without header) belongs to this record; it is counted if so."""
+        if self.lines >= MAX_LINES or not self._belongs(line):
+            return False
+        self.lines += 1
+        return True
+
+    def follows(self, message: str) -> bool:
+        """The same for a line that repeats the header of the record: `message` is what stands behind it."""
+        if self._state is _State.SINGLE and not (message[:1].isspace() or _TRACEBACK.match(message)):
+            return False
+        return self.takes(message)
+
+    def _enter(self, line: str) -> bool:
+        """Go to the state that a line begins by itself; whether it is one."""
+        if "(most recent call" not in line and "Fatal Python error" not in line and not line.startswith("Timeout ("):
+            return False
+        if _TRACEBACK.search(line) is not None:
+            self._state = _State.FRAMES
+            self.held_traceback = True
+            return True
+        if _FAULT.match(line) is not None:
+            self._state = _State.FAULT
+            return True
+        return False
+
+    def _belongs(self, line: str) -> bool:
+        state = self._state
+        if state is _State.SINGLE:
+            return self._first_more(line)
+        if state is _State.FRAMES:
+            if line[:1] not in " \t|+" and line:
+                self._state = _State.RAISED
+            return True
+        if state in (_State.RAISED, _State.GAP, _State.LINKED):
+            return self._after_exception(line, state)
+        if state is _State.FAULT:
+            return not line or _FAULT_LINE.match(line) is not None
+        if state is _State.NATIVE:
+            return (line[:1] in " \t" and bool(line)) or _NATIVE_STACK.match(line) is not None
+        if state is _State.UNQUOTED:
+            if line[:1] != '"':
+                return self._single(line)
+            self._state = _State.SINGLE if line.count('"') % 2 == 0 else _State.QUOTE
+            return True
+        if line.rstrip().endswith('"'):
+            self._state = _State.SINGLE
+        return self.lines < 200
+
+    def _single(self, line: str) -> bool:
+        self._state = _State.SINGLE
+        return self._first_more(line)
+
+    def _first_more(self, line: str) -> bool:
+        if not line:
+            return False
+        if line[:1] in " \t":
+            if self._indented:
+                return False
+            self._enter(line)
+            return True
+        if self._shape in _PYTHON_SHAPES and self._enter(line):
+            return True  # logging.exception: the traceback has no header of its own
+        if line[0] not in _MORE_FIRST:
+            return False
+        if _NATIVE_STACK.match(line) is not None:
+            self._state = _State.NATIVE
+            return True
+        return _RAISED_MORE.match(line) is not None
+
+    def _after_exception(self, line: str, state: _State) -> bool:
+        if not line:
+            if state is _State.RAISED:
+                self._state = _State.GAP
+            return state is not _State.GAP
+        if _LINK.match(line) is not None:
+            self._state = _State.LINKED
+            return True
+        if state is _State.LINKED and _TRACEBACK.match(line) is not None:
+            self._state = _State.FRAMES
+            return True
+        return _RAISED_MORE.match(line) is not None or (line[:1] in " \t" and state is _State.RAISED)

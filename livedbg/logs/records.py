@@ -1,0 +1,165 @@
+"""From lines to records: shape, severity, time, and what belongs together.
+
+Invariants:
+    R1. Whatever the lines are, nothing is raised and no line that is not blank is lost: each stands
+        in the text of exactly one record.
+    R2. A record's `offset` and `line` are those of its first line.
+    R3. Lines of several ranks that share a stream (torchrun's prefixes) are put together by rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.formats import SHAPES
+from livedbg.logs.lines import Line
+from livedbg.logs.multiline import Continuation
+from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity, split_prefix
+from livedbg.model import LogRecord, Severity
+
+__all__ = ["RECORD_LIMIT", "RecordAssembler"]
+
+RECORD_LIMIT = 512 * 1024
+"""Characters of one record; what goes on longer is cut into several."""
+
+
+class _Pending:
+    """A record whose end has not been seen."""
+
+    __slots__ = ("continuation", "head", "header", "line", "size", "texts")
+
+    def __init__(self, line: Line, message: str, header: Header | None, head: str) -> None:
+        self.line = line
+        self.header = header
+        self.head = head
+        self.texts = [line.text]
+        self.size = len(line.text)
+        self.continuation = Continuation(message, PLAIN if header is None else header.shape)
+
+
+class RecordAssembler:
+    """Puts the lines of one source together into records.
+
+    Args:
+        source: id of the LogSource.
+        clock: maps its time stamps.
+    """
+
+    def __init__(self, source: str, clock: SourceClock) -> None:
+        self.clock = clock
+        self._source = source
+        self._recogniser = Recogniser(SHAPES, clock)
+        self._pending: dict[str, _Pending] = {}
+        self._done: list[LogRecord] = []
+
+    @property
+    def format(self) -> str | None:
+        """The shape of most records so far."""
+        return self._recogniser.format
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a record is held back because its end has not been seen."""
+        return bool(self._pending)
+
+    def feed(self, lines: Iterable[Line]) -> list[LogRecord]:
+        """Take lines in order.
+
+        Returns:
+            The records that are complete now, in the order of their first lines.
+        """
+        for line in lines:
+            self.add(line)
+        return self._take()
+
+    def flush(self) -> list[LogRecord]:
+        """End the records that are held back."""
+        for pending in self._pending.values():
+            self._close(pending)
+        self._pending.clear()
+        return self._take()
+
+    def add(self, line: Line) -> bool:
+        """Take one line; its record comes out of `feed` or `flush`.
+
+        Returns:
+            Whether it begins a record (of its rank).
+        """
+        prefix, body = split_prefix(line.text)
+        pending = self._pending.get(prefix)
+        header = self._recogniser.header(body) if body else None
+        if pending is not None and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
+            pending.texts.append(line.text)
+            pending.size += len(line.text) + 1
+            return False
+        if pending is not None:
+            self._close(pending)
+            del self._pending[prefix]
+        if not body or body.isspace():
+            return True
+        if header is None:
+            self._recogniser.plain()
+            self._pending[prefix] = _Pending(line, body, None, "")
+        else:
+            head = body[: header.end] if header.held else ""
+            self._pending[prefix] = _Pending(line, body[header.end :], header, head)
+        return True
+
+    def drop(self) -> None:
+        """Forget the records that are held back."""
+        self._pending.clear()
+
+    def single(self, line: Line) -> LogRecord:
+        """One line as one record, whatever stands around it."""
+        _prefix, body = split_prefix(line.text)
+        return self._record(line, self._recogniser.header(body), line.text, body)
+
+    def _close(self, pending: _Pending) -> None:
+        texts = pending.texts
+        text = texts[0] if len(texts) == 1 else "\n".join(texts).rstrip("\n")
+        record = self._record(pending.line, pending.header, text, text, pending.continuation.held_traceback)
+        self._done.append(record)
+
+    def _record(
+        self, line: Line, header: Header | None, text: str, body: str, held_traceback: bool = False
+    ) -> LogRecord:
+        if header is None:
+            return LogRecord(
+                source=self._source,
+                text=text,
+                severity=guess_severity(body),
+                line=line.number,
+                offset=line.offset,
+            )
+        severity = header.severity
+        if held_traceback and severity is Severity.INFO:
+            severity = Severity.ERROR
+        return LogRecord(
+            source=self._source,
+            text=text,
+            severity=severity,
+            wall_ns=header.wall_ns,
+            mono_ns=header.mono_ns,
+            line=line.number,
+            offset=line.offset,
+            pid=header.pid,
+            tid=header.tid,
+        )
+
+    def _take(self) -> list[LogRecord]:
+        done, self._done = self._done, []
+        if len(self._pending) > 1:
+            done.sort(key=_offset)
+        return done
+
+
+def _belongs(pending: _Pending, header: Header | None, body: str) -> bool:
+    """Whether a line goes on with a record that is held back."""
+    if header is None:
+        return pending.continuation.takes(body)
+    return bool(pending.head) and body.startswith(pending.head) and pending.continuation.follows(body[header.end :])
+
+
+def _offset(record: LogRecord) -> int:
+    return record.offset or 0

@@ -1,0 +1,175 @@
+"""Searching the bytes of a log, block by block, forwards and backwards.
+
+Literals go by `bytes.find`, the rest by a regular expression over a block of whole lines. A match
+counts only within one line. Escape sequences and CR are taken out of a block first, so that what
+is found is what is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import count
+from typing import AnyStr, Generic, Protocol
+
+__all__ = ["Matcher", "Progress", "compile_pattern", "search_backward", "search_forward"]
+
+Progress = Callable[[float], bool]
+"""Called with the share done; returns False to give up."""
+
+_WINDOW = 1 << 20
+_OVERLAP = 4096  # of the pieces of a line that is longer than a window
+_REPORT_EVERY = 8  # windows between two progress reports
+_META = frozenset(".^$*+?{}[]\\|()")
+_ALONE = re.compile(r"\\[AZ]|\(\?<?[=!]")  # constructs that see beyond the match: line by line
+_SEQUENCE = re.compile(
+    rb"\x1b(?:\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[PX^_][^\x1b\n]*\x1b\\|\[[0-?]*[ -/]*[@-~]|[ -/]*[0-Z\\^-~])"
+)
+
+
+class Matcher(Protocol):
+    """Finds lines in a block."""
+
+    def __call__(self, block: bytes, last: bool) -> int | None:
+        """Number in the block (from 0) of the first (or last) line that matches, or None."""
+        ...
+
+
+class _Literal:
+    def __init__(self, text: str, fold: bool) -> None:
+        self._needle = text.lower().encode() if fold else text.encode()
+        self._fold = fold
+
+    def __call__(self, block: bytes, last: bool) -> int | None:
+        if self._fold:
+            block = block.lower()
+        position = block.rfind(self._needle) if last else block.find(self._needle)
+        return None if position < 0 else block.count(b"\n", 0, position)
+
+
+class _Expression(Generic[AnyStr]):
+    def __init__(self, pattern: re.Pattern[AnyStr], newline: AnyStr, decode: Callable[[bytes], AnyStr]) -> None:
+        self._pattern: re.Pattern[AnyStr] = pattern
+        self._newline: AnyStr = newline
+        self._decode: Callable[[bytes], AnyStr] = decode
+        self._alone = _ALONE.search(str(pattern.pattern)) is not None
+
+    def __call__(self, block: bytes, last: bool) -> int | None:
+        text = self._decode(block)
+        if self._alone:
+            lines = text.split(self._newline)
+            numbers = range(len(lines) - 1, -1, -1) if last else range(len(lines))
+            return next((number for number in numbers if self._pattern.search(lines[number])), None)
+        found = self._next(text, 0)
+        if found is None:
+            return None
+        while last:
+            end = text.find(self._newline, found)
+            later = self._next(text, end + 1) if end >= 0 else None
+            if later is None:
+                break
+            found = later
+        return text.count(self._newline, 0, found)
+
+    def _next(self, text: AnyStr, position: int) -> int | None:
+        """Where the next match that stays within its line begins."""
+        while (match := self._pattern.search(text, position)) is not None:
+            if self._newline not in match[0]:
+                return match.start()
+            begin = text.rfind(self._newline, 0, match.start()) + 1
+            end = text.find(self._newline, match.start())
+            alone = self._pattern.search(text[begin:end])
+            if alone is not None:
+                return begin + alone.start()
+            position = end + 1
+        return None
+
+
+def compile_pattern(pattern: str) -> Matcher:
+    """A matcher for a regular expression, case-insensitive when `pattern` is all lower case.
+
+    Raises:
+        ValueError: it is no regular expression.
+    """
+    fold = re.sub(r"\\.", "", pattern) == re.sub(r"\\.", "", pattern).lower()
+    if not _META.intersection(pattern) and (pattern.isascii() or not fold):
+        return _Literal(pattern, fold)
+    flags = re.MULTILINE | (re.IGNORECASE if fold else 0)
+    try:
+        if pattern.isascii():
+            return _Expression(re.compile(pattern.encode("ascii"), flags), b"\n", bytes)
+        return _Expression(re.compile(pattern, flags), "\n", _decoded)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+
+
+def _decoded(block: bytes) -> str:
+    return block.decode("utf-8", "replace")
+
+
+def _seen(block: bytes) -> bytes:
+    """A block as it is shown: without escape sequences and CR."""
+    if b"\x1b" in block:
+        block = _SEQUENCE.sub(b"", block)
+    return block.replace(b"\r\n", b"\n") if b"\r\n" in block else block
+
+
+def search_forward(
+    read: Callable[[int, int], bytes],
+    matcher: Matcher,
+    *,
+    offset: int,
+    number: int,
+    size: int,
+    progress: Progress | None = None,
+) -> int | None:
+    """Number of the first line that matches, from the line `number` that begins at `offset`."""
+    begin, rest = offset, b""
+    for windows in count():
+        data = read(offset, min(_WINDOW, size - offset))
+        piece = rest + data
+        cut = piece.rfind(b"\n") + 1 if data else len(piece)
+        whole = piece[:cut] if cut else piece
+        found = matcher(_seen(whole.removesuffix(b"\n")), False) if whole else None
+        if found is not None:
+            return number + found
+        if not data:
+            return None
+        number += whole.count(b"\n")
+        rest = piece[cut:] if cut else piece[-_OVERLAP:]
+        offset += len(data)
+        if progress is not None and windows % _REPORT_EVERY == 0 and not progress(_share(offset - begin, size - begin)):
+            return None
+    return None
+
+
+def search_backward(
+    read: Callable[[int, int], bytes],
+    matcher: Matcher,
+    end: int,
+    line_at: Callable[[int], int],
+    progress: Progress | None = None,
+) -> int | None:
+    """Number of the last line that matches among those that begin before `end` (the end of a line)."""
+    position = end
+    for windows in count():
+        if position <= 0:
+            return None
+        begin = max(0, position - _WINDOW)
+        piece = read(begin, position - begin)
+        cut = piece.find(b"\n") + 1 if begin else 0
+        if cut == len(piece):  # the piece's only line end is its last byte: the line is longer than a window
+            cut = 0
+        found = matcher(_seen(piece[cut:].removesuffix(b"\n")), True)
+        if found is not None:
+            return line_at(begin + cut) + found
+        if begin == 0:
+            return None
+        position = begin + cut if cut else begin + _OVERLAP
+        if progress is not None and windows % _REPORT_EVERY == 0 and not progress(_share(end - position, end)):
+            return None
+    return None
+
+
+def _share(done: int, total: int) -> float:
+    return min(1.0, done / total) if total > 0 else 1.0

@@ -1,0 +1,157 @@
+"""What a log shape is, and which one a source has.
+
+A shape recognises the header of a record: severity, time, process. `Recogniser` tries the shapes
+that a source has shown most often first, so that each record costs about one match; every record
+can still have another shape than the one before it (a job's stderr is written by many).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from livedbg.logs.clock import SourceClock
+from livedbg.model import Severity
+
+__all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "split_prefix"]
+
+PLAIN = "plain"
+"""Name of the shape of lines without a header."""
+
+
+class Header(NamedTuple):
+    """What the header of a record says.
+
+    Attributes:
+        end: where the message begins.
+        held: the shape prefixes each line of a record with the same header (glog and its kin).
+    """
+
+    shape: str
+    severity: Severity
+    end: int
+    wall_ns: int | None = None
+    mono_ns: int | None = None
+    pid: int | None = None
+    tid: int | None = None
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A log shape.
+
+    Attributes:
+        name: as in `LogSource.format`.
+        first: the characters that a line of this shape can begin with; empty: any.
+        pattern: matches the header at the beginning of a line.
+        read: makes the header of a match.
+        general: it matches many things; it never comes before a shape that is not general.
+    """
+
+    name: str
+    first: str
+    pattern: re.Pattern[str]
+    read: Callable[[re.Match[str], SourceClock], Header]
+    general: bool = False
+
+
+class Recogniser:
+    """Finds the headers of one source's lines.
+
+    Args:
+        shapes: the shapes to try, specific ones first.
+        clock: the source's clock.
+
+    Attributes:
+        counts: records seen by shape name.
+    """
+
+    def __init__(self, shapes: Sequence[Shape], clock: SourceClock) -> None:
+        self.clock = clock
+        self.counts: dict[str, int] = {}
+        self._shapes = list(shapes)
+        self._hits = [0] * len(self._shapes)
+
+    def header(self, line: str) -> Header | None:
+        """The header that `line` begins with, if it has one of a known shape."""
+        first = line[:1]
+        for number, shape in enumerate(self._shapes):
+            if shape.first and first not in shape.first:
+                continue
+            match = shape.pattern.match(line)
+            if match is None:
+                continue
+            self.counts[shape.name] = self.counts.get(shape.name, 0) + 1
+            self._hits[number] += 1
+            if number:
+                self._move_up(number)
+            return shape.read(match, self.clock)
+        return None
+
+    def _move_up(self, number: int) -> None:
+        """Try a shape earlier when it is seen more often than its neighbour."""
+        shapes, hits, before = self._shapes, self._hits, number - 1
+        if hits[number] > hits[before] and shapes[number].general == shapes[before].general:
+            shapes[before], shapes[number] = shapes[number], shapes[before]
+            hits[before], hits[number] = hits[number], hits[before]
+
+    def plain(self) -> None:
+        """A record without a header was seen."""
+        self.counts[PLAIN] = self.counts.get(PLAIN, 0) + 1
+
+    @property
+    def format(self) -> str | None:
+        """The shape of most records so far; a shape with headers wins over plain lines from a tenth on."""
+        if not self.counts:
+            return None
+        headed = {name: count for name, count in self.counts.items() if name != PLAIN}
+        if headed and sum(headed.values()) * 10 >= self.counts.get(PLAIN, 0):
+            return max(headed, key=headed.__getitem__)
+        return PLAIN
+
+
+_PREFIX = re.compile(
+    r"\[(?:rank|default)\d+\]:? ?|\[\w{1,30}/\d+\]:|(?:\d{1,6}: )(?=\[|[VIWEF]\d{4} |\d{4}-|Traceback)"
+)
+
+
+def split_prefix(line: str) -> tuple[str, str]:
+    """A line as (launcher's prefix, the rest).
+
+    Prefixes: torchrun's `[rank0]:` and `[default0]:` (torch/distributed/elastic tail_log.py, and
+    the rank prefix of torch's exception hook), `[name/0]:`, and `0: ` of `srun --label`.
+    """
+    start = line[:12]
+    if "]:" in start or ": " in start or start.startswith(("[rank", "[default")) or "/" in start:
+        match = _PREFIX.match(line)
+        if match is not None:
+            return line[: match.end()], line[match.end() :]
+    return "", line
+
+
+_GUESS = re.compile(
+    r"(?P<critical>\bterminate called|\bSegmentation fault|^Aborted\b|\bFatal Python error|\bFATAL\b|\bCRITICAL\b"
+    r"|\(core dumped\)|\bdouble free or corruption|^\*\*\* stack smashing|\bXid \()"
+    r"|(?P<error>Traceback \(most recent call|\bERROR\b|\b(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)(?::|$)|\b[Ee]rror:"
+    r"|\bASSERT|[Aa]ssertion [`'\w].* failed)"
+    r"|(?P<warning>\bWARN(?:ING)?\b|\b[Ww]arning\b|\w+Warning:)"
+    r"|(?P<debug>^\W{0,2}(?:DEBUG|TRACE)\b)"
+)
+_GUESS_CHARACTERS = 200
+_HINTS = (
+    *("err", "exception", "warn", "fatal", "critical", "fault", "abort", "terminate", "assert", "debug", "trace"),
+    *("xid", "core dump", "double free", "smash"),
+)
+
+
+def guess_severity(line: str) -> Severity:
+    """The severity of a line without a header, by the words that it begins with."""
+    start = line[:_GUESS_CHARACTERS].lower()
+    for hint in _HINTS:
+        if hint in start:
+            match = _GUESS.search(line, 0, _GUESS_CHARACTERS)
+            return Severity.INFO if match is None or match.lastgroup is None else Severity(match.lastgroup)
+    return Severity.INFO
