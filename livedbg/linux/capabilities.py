@@ -1,0 +1,109 @@
+"""What this box allows: facts for `livedbg doctor`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from typing import Final, NamedTuple
+
+from livedbg.linux.abi import native_abi
+from livedbg.linux.access import hidden_processes, ptrace_scope
+from livedbg.linux.procfs import parse_schedstat, read_file, status_fields
+
+__all__ = ["Capability", "capabilities", "has_capability"]
+
+_CAP_SYS_PTRACE: Final = 19  # linux/capability.h
+_CAP_SYS_ADMIN: Final = 21
+_CAP_PERFMON: Final = 38
+
+
+class Capability(NamedTuple):
+    """One fact.
+
+    Attributes:
+        name: what it is about.
+        ok: it is as it should be.
+        value: what was found.
+        enables: what livedbg does with it.
+        remedy: the command that mends it; "" when all is well.
+    """
+
+    name: str
+    ok: bool
+    value: str
+    enables: str
+    remedy: str = ""
+
+
+def has_capability(number: int) -> bool:
+    """Whether we have a capability (linux/capability.h) in effect."""
+    return bool(int(status_fields(os.getpid()).get("CapEff", "0"), 16) >> number & 1)
+
+
+def capabilities() -> list[Capability]:
+    """All facts, most important first."""
+    return [_machine(), _ptrace(), _hidepid(), _schedstat(), _unix_diag(), _perf(), _gdb()]
+
+
+def _fact(name: str, ok: bool, value: str, enables: str, remedy: str) -> Capability:
+    return Capability(name, ok, value, enables, "" if ok else remedy)
+
+
+def _machine() -> Capability:
+    known = native_abi() is not None
+    enables = "what threads wait for and who holds it"
+    return _fact("machine", known, os.uname().machine, enables, "x86-64 and aarch64 are known")
+
+
+def _ptrace() -> Capability:
+    scope = ptrace_scope()
+    free = scope in (None, 0) or has_capability(_CAP_SYS_PTRACE)
+    value = "no Yama" if scope is None else f"kernel.yama.ptrace_scope = {scope}"
+    enables = "system calls and memory of your own running processes"
+    return _fact(
+        "ptrace access", free, value, enables, "sudo sysctl kernel.yama.ptrace_scope=0   or run livedbg by sudo"
+    )
+
+
+def _hidepid() -> Capability:
+    hidden = hidden_processes() and not has_capability(_CAP_SYS_PTRACE)
+    enables = "other users' processes, and the other ends of pipes and sockets"
+    return _fact("/proc", not hidden, "hidepid" if hidden else "open", enables, "sudo mount -o remount,hidepid=0 /proc")
+
+
+def _schedstat() -> Capability:
+    try:
+        counts = parse_schedstat(read_file("/proc/self/schedstat"))[1] > 0
+    except (OSError, ValueError, IndexError):
+        counts = False
+    enables = "cheap looks: only threads that ran are read again"
+    return _fact("schedstat", counts, "counts" if counts else "off", enables, "a kernel with CONFIG_SCHED_INFO")
+
+
+def _unix_diag() -> Capability:
+    try:
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4).close()  # NETLINK_SOCK_DIAG
+        there = True
+    except OSError:
+        there = False
+    enables = "the other ends of Unix sockets"
+    return _fact("sock_diag", there, "there" if there else "missing", enables, "sudo modprobe unix_diag")
+
+
+def _perf() -> Capability:
+    try:
+        level = int(read_file("/proc/sys/kernel/perf_event_paranoid"))
+    except (OSError, ValueError):
+        return Capability("perf events", False, "missing", "exceptions as they are thrown", "a kernel with perf events")
+    free = level < 0 or has_capability(_CAP_PERFMON) or has_capability(_CAP_SYS_ADMIN)
+    value = f"kernel.perf_event_paranoid = {level}"
+    return _fact(
+        "perf events", free, value, "exceptions as they are thrown", "run livedbg by sudo, or with CAP_PERFMON"
+    )
+
+
+def _gdb() -> Capability:
+    path = shutil.which("gdb")
+    remedy = "sudo apt install gdb"
+    return _fact("gdb", path is not None, path or "missing", "names in native stacks; stops that you ask for", remedy)
