@@ -1,0 +1,92 @@
+"""The contract of a diagnosis rule.
+
+A rule is one small object with a name and a documentation string. It looks at one snapshot
+and its wait-for graph and yields findings.
+
+Invariants:
+    R1. A rule is a pure function of its input: no I/O, no clock, no memory between calls.
+    R2. A finding names in `entities` what takes part in it and nothing else.
+    R3. A finding's `rule` is the rule's `name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from livedbg.analysis.diagnosis import Finding, WaitGraph
+from livedbg.snapshot import Snapshot
+
+__all__ = ["Rule", "RuleInput", "Settings"]
+
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Thresholds of the rules.
+
+    Attributes:
+        thread_stall_s: how long a thread may hold others up without progress before that counts as a stall.
+        task_stall_s: how long a task may run without progress where nothing is known of its kernel.
+        slow_factor: a kernel whose completed runs are known counts as stalled when it runs this many times
+            longer than the longest of them, ...
+        slow_floor_s: ... and for at least this long.
+        busy_share: share of one core from which on a thread counts as busy.
+    """
+
+    thread_stall_s: float = 10.0
+    task_stall_s: float = 10.0
+    slow_factor: float = 10.0
+    slow_floor_s: float = 2.0
+    busy_share: float = 0.5
+
+    @property
+    def thread_stall_ns(self) -> int:
+        """`thread_stall_s` in nanoseconds."""
+        return int(self.thread_stall_s * _SECOND_NS)
+
+    @property
+    def task_stall_ns(self) -> int:
+        """`task_stall_s` in nanoseconds."""
+        return int(self.task_stall_s * _SECOND_NS)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInput:
+    """What a rule may look at.
+
+    Attributes:
+        snapshot: the state.
+        graph: the wait-for graph of that state.
+        settings: thresholds.
+    """
+
+    snapshot: Snapshot
+    graph: WaitGraph
+    settings: Settings = field(default_factory=Settings)
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """One rule of the diagnosis.
+
+    Attributes:
+        name: kebab-case, e.g. `lock-cycle`; what a finding's `rule` says.
+        doc: what it looks for, what it rests on and what it can't tell, for docs/rules.md.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def doc(self) -> str:
+        """Its documentation, plain sentences."""
+        ...
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """What it finds in `state`."""
+        ...
