@@ -39,7 +39,8 @@ class Row:
     def markdown(self) -> str:
         """The row of a Markdown table."""
         ratio = "∞" if self.ratio == float("inf") else f"{self.ratio:.3g}"
-        return f"| {self.what} | {self.ours:.3g} {self.unit} | {self.peer}: {self.theirs:.3g} {self.unit} | {ratio} | {self.budget} |"
+        ours, theirs = f"{self.ours:.3g} {self.unit}", f"{self.theirs:.3g} {self.unit}"
+        return f"| {self.what} | {ours} | {self.peer}: {theirs} | {ratio} | {self.budget} |"
 
 
 class Heartbeat:
@@ -92,7 +93,8 @@ def torch_target(threads: int = THREADS) -> Iterator[Target]:
 def run(*argv: str) -> float:
     """Run a command silently; seconds that it took, whatever its exit code."""
     started = time.perf_counter()
-    subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False)
+    # a pipe, not /dev/null: grep stops at the first match when nobody reads what it says
+    subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False)
     return time.perf_counter() - started
 
 
