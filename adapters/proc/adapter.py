@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Final
@@ -132,7 +133,7 @@ class _Looker:
                 elif self._is_new(pid):
                     found.append(ProcessWatch(self._scene, pid))
         for pid in watch.related - self._watches.keys() - watch.children:
-            if pid > 1 and self._related < RELATED_MOST and self._is_new(pid):
+            if pid not in (1, os.getpid()) and self._related < RELATED_MOST and self._is_new(pid):
                 self._related += 1
                 role = "not a target: holds what a target waits for"
                 found.append(ProcessWatch(self._scene, pid, role=role))

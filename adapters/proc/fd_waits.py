@@ -131,8 +131,9 @@ class FdWaits:
             attributes["peer"] = " ".join(f"process {pid}" for pid in sorted(pids))
         name = f"{socket.protocol} socket {found.fd} of {self._pid}"
         resource = self._resource("socket", found.number, name, socket.state, attributes)
-        wants = "data" if direction == "r" else "room"
-        evidence = f"fd {found.fd} -> {found.link} {_ends(socket)} {socket.state}, waits for {wants}"
+        wants = "a connection" if socket.listening else "data" if direction == "r" else "room"
+        words = (f"fd {found.fd} -> {found.link}", _ends(socket), socket.state)
+        evidence = f"{' '.join(word for word in words if word)}, waits for {wants}"
         return Waited(resource.id, clean_line(evidence), resource, holders)
 
     def _peer(self, socket: Socket) -> int | None:

@@ -30,7 +30,7 @@ AROUND: Final = 48
 """Bytes of memory before and behind the futex word that `classify` looks at."""
 
 # linux/futex.h
-_WAIT, _LOCK_PI, _WAIT_BITSET, _WAIT_REQUEUE_PI, _LOCK_PI2 = 0, 6, 9, 11, 13
+_WAIT, _LOCK_PI, _WAIT_BITSET, _LOCK_PI2 = 0, 6, 9, 13
 _PRIVATE: Final = 0x80
 _FUTEX_WAITERS: Final = 0x8000_0000
 _TID_MASK: Final = 0x3FFF_FFFF
@@ -279,12 +279,16 @@ def _barrier(call: FutexCall, words: _Words, _is_thread: IsThread) -> FutexWait 
 
 
 def _condition(call: FutexCall, words: _Words, _is_thread: IsThread) -> FutexWait | None:
-    if call.command not in (_WAIT, _WAIT_BITSET, _WAIT_REQUEUE_PI):
+    if call.command != _WAIT_BITSET:
         return None
     for layout in COND_LAYOUTS:
+        if layout.waits_for_zero and call.value != 0:
+            continue
         for at in layout.signals:
             references = words[layout.wrefs - at]
-            if (call.address - at) % 8 == 0 and 0 < references >> 3 < _MANY and _sequence_fits(words, at):
+            shared = bool(references & 1) == call.shared  # __PTHREAD_COND_SHARED_MASK
+            aligned = (call.address - at) % 8 == 0
+            if aligned and shared and 0 < references >> 3 < _MANY and _sequence_fits(words, at):
                 count = references >> 3
                 return FutexWait(
                     "cond",

@@ -8,6 +8,7 @@ from typing import Final
 
 from livedbg import ids
 from livedbg.adapters.proc.futex import AROUND, FutexCall, FutexWait, classify
+from livedbg.adapters.proc.pi_cycles import PARKED
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Wait, Waited
 from livedbg.linux import memory
@@ -59,7 +60,7 @@ class LockWaits:
             glibc=self._view.libc.layouts_known,
         )
         if found.kind == "parked":
-            return Wait(found.waits_in, False, self._parked(call, found, tid))
+            return Wait(PARKED, False, self._parked(call, found, tid))
         if found.kind == "join":
             target = self._thread(found.owner, futex.shared)
             return Wait(found.waits_in, futex.timed, (Waited(target, found.evidence),) if target else ())
@@ -87,13 +88,14 @@ class LockWaits:
         return Waited(target, found.evidence, resource, holders, inferred or found.inferred)
 
     def _parked(self, call: BlockedSyscall, parked: FutexWait, tid: int) -> tuple[Waited, ...]:
-        """The PI mutex that a parked thread wanted: its address stands on the thread's stack, and
-        somebody else holds it."""
+        """The PI mutexes that a parked thread may have wanted: their addresses stand on its stack, and
+        somebody else holds them (livedbg.adapters.proc.pi_cycles chooses)."""
         try:
             stack = memory.read(self._pid, call.sp, _STACK_BYTES)
         except OSError:
             return ()
         words = [word for (word,) in struct.iter_unpack("<Q", stack) if word % 8 == 0 and word > 4096]
+        possible: list[Waited] = []
         candidates = list(dict.fromkeys(words))
         for address, data in zip(candidates, memory.read_many(self._pid, [(a, 24) for a in candidates]), strict=True):
             if data is None:
@@ -105,8 +107,8 @@ class LockWaits:
                 continue
             evidence = f"{parked.evidence}; PI mutex {address:#x} on its stack, owner {owner}"
             found = FutexWait("mutex", address, parked.waits_in, evidence, owner, "locked", {"kind": "PI"}, True)
-            return (self._waited(found, bool(kind & 128), inferred=True),)
-        return ()
+            possible.append(self._waited(found, bool(kind & 128), inferred=True))
+        return tuple(possible)
 
     def _stdio(self, futex: FutexCall, plain: FutexWait) -> FutexWait:
         """The lock of a stdio stream: {int lock; int count; void *owner}, owner being the holder's

@@ -46,7 +46,7 @@ _PLAIN: Final = {
     "vfork": "vfork (until the child runs another program)",
 }
 _FILE_CALLS: Final = frozenset({"fsync", "fdatasync", "ioctl", "getdents64", "fallocate", "ftruncate", "close"})
-_SETLKW: Final = {7: "fcntl lock", 38: "open file description lock"}  # F_SETLKW, F_OFD_SETLKW
+_SETLKW: Final = {7: ("fcntl lock", "POSIX"), 38: ("open file description lock", "OFDLCK")}  # F_SETLKW, F_OFD_SETLKW
 _MOST: Final = 256
 """How many descriptors of one poll are followed."""
 
@@ -70,7 +70,7 @@ class SyscallWaits:
             "clock_nanosleep": lambda call: self._sleep(call.args[2], absolute=bool(call.args[1] & 1)),
             "wait4": lambda call: self._wait_for_child(_int(call.args[0]), "waitpid"),
             "waitid": self._waitid,
-            "flock": lambda call: self._file_lock(_int(call.args[0]), "flock"),
+            "flock": lambda call: self._file_lock(_int(call.args[0]), "flock", "FLOCK"),
             "fcntl": self._fcntl,
             "rt_sigtimedwait": lambda call: Wait("sigwait (waits for a signal)", call.args[2] != 0),
             "semtimedop": lambda call: Wait("semop (System V semaphore)", call.args[3] != 0),
@@ -89,13 +89,15 @@ class SyscallWaits:
             return special(call)
         if name in _FILE_CALLS:
             return Wait(f"{name} of {self._fds.name(_int(call.args[0]))}")
-        return Wait(_PLAIN.get(name, name))
+        return Wait(_PLAIN.get(name, name), False if name in ("pause", "rt_sigsuspend") else None)
 
     def _stream(self, call: BlockedSyscall, verb: str, direction: str) -> Wait:
         fd = _int(call.args[0])
         subject = self._fds.socket_address(fd) if verb == "accept on" else None
-        waited = self._fds.waited(fd, direction, polled=False)
-        return Wait(f"{verb} {subject or self._fds.name(fd)}", None, tuple(waited))
+        waited = tuple(self._fds.waited(fd, direction, polled=False))
+        resources = [w.resource for w in waited if w.resource is not None]
+        untimed = bool(resources) and all(resource.kind != "socket" for resource in resources)  # SO_RCVTIMEO
+        return Wait(f"{verb} {subject or self._fds.name(fd)}", False if untimed else None, waited)
 
     def _poll(self, call: BlockedSyscall, timed: bool) -> Wait:
         count = min(call.args[1], 65536)
@@ -160,17 +162,17 @@ class SyscallWaits:
         return self._wait_for_child(number if sort == 1 else -1 if sort == 0 else 0, "waitid")
 
     def _fcntl(self, call: BlockedSyscall) -> Wait:
-        verb = _SETLKW.get(_int(call.args[1]))
-        return self._file_lock(_int(call.args[0]), verb) if verb else Wait("fcntl")
+        words = _SETLKW.get(_int(call.args[1]))
+        return self._file_lock(_int(call.args[0]), *words) if words else Wait("fcntl")
 
-    def _file_lock(self, fd: int, verb: str) -> Wait:
+    def _file_lock(self, fd: int, verb: str, kind: str) -> Wait:
         found = describe(self._pid, fd)
         if found is None or not found.number:
             return Wait(f"{verb} of descriptor {fd}")
         host = self._view.scene.host
         name = self._fds.name(fd)
         waited = []
-        for lock in blocking_locks(self._view.scene.locks(), self._pid, found.number):
+        for lock in blocking_locks(self._view.scene.locks(), kind, self._pid, found.number):
             pids = self._lock_holders(found.link, found.number) or ([lock.pid] if lock.pid > 0 else [])
             target = ids.fd_object("flock", host, lock.file)
             attributes = {"kind": lock.kind, "mode": lock.mode, "range": lock.range, "path": name}

@@ -140,11 +140,13 @@ class ThreadReader:
         if quiet and (self._turn + tid) % _FULL_EVERY:
             return None
         self._raw[tid] = raw
-        stat = procfs.read_stat(self._pid, tid)
         try:
             call: BlockedSyscall | Running | None = procfs.blocked_syscall(self._pid, tid)
         except PermissionError:
             call = None
+        stat = procfs.read_stat(self._pid, tid)
+        if stat.state is ThreadState.RUNNING:
+            call = Running()  # woken since, or it was denied
         cpu_ns, runs = procfs.parse_schedstat(raw) if raw else (stat.cpu_ticks * procfs.CLOCK_TICK_NS, None)
         blocked = not isinstance(call, Running)
         same = known is not None and known.call == call and blocked

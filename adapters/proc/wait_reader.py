@@ -6,6 +6,7 @@ from collections.abc import Collection, Hashable
 from typing import Final
 
 from livedbg.adapters.proc.lock_waits import LockWaits
+from livedbg.adapters.proc.pi_cycles import resolve_parked
 from livedbg.adapters.proc.syscall_waits import SyscallWaits
 from livedbg.adapters.proc.threads import ThreadLook
 from livedbg.adapters.proc.view import ProcessView
@@ -91,3 +92,4 @@ class WaitReader:
                 known = (key, self._locks.describe(call, data, look.tid))
                 self._known[look.tid] = known
             waits[look.tid] = known[1]
+        resolve_parked(self._view.scene.host, self._view.pid, waits)

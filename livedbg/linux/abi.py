@@ -47,16 +47,18 @@ class CondLayout:
 
     Attributes:
         name: which glibc has it.
+        waits_for_zero: threads wait while their signal word is 0.
     """
 
     name: str
     wrefs: int
     signals: tuple[int, int]
+    waits_for_zero: bool
 
 
 COND_LAYOUTS: Final = (
-    CondLayout("2.25 to 2.40", 36, (40, 44)),
-    CondLayout("2.41, and releases that took its condition variable fix", 28, (32, 36)),
+    CondLayout("2.25 to 2.40", 36, (40, 44), True),
+    CondLayout("2.41, and releases that took its condition variable fix", 28, (32, 36), False),
 )
 """Both are tried on each object: distributions put the newer one into older releases."""
 

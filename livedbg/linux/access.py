@@ -162,9 +162,10 @@ def _why_denied(pid: int) -> Problem:
     if os.geteuid() == 0 or _in_container():
         return Problem(
             "container",
-            f"The kernel refuses to let this container look into process {pid}: CAP_SYS_PTRACE is missing "
-            "or a seccomp profile forbids it.",
-            "docker run --cap-add=SYS_PTRACE …   or in Kubernetes: securityContext.capabilities.add: [SYS_PTRACE]",
+            f"The kernel refuses to let this container look into process {pid}: it belongs to another container "
+            "or to the host, or CAP_SYS_PTRACE is missing, or a seccomp profile forbids it.",
+            "run livedbg where the process runs, or: docker run --cap-add=SYS_PTRACE …   "
+            "or in Kubernetes: securityContext.capabilities.add: [SYS_PTRACE]",
         )
     return Problem(
         "not-dumpable",

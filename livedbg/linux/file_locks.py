@@ -50,8 +50,17 @@ def parse_locks(text: bytes) -> list[FileLock]:
     return found
 
 
-def blocking_locks(locks: list[FileLock], pid: int, inode: int) -> list[FileLock]:
-    """The locks on the file with that inode that process `pid` waits for."""
+def blocking_locks(locks: list[FileLock], kind: str, pid: int, inode: int) -> list[FileLock]:
+    """The locks on the file with that inode that a wait of that kind stands behind.
+
+    Args:
+        kind: of the wait: `FLOCK`, `POSIX` or `OFDLCK`.
+        pid: who waits; open-file-description locks (`OFDLCK`) show no pid, so it doesn't count there.
+    """
     suffix = f":{inode}"
-    wanted = {lock.number for lock in locks if lock.waits and lock.pid == pid and lock.file.endswith(suffix)}
+    wanted = {
+        lock.number
+        for lock in locks
+        if lock.waits and lock.kind == kind and lock.pid in (pid, -1) and lock.file.endswith(suffix)
+    }
     return [lock for lock in locks if lock.number in wanted and not lock.waits]

@@ -1,0 +1,185 @@
+"""Symbols and segments of ELF files (elf(5)), read through a memory map: only what is looked for.
+
+Own code and not pyelftools: to find one name, that library decodes every symbol in Python, a second
+or more in a 20 MB interpreter; here the name is found in the string table by one `mmap.find`.
+Little-endian 64-bit files only (x86-64, aarch64).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from livedbg.linux.maps import Mapping
+
+__all__ = ["ElfError", "ElfFile", "Segment", "Symbol", "mapped_file"]
+
+_HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
+_PROGRAM: Final = struct.Struct("<IIQQQQQQ")
+_SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_PT_LOAD: Final = 1
+_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
+_SHN_UNDEF: Final = 0
+_PAGE: Final = mmap.PAGESIZE
+
+
+class ElfError(ValueError):
+    """Not an ELF file that we can read, or a damaged one."""
+
+
+class Segment(NamedTuple):
+    """A PT_LOAD segment: what of the file is mapped where, relative to the load bias."""
+
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+    flags: int
+
+
+class Symbol(NamedTuple):
+    """A defined symbol; `address` is relative to the load bias."""
+
+    name: str
+    address: int
+    size: int
+
+
+class ElfFile:
+    """One ELF file. A context manager; close it to let the map go.
+
+    Args:
+        path: the file.
+
+    Raises:
+        OSError: it can't be opened.
+        ElfError: it is not a 64-bit little-endian ELF file.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(fd).st_size < _HEADER.size:
+                raise ElfError(f"too short for an ELF file: {path}")
+            self._data = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+        finally:
+            os.close(fd)
+        header = _HEADER.unpack_from(self._data)
+        if header[0][:6] != b"\x7fELF\x02\x01":
+            self.close()
+            raise ElfError(f"not a 64-bit little-endian ELF file: {path}")
+        self.machine: int = header[2]
+        self._program_at, self._section_at = header[5], header[6]
+        self._program_count, self._section_count = header[10], header[12]
+
+    def __enter__(self) -> ElfFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._data.close()
+
+    def segments(self) -> tuple[Segment, ...]:
+        """The loadable segments in the order of the file.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        found = []
+        for number in range(self._program_count):
+            kind, flags, offset, address, _, in_file, in_memory, _ = self._unpack(
+                _PROGRAM, self._program_at + number * _PROGRAM.size
+            )
+            if kind == _PT_LOAD:
+                found.append(Segment(offset, address, in_file, in_memory, flags))
+        return tuple(found)
+
+    def load_bias(self, mappings: Sequence[Mapping]) -> int | None:
+        """What to add to a symbol's address to have it in the process's memory.
+
+        Args:
+            mappings: the mappings of this file in the process.
+
+        Returns:
+            None when no mapping fits a segment.
+        """
+        for segment in self.segments():
+            for mapping in mappings:
+                if mapping.offset == segment.offset // _PAGE * _PAGE:
+                    return mapping.start - segment.address // _PAGE * _PAGE
+        return None
+
+    def symbols(self, names: Collection[str]) -> dict[str, Symbol]:
+        """Those of `names` that the file defines: in .dynsym, or else in .symtab.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        sections = [
+            self._unpack(_SECTION, self._section_at + number * _SECTION.size) for number in range(self._section_count)
+        ]
+        found: dict[str, Symbol] = {}
+        for wanted in (_SHT_DYNSYM, _SHT_SYMTAB):
+            for section in sections:
+                missing = [name for name in names if name not in found]
+                if section[1] == wanted and missing and section[6] < len(sections):
+                    strings = sections[section[6]]
+                    found.update(self._look_up(missing, (section[4], section[5]), (strings[4], strings[5])))
+        return found
+
+    def _look_up(self, names: list[str], table: tuple[int, int], strings: tuple[int, int]) -> dict[str, Symbol]:
+        wanted = {at: name for name in names for at in self._string_places(name, *strings)}
+        if not wanted:
+            return {}
+        start, size = table
+        found = {}
+        for at, _, _, section, address, length in _SYMBOL.iter_unpack(
+            self._data[start : start + size // _SYMBOL.size * _SYMBOL.size]
+        ):
+            name = wanted.get(at)
+            if name is not None and section != _SHN_UNDEF:
+                found[name] = Symbol(name, address, length)
+                if len(found) == len(names):
+                    break
+        return found
+
+    def _string_places(self, name: str, start: int, size: int) -> list[int]:
+        """Where in a string table a name stands (also as the tail of a longer one: linkers merge those)."""
+        needle = name.encode() + b"\0"
+        places = []
+        at = self._data.find(needle, start, start + size)
+        while at >= 0:
+            places.append(at - start)
+            at = self._data.find(needle, at + 1, start + size)
+        return places
+
+    def _unpack(self, shape: struct.Struct, offset: int) -> tuple[int, ...]:
+        try:
+            return shape.unpack_from(self._data, offset)
+        except struct.error as error:
+            raise ElfError("the ELF file is cut short") from error
+
+
+def mapped_file(pid: int, mapping: Mapping) -> Path:
+    """A path of ours by which the file behind a mapping can be opened.
+
+    Through the process's own root folder (containers); a file that was deleted or replaced only
+    through map_files, which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5)).
+    """
+    path = Path(f"/proc/{pid}/root{mapping.path}")
+    try:
+        same = not mapping.deleted and path.stat().st_ino == mapping.inode
+    except OSError:
+        same = False
+    return path if same else Path(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")

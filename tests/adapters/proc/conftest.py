@@ -1,0 +1,90 @@
+"""Looking at real programs with the /proc adapter alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.model import Edge, EdgeKind, Resource, Thread
+from livedbg.session import Session
+from livedbg.snapshot import Snapshot
+from livedbg.view import Update
+
+HOST = "box"
+
+
+@dataclass
+class Look:
+    """What one look has found, with short names for tests."""
+
+    snapshot: Snapshot
+    told: dict[str, str]
+
+    @property
+    def pid(self) -> int:
+        return int(self.told["pid"])
+
+    def thread_id(self, key: str) -> str:
+        """Identifier of the thread whose tid the program told as `key`."""
+        return f"thread:{HOST}/{self.pid}/{self.told[key]}"
+
+    def thread(self, key: str) -> Thread:
+        return self.snapshot.threads[self.thread_id(key)]
+
+    def process_id(self, key: str) -> str:
+        return f"process:{HOST}/{self.told[key]}"
+
+    def lock_id(self, kind: str, key: str) -> str:
+        return f"{kind}:{HOST}/{self.pid}/{int(self.told[key], 16):#x}"
+
+    def edges(self, kind: EdgeKind) -> Iterable[Edge]:
+        return [edge for edge in self.snapshot.edges.values() if edge.kind is kind]
+
+    def waits(self, source: str) -> dict[str, Edge]:
+        """target -> edge, of what `source` waits for."""
+        return {e.target: e for e in self.edges(EdgeKind.WAITS_FOR) if e.source == source}
+
+    def holders(self, target: str) -> dict[str, Edge]:
+        """source -> edge, of who holds `target`."""
+        return {e.source: e for e in self.edges(EdgeKind.HOLDS) if e.target == target}
+
+    def resource(self, target: str) -> Resource:
+        return self.snapshot.resources[target]
+
+
+def observe_once(*pids: int, tree: bool = True) -> Snapshot:
+    """What a one-look session finds."""
+    updates: list[Update] = []
+    request = Request(host=HOST, processes=tuple(TargetProcess(pid) for pid in pids), once=True, tree=tree)
+    session = Session(request, [ProcAdapter()], updates.append)
+    asyncio.run(session.run())
+    return updates[-1].snapshot
+
+
+@pytest.fixture
+def waits(build_target: Callable[..., Path]) -> Path:
+    """The program that waits."""
+    return build_target("waits")
+
+
+@pytest.fixture
+def look(waits: Path, spawn: Callable[..., Any], tmp_path: Path) -> Callable[..., Look]:
+    """Start `waits MODE` and look at it until `until` is true of what was seen."""
+
+    def start(mode: str, until: Callable[[Look], bool] = lambda look: True) -> Look:
+        target = spawn([waits, mode, tmp_path / "file"])
+        told = dict(word.split("=", 1) for word in target.words)
+        for _ in range(40):
+            seen = Look(observe_once(target.pid), told)
+            if until(seen):
+                return seen
+        raise AssertionError(f"{mode}: not seen: {seen.snapshot.edges} {seen.snapshot.threads}")
+
+    return start

@@ -1,0 +1,153 @@
+"""Each kind of blocking system call in a real program: who waits, for what, who has the other end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Look = Any
+Looker = Callable[..., Look]
+
+
+def waiting(seen: Look) -> bool:
+    """The main thread waits for something."""
+    return bool(seen.waits(seen.thread_id("main")))
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("pipe", "read of pipe"),
+        ("pipe-full", "write to pipe"),
+        ("fifo", "read of pipe"),
+        ("select", "select of 1 descriptor"),
+        ("epoll", "epoll_wait of 1 descriptor"),
+        ("epoll-nested", "epoll_wait of 1 descriptor"),
+    ],
+)
+def test_a_pipe_is_served_by_the_process_at_its_other_end(look: Looker, mode: str, words: str) -> None:
+    seen = look(mode, waiting)
+    pipe = f"pipe:box/{seen.told['inode']}"
+    assert set(seen.waits(seen.thread_id("main"))) == {pipe}
+    assert set(seen.holders(pipe)) == {seen.process_id("child")}
+    assert seen.thread("main").waits_in.startswith(words)
+    assert seen.resource(pipe).state == ("full" if mode == "pipe-full" else "empty")
+
+
+@pytest.mark.parametrize(("mode", "timed"), [("poll", False), ("poll-timed", True)])
+def test_poll_waits_for_any_of_its_descriptors(look: Looker, mode: str, timed: bool) -> None:
+    seen = look(mode, waiting)
+    waits = seen.waits(seen.thread_id("main"))
+    assert f"pipe:box/{seen.told['inode']}" in waits
+    assert len(waits) == 2
+    assert all(edge.any_of and edge.timed is timed for edge in waits.values())
+    assert seen.thread("main").waits_in == "poll of 2 descriptors"
+
+
+def test_any_of_several_writers_can_serve_a_pipe(look: Looker) -> None:
+    seen = look("pipe-writers", waiting)
+    holders = seen.holders(f"pipe:box/{seen.told['inode']}")
+    assert set(holders) == {seen.process_id("child"), seen.process_id("other")}
+    assert all(edge.any_of for edge in holders.values())
+
+
+def test_two_processes_that_read_from_each_other_close_a_cycle(look: Looker) -> None:
+    seen = look("ring", waiting)
+    child = seen.told["child"]
+    there, back = f"pipe:box/{seen.told['there']}", f"pipe:box/{seen.told['back']}"
+    assert set(seen.waits(seen.thread_id("main"))) == {back}
+    assert set(seen.holders(back)) == {seen.process_id("child")}
+    assert set(seen.waits(f"thread:box/{child}/{child}")) == {there}
+    assert set(seen.holders(there)) == {seen.process_id("pid")}
+
+
+@pytest.mark.parametrize(("mode", "protocol"), [("unix", "unix"), ("tcp", "tcp")])
+def test_a_socket_is_served_by_the_process_at_its_other_end(look: Looker, mode: str, protocol: str) -> None:
+    seen = look(mode, waiting)
+    socket = f"socket:box/{seen.told['inode']}"
+    assert set(seen.waits(seen.thread_id("main"))) == {socket}
+    assert set(seen.holders(socket)) == {seen.process_id("child")}
+    assert seen.resource(socket).attributes["protocol"] == protocol
+    assert seen.resource(socket).attributes["peer"] == f"process {seen.told['child']}"
+    assert seen.thread("main").waits_in.startswith("recv on socket")
+
+
+def test_accept_names_the_address_and_the_socket_listens(look: Looker) -> None:
+    seen = look("accept", waiting)
+    assert seen.thread("main").waits_in == f"accept on 127.0.0.1:{seen.told['port']}"
+    socket = f"socket:box/{seen.told['inode']}"
+    assert seen.resource(socket).attributes["listening"] == "yes"
+    assert seen.holders(socket) == {}
+
+
+def test_a_server_that_idles_in_epoll_waits_for_nobody(look: Looker) -> None:
+    seen = look("epoll-server", waiting)
+    waits = seen.waits(seen.thread_id("main"))
+    listening, own = f"socket:box/{seen.told['inode']}", f"socket:box/{seen.told['own']}"
+    assert set(waits) == {listening, own}
+    assert seen.resource(listening).attributes["listening"] == "yes"
+    assert "wake-up" in seen.resource(own).attributes
+    assert seen.holders(listening) == seen.holders(own) == {}
+
+
+def test_an_armed_timer_in_an_epoll_set_ends_the_wait(look: Looker) -> None:
+    seen = look("epoll-timer", lambda seen: seen.thread("main").syscall == "epoll_wait")
+    assert seen.thread("main").timed is True
+
+
+def test_eventfd_is_served_by_whoever_has_it(look: Looker) -> None:
+    seen = look("eventfd", waiting)
+    (eventfd,) = seen.waits(seen.thread_id("main"))
+    assert eventfd.startswith("eventfd:box/")
+    assert set(seen.holders(eventfd)) == {seen.process_id("child"), seen.process_id("pid")}
+
+
+def test_eventfd_of_one_process(look: Looker) -> None:
+    seen = look("eventfd-own")
+    (eventfd,) = seen.waits(seen.thread_id("t0"))
+    assert set(seen.holders(eventfd)) == {seen.process_id("pid")}
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("flock", "FLOCK"), ("fcntl", "POSIX"), ("ofd", "OFDLCK")])
+def test_file_locks_are_held_by_a_process(look: Looker, mode: str, kind: str) -> None:
+    seen = look(mode, waiting)
+    (lock,) = seen.waits(seen.thread_id("main"))
+    assert lock.startswith("flock:box/")
+    assert lock.endswith(f":{seen.told['inode']}")
+    assert set(seen.holders(lock)) == {seen.process_id("child")}
+    assert seen.resource(lock).attributes["kind"] == kind
+    assert seen.resource(lock).attributes["path"].endswith("/file")
+
+
+def test_waitpid_waits_for_the_child(look: Looker) -> None:
+    seen = look("waitpid", waiting)
+    assert set(seen.waits(seen.thread_id("main"))) == {seen.process_id("child")}
+    assert seen.thread("main").waits_in == f"waitpid of {seen.told['child']}"
+
+
+def test_waitpid_for_any_child_waits_for_any_of_them(look: Looker) -> None:
+    seen = look("waitany", waiting)
+    waits = seen.waits(seen.thread_id("main"))
+    assert set(waits) == {seen.process_id("child"), seen.process_id("other")}
+    assert all(edge.any_of for edge in waits.values())
+
+
+def test_waitid_of_a_pidfd_waits_for_its_process(look: Looker) -> None:
+    seen = look("waitid-pidfd", waiting)
+    assert set(seen.waits(seen.thread_id("main"))) == {seen.process_id("child")}
+
+
+def test_a_sleep_says_how_long_and_is_timed(look: Looker) -> None:
+    seen = look("sleep")
+    assert seen.thread("t0").waits_in == "sleep 1000.5 s"
+    assert seen.thread("t0").timed is True
+    assert seen.waits(seen.thread_id("t0")) == {}
+
+
+def test_a_running_thread_waits_for_nothing(look: Looker) -> None:
+    seen = look("spin", lambda seen: (seen.thread("main").cpu_ns or 0) > 0)
+    main = seen.thread("main")
+    assert (main.state, main.syscall, main.waits_in) == ("running", None, None)
+    assert seen.snapshot.activity[main.id].cpu_ns > 0
