@@ -1,0 +1,438 @@
+"""The Textual app: screens, the shared selection, keys. It sees a SessionView and sends intents.
+
+Invariants:
+    A1. All panels show one Look: one update, one selection.
+    A2. Frozen means: updates go on being taken in, and are not shown.
+    A3. The session is started after the first paint, in another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.css.query import NoMatches
+from textual.filter import LineFilter
+from textual.message import Message
+from textual.screen import Screen
+from textual.theme import Theme
+from textual.widgets import Input
+
+from livedbg.app import export
+from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.app.bars import Chosen, FooterBar, HeaderBar, Sought, TimelineBar
+from livedbg.app.commands import Commands
+from livedbg.app.feed import Feed
+from livedbg.app.filters import AsciiOnly, FewColours, Guard
+from livedbg.app.helptext import help_sheet
+from livedbg.app.options import AppOptions, Colours
+from livedbg.app.overlays import Copied, Prompt, SheetScreen
+from livedbg.app.theming import as_theme
+from livedbg.app.views import VIEWS, View
+from livedbg.intents import Refresh
+from livedbg.panels.base import LinePanel
+from livedbg.panels.details import details, evidence
+from livedbg.panels.ink import ink_of
+from livedbg.panels.keys import bindings
+from livedbg.panels.logs import LogsPanel
+from livedbg.panels.look import Look
+from livedbg.panels.marks import ASCII, UNICODE
+from livedbg.panels.messages import Asked, Noticed, Opened, Picked
+from livedbg.panels.sheet import Sheet
+from livedbg.sanitize import clean, clean_line
+from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET
+from livedbg.view import SessionView, Timeline, Update
+
+__all__ = ["LivedbgApp"]
+
+
+class _Woken(Message):
+    """An update waits in the feed."""
+
+    def can_replace(self, message: Message) -> bool:
+        """One is enough."""
+        return isinstance(message, _Woken)
+
+
+class LivedbgApp(App[int]):
+    """The terminal app.
+
+    Args:
+        view: what to show.
+        options: how.
+        interval_s: least time between two paints of new state.
+        ascii_only: draw with ASCII only.
+        colours: how many colours to use.
+    """
+
+    CSS_PATH = str(STYLE_SHEET)
+    ENABLE_COMMAND_PALETTE = True
+    COMMANDS = {Commands}  # noqa: RUF012 (Textual's own declaration)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app", APP_KEYS), *bindings("replay", REPLAY_KEYS)]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (110, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-short"), (32, "-tall")]
+    ESCAPE_TO_MINIMIZE = False
+
+    def __init__(
+        self,
+        view: SessionView,
+        options: AppOptions,
+        *,
+        interval_s: float = 0.25,
+        ascii_only: bool = False,
+        colours: Colours = Colours.FULL,
+    ) -> None:
+        super().__init__()
+        self.view = view
+        self.options = options
+        self.feed = Feed(view, self._wake, interval_s)
+        self.frozen = False
+        self.colours = colours
+        self.ascii_only = ascii_only
+        name = options.theme if options.theme in PALETTES else DEFAULT
+        for palette in PALETTES.values():
+            self.register_theme(as_theme(palette))
+        self._line_filters: dict[str, Sequence[LineFilter]] = {}
+        self.look = Look(ink=ink_of(name), glyphs=ASCII if ascii_only else UNICODE)
+        self._newest: Update | None = None
+        self._chose = False
+        self._ticking = False
+        self._prompted: LinePanel | None = None
+        self.theme = f"livedbg-{name}"
+        self.animation_level = "none"
+
+    # building
+
+    def compose(self) -> ComposeResult:
+        """Bars, the place of the screens, the prompt."""
+        yield HeaderBar()
+        if self.view.timeline is not None:
+            yield TimelineBar()
+        yield Container(VIEWS[0].build(), id="views")
+        yield Prompt()
+        yield FooterBar([(spec.key, spec.label, spec.name) for spec in VIEWS])
+
+    def on_mount(self) -> None:
+        """Show the empty state at once; then start the session."""
+        self.set_class(self.ascii_only, "-ascii")
+        self.set_class(self.colours is Colours.NONE, "-no-colour")
+        self.main = self.screen
+        self.query_one(FooterBar).current = VIEWS[0].name
+        self.current = self.query_one("#overview", View)
+        self.render_look()
+        self.current.focus_first()
+        self.set_interval(1.0, self.tick)
+        self.call_after_refresh(self.feed.start)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What every line goes through before it is written."""
+        key = self.look.ink.palette.name
+        if key not in self._line_filters:
+            filters: list[LineFilter] = [Guard()]
+            if self.ascii_only:
+                filters.append(AsciiOnly())
+            if self.colours is not Colours.FULL:
+                filters.append(FewColours(PALETTES[key], none=self.colours is Colours.NONE))
+            self._line_filters[key] = filters
+        return self._line_filters[key]
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Colours that the style sheet names, for Textual's own themes."""
+        return as_theme(PALETTES[DEFAULT]).variables
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The time line of a recording."""
+        return self.view.timeline
+
+    # state
+
+    def _wake(self) -> None:
+        self.post_message(_Woken())
+
+    @on(_Woken)
+    def _woken(self) -> None:
+        if self._ticking:
+            return
+        self._ticking = True
+        self.set_timer(max(self.feed.due(), 0.001), self._take_update) if self.feed.due() else self._take_update()
+
+    def _take_update(self) -> None:
+        self._ticking = False
+        if self.feed.error is not None:
+            self.exit(1)
+            return
+        update = self.feed.take()
+        if update is None:
+            return
+        if update.notice:
+            self.say(update.notice, "warning")
+        self._newest = update
+        if not self.frozen:
+            self.change(update=update)
+
+    def change(self, *, update: Update | None = None, selection: str | None = None, theme: str | None = None) -> None:
+        """Make a new look and show it everywhere."""
+        old = self.look
+        update = update or old.update
+        selection = selection or old.selection
+        if selection is None or (not self._chose and self._gone(selection, update)):
+            selection = next(iter(update.diagnosis.verdict.roots), None)
+        ink = ink_of(theme) if theme else old.ink
+        self.look = Look(update, selection, ink, old.glyphs)
+        self.render_look()
+
+    def _gone(self, selection: str, update: Update) -> bool:
+        roots = update.diagnosis.verdict.roots
+        return bool(roots) and selection not in roots
+
+    def render_look(self) -> None:
+        """Show the look in everything that can be seen."""
+        with self.batch_update():
+            self.tick()
+            self.main.query_one(FooterBar).show(self.look)
+            for panel in self.current.query(LogsPanel):
+                panel.reader = self.view.logs
+            self.current.show(self.look)
+            if isinstance(self.screen, SheetScreen):
+                self.screen.show(self.look)
+
+    def tick(self) -> None:
+        """The clock of the header, and the time line."""
+        try:
+            header = self.main.query_one(HeaderBar)
+        except NoMatches:
+            return
+        header.what, header.mode, header.frozen = self.view.title, self.view.mode, self.frozen
+        line = self.timeline
+        header.now_ns = line.position_wall_ns if line is not None else self.options.clock()
+        header.show(self.look)
+        for bar in self.main.query(TimelineBar):
+            bar.timeline = line
+            bar.show(self.look)
+
+    def say(self, text: str, severity: str = "information") -> None:
+        """A notice; never parsed as markup."""
+        level = "warning" if severity == "warning" else "error" if severity == "error" else "information"
+        self.notify(clean(text), severity=level, timeout=5, markup=False)  # type: ignore[arg-type]
+
+    # what panels say
+
+    @on(Picked)
+    def _picked(self, message: Picked) -> None:
+        if message.entity != self.look.selection:
+            self._chose = True
+            self.change(selection=message.entity)
+
+    @on(Opened)
+    def _opened(self, message: Opened) -> None:
+        self.open_sheet(details(message.entity))
+
+    @on(Asked)
+    def _asked(self, message: Asked) -> None:
+        self.view.send(message.intent)
+        if message.notice:
+            self.say(message.notice)
+
+    @on(Noticed)
+    def _noticed(self, message: Noticed) -> None:
+        self.say(message.text, message.severity)
+
+    @on(Copied)
+    def _copied(self, message: Copied) -> None:
+        self.copy_text(message.text)
+
+    @on(Chosen)
+    async def _footer_chosen(self, message: Chosen) -> None:
+        await self.run_action(message.action)
+
+    @on(Sought)
+    def _sought(self, message: Sought) -> None:
+        line = self.timeline
+        if line is not None:
+            line.seek(round(line.start_wall_ns + message.share * (line.end_wall_ns - line.start_wall_ns)))
+            self.tick()
+
+    # screens and sheets
+
+    async def action_view(self, name: str) -> None:
+        """Show another screen; mounted when it is first asked for."""
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        spec = next(spec for spec in VIEWS if spec.name == name)
+        try:
+            wanted = self.main.query_one(f"#{name}", View)
+        except NoMatches:
+            wanted = spec.build()
+            await self.main.query_one("#views", Container).mount(wanted)
+        self.current.display = False
+        wanted.display = True
+        self.current = wanted
+        self.main.query_one(FooterBar).current = name
+        self.render_look()
+        wanted.focus_first()
+
+    def open_sheet(self, sheet: Sheet, *, lead: int = 14) -> None:
+        """Lay a sheet over the screen."""
+        self.push_screen(SheetScreen(sheet, self.look, lead=lead))
+
+    def action_evidence(self) -> None:
+        """What the verdict rests on."""
+        self.open_sheet(evidence)
+
+    def action_help(self) -> None:
+        """The help of this screen."""
+        spec = next(spec for spec in VIEWS if spec.name == self.current.id)
+        self.open_sheet(help_sheet(spec, replay=self.timeline is not None))
+
+    @property
+    def focused_panel(self) -> LinePanel | None:
+        """The panel that has the keys."""
+        focused = self.screen.focused
+        return focused if isinstance(focused, LinePanel) else None
+
+    # filter and search
+
+    def action_prompt(self) -> None:
+        """Type a filter for the focused panel."""
+        panel = self.focused_panel
+        if panel is None or isinstance(self.screen, SheetScreen):
+            return
+        self._prompted = panel
+        searching = isinstance(panel, LogsPanel)
+        hint = "search (regular expression), Enter" if searching else "show only rows with this text"
+        self.main.query_one(Prompt).open("", hint)
+
+    @on(Input.Changed, "#prompt")
+    def _typed(self, message: Input.Changed) -> None:
+        panel = self._prompted
+        if panel is not None and not isinstance(panel, LogsPanel):
+            panel.filter(message.value)
+
+    @on(Input.Submitted, "#prompt")
+    def _submitted(self, message: Input.Submitted) -> None:
+        panel, self._prompted = self._prompted, None
+        self.main.query_one(Prompt).close()
+        if panel is not None:
+            panel.focus()
+            panel.filter(message.value)
+
+    def action_go_back(self) -> None:
+        """Close the prompt, give up a search, clear a filter."""
+        prompt = self.main.query_one(Prompt)
+        panel = self._prompted or self.focused_panel
+        self._prompted = None
+        if prompt.has_class("-open"):
+            prompt.close()
+            if panel is not None:
+                panel.focus()
+        if panel is not None and not (isinstance(panel, LogsPanel) and panel.give_up()):
+            panel.filter("")
+
+    # commands
+
+    def action_copy(self) -> None:
+        """Copy the selected row."""
+        panel = self.focused_panel
+        if panel is not None:
+            self.copy_text(panel.copy_text())
+
+    def copy_text(self, text: str) -> None:
+        """To the clipboard, cleaned; the terminal gets it as OSC 52, which is our own."""
+        lines = clean(text).splitlines()
+        if lines:
+            self.copy_to_clipboard("\n".join(lines))
+            more = f" and {len(lines) - 1} lines more" if len(lines) > 1 else ""
+            self.say(f"Copied: {clean_line(lines[0], 60)}{more}")
+
+    def action_freeze(self) -> None:
+        """Freeze, or show what came meanwhile."""
+        self.frozen = not self.frozen
+        if not self.frozen and self._newest is not None:
+            self.change(update=self._newest)
+        self.tick()
+
+    def action_refresh_now(self) -> None:
+        """Look again now."""
+        self.view.send(Refresh())
+        self.say("Looking again")
+
+    def action_next_theme(self) -> None:
+        """The next theme."""
+        names = list(PALETTES)
+        self.action_use_theme(names[(names.index(self.look.ink.palette.name) + 1) % len(names)])
+
+    def action_use_theme(self, name: str) -> None:
+        """A theme by name."""
+        self.change(theme=name)
+        self.theme = f"livedbg-{name}"
+        self.say(f"Theme {name}: {PALETTES[name].title}")
+
+    def action_export(self) -> None:
+        """Everything into files here."""
+        for suffix in ("json", "md", "svg"):
+            self.action_export_as(suffix)
+
+    def action_export_as(self, suffix: str) -> None:
+        """One file into the current directory."""
+        try:
+            if suffix == "svg":
+                path = export.free_path(suffix)
+                path.write_text(self.export_screenshot(title="livedbg"))
+            else:
+                path = export.write_report(self.look.update, suffix)
+        except OSError as error:
+            self.say(f"Can't write here: {error.strerror}", "error")
+            return
+        self.say(f"Written: {path}")
+
+    def action_leave(self) -> None:
+        """Quit."""
+        self.exit(0)
+
+    # recordings
+
+    def action_play(self) -> None:
+        """Play or pause."""
+        if (line := self.timeline) is not None:
+            line.pause() if line.playing else line.play()
+            self.tick()
+
+    def action_step(self, count: int) -> None:
+        """One step."""
+        if (line := self.timeline) is not None:
+            line.pause()
+            line.step(count)
+            self.tick()
+
+    def action_seek(self, parts: int) -> None:
+        """A twentieth of the recording."""
+        if (line := self.timeline) is not None:
+            length = line.end_wall_ns - line.start_wall_ns
+            wanted = line.position_wall_ns + parts * length // 20
+            line.seek(min(max(wanted, line.start_wall_ns), line.end_wall_ns))
+            self.tick()
+
+    def action_rewind(self) -> None:
+        """To the beginning."""
+        if (line := self.timeline) is not None:
+            line.seek(line.start_wall_ns)
+            self.tick()
+
+    def action_speed(self, factor: float) -> None:
+        """Faster or slower."""
+        if (line := self.timeline) is not None:
+            line.set_speed(min(max(line.speed * factor, 1 / 64), 1024))
+            self.tick()
+
+    def get_default_screen(self) -> Screen[object]:
+        """The one screen under all sheets."""
+        return Screen(id="main")
+
+    def theme_of(self, name: str) -> Theme:
+        """A registered theme."""
+        return self.available_themes[f"livedbg-{name}"]

@@ -1,0 +1,180 @@
+"""The header line, the time line of a recording, and the line of screens at the bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from livedbg.panels.cells import Line, width_of
+from livedbg.panels.look import NO_LOOK, Look
+from livedbg.panels.marks import verdict_mark
+from livedbg.panels.units import clock, milliseconds, rate, stopwatch
+from livedbg.themes import Role
+from livedbg.view import Timeline
+
+__all__ = ["Chosen", "FooterBar", "HeaderBar", "Sought", "TimelineBar"]
+
+
+class Chosen(Message):
+    """A word of the footer was clicked."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__()
+        self.action = action
+
+
+class Sought(Message):
+    """The time line was clicked."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+
+class _Bar(Widget):
+    """One line, drawn like the panels."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.look: Look = NO_LOOK
+
+    def show(self, look: Look) -> None:
+        """Draw another look."""
+        self.look = look
+        self.refresh()
+
+    def draw(self, line: Line) -> None:
+        """Draw the line."""
+
+    def render_line(self, y: int) -> Strip:
+        """The line of the screen."""
+        line = Line(self.size.width, self.look.ink.raised)
+        if y == 0:
+            self.draw(line)
+        return line.strip()
+
+
+class HeaderBar(_Bar):
+    """Who, what state, since when, how it is looked at, at what cost, what time it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.what = ""
+        self.mode = ""
+        self.frozen = False
+        self.now_ns = 0
+
+    def draw(self, line: Line) -> None:
+        """What matters least goes first when it is narrow."""
+        look, ink = self.look, self.look.ink
+        verdict = look.diagnosis.verdict
+        mark = verdict_mark(verdict.state)
+        since = stopwatch(look.since_ns(verdict.since_wall_ns))
+        state = " ".join(filter(None, (mark.sign(look.glyphs), mark.word.upper(), since)))
+        paused = f"paused {milliseconds(look.snapshot.paused_ns)}"
+        speed = f"{rate(look.update.events_per_s)} ev/s"
+        ended = "ended" if look.update.ended else ""
+        dim = ink.style(Role.DIM)
+        frozen = ("FROZEN", ink.style(Role.WARN, bold=True)) if self.frozen else ("", dim)
+        touched = ink.style(Role.WARN, bold=True) if look.snapshot.paused_ns else dim
+        right: list[tuple[int, str, Style]] = [
+            (9, *frozen),
+            (3, ended, ink.style(Role.WARN)),
+            (2, self.mode, dim),
+            (5, paused, touched),
+            (1, speed, dim),
+            (4, clock(self.now_ns), ink.style(Role.TEXT)),
+        ]
+        right = [item for item in right if item[1]]
+        dot = f" {look.glyphs.separator} "
+        least = 10 + min(width_of(self.what), 24) + len(state) + 2
+        while right and least + sum(len(text) + 3 for _keep, text, _style in right) > line.width:
+            right.remove(min(right, key=lambda item: item[0]))
+        size = sum(len(text) for _keep, text, _style in right) + len(dot) * max(len(right) - 1, 0) + 1
+        room = line.width - size - len(state) - 13
+        line.add(" livedbg ", ink.style(Role.ACCENT, bold=True))
+        line.cell(self.what, min(width_of(self.what), max(room, 8)), ink.style(Role.HEADING)).space(2)
+        line.add(state, ink.style(mark.role, bold=True))
+        line.push_right(size)
+        for number, (_keep, text, style) in enumerate(right):
+            line.add(dot if number else "", ink.style(Role.FAINT)).add(text, style)
+
+
+class TimelineBar(_Bar):
+    """Where a replay stands, and the keys that move it."""
+
+    KEYS_SHOWN = "p play  , . step  < > seek  ^ * speed"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timeline: Timeline | None = None
+        self._track = (0, 1)
+
+    def draw(self, line: Line) -> None:
+        """Sign, times, track, speed."""
+        time_line, ink, glyphs = self.timeline, self.look.ink, self.look.glyphs
+        if time_line is None:
+            return
+        start, end, at = time_line.start_wall_ns, time_line.end_wall_ns, time_line.position_wall_ns
+        sign = glyphs.play if time_line.playing else glyphs.pause
+        words = f" {sign} {'playing' if time_line.playing else 'paused '} {time_line.speed:g}{glyphs.times} "
+        keys = f"  {self.KEYS_SHOWN} " if line.width >= 110 else " "
+        left, right = f"{clock(at)} ", f" {clock(end)}"
+        line.add(words, ink.style(Role.GOOD if time_line.playing else Role.WARN))
+        line.add(left, ink.style(Role.TEXT, bold=True))
+        room = max(line.left - len(right) - len(keys), 4)
+        share = (at - start) / (end - start) if end > start else 1.0
+        knob = min(max(round(share * (room - 1)), 0), room - 1)
+        self._track = (line.used, room)
+        line.add(glyphs.track * knob, ink.style(Role.ACCENT)).add(glyphs.knob, ink.style(Role.ACCENT, bold=True))
+        line.add(glyphs.track * (room - knob - 1), ink.style(Role.FAINT))
+        line.add(right, ink.style(Role.DIM)).add(keys, ink.style(Role.DIM))
+
+    def on_click(self, event: events.Click) -> None:
+        """Seek by mouse."""
+        left, room = self._track
+        if left <= event.x < left + room and room > 1:
+            self.post_message(Sought((event.x - left) / (room - 1)))
+
+
+class FooterBar(_Bar):
+    """The screens and the two keys that lead everywhere."""
+
+    def __init__(self, screens: Sequence[tuple[str, str, str]]) -> None:
+        super().__init__()
+        self.screens = screens
+        self.current = ""
+        self._spots: list[tuple[int, int, str]] = []
+
+    def draw(self, line: Line) -> None:
+        """Numbers and names; the present one is marked."""
+        self._spots = []
+        items = [(key, label, f"view('{name}')", name == self.current) for key, label, name in self.screens]
+        tail = [("?", "Help", "help", False), ("^p", "Commands", "command_palette", False)]
+        size = sum(len(f"{key} {label}") for key, label, _a, _h in [*items, *tail]) + 2 * len(items) + 4
+        short = size > line.width
+        for key, label, action, here in items:
+            self._item(line, key, label[:4] if short else label, action, here=here)
+        line.push_right(sum(len(key) + len(label) + 3 for key, label, _a, _h in tail))
+        for key, label, action, _here in tail:
+            self._item(line, key, label, action, here=False)
+
+    def _item(self, line: Line, key: str, label: str, action: str, *, here: bool) -> None:
+        ink, start = self.look.ink, line.used
+        if here:
+            line.add(f" {key} {label} ", ink.selected)
+        else:
+            line.space().add(key, ink.style(Role.ACCENT, bold=True)).add(f" {label} ", ink.style(Role.DIM))
+        self._spots.append((start, line.used, action))
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose by mouse."""
+        for start, end, action in self._spots:
+            if start <= event.x < end:
+                self.post_message(Chosen(action))
+                return

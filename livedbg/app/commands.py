@@ -1,0 +1,56 @@
+"""Every command of the app in the palette, by the same declarations as keys and help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.widget import Widget
+
+from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.panels.base import LinePanel
+from livedbg.panels.keys import Key
+from livedbg.themes import PALETTES
+
+__all__ = ["Commands"]
+
+
+class Commands(Provider):
+    """The keys of the app, of the focused panel and of a recording; exports and themes by name."""
+
+    async def discover(self) -> Hits:
+        """All commands, before anything is typed."""
+        for title, action, scope in self._all():
+            yield DiscoveryHit(title, partial(self._run, action, scope))
+
+    async def search(self, query: str) -> Hits:
+        """Commands that match."""
+        matcher = self.matcher(query)
+        for title, action, scope in self._all():
+            score = matcher.match(title)
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), partial(self._run, action, scope))
+
+    def _all(self) -> Iterator[tuple[str, str, Widget | None]]:
+        focused = self.screen.focused
+        if isinstance(focused, LinePanel):
+            for key in focused.KEYS:
+                yield f"{focused.LABEL}: {_title(key)}", key.action, focused
+        for key in APP_KEYS:
+            if key.action != "command_palette":
+                yield _title(key), key.action, None
+        if getattr(self.app, "timeline", None) is not None:
+            for key in REPLAY_KEYS:
+                yield f"Recording: {_title(key)}", key.action, None
+        for suffix, what in (("json", "report as JSON"), ("md", "report as Markdown"), ("svg", "picture as SVG")):
+            yield f"Export the {what}", f"export_as('{suffix}')", None
+        for palette in PALETTES.values():
+            yield f"Theme {palette.name}: {palette.title}", f"use_theme('{palette.name}')", None
+
+    async def _run(self, action: str, scope: Widget | None) -> None:
+        await self.app.run_action(action, scope)
+
+
+def _title(key: Key) -> str:
+    return f"{key.help[0].upper()}{key.help[1:]}  ({key.shown})"

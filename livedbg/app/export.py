@@ -1,0 +1,40 @@
+"""What is on the screen as files: report JSON, report Markdown, a picture. Into the current directory."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from livedbg.view import Update
+
+__all__ = ["free_path", "write_report"]
+
+
+def free_path(suffix: str, folder: Path | None = None) -> Path:
+    """A name that is not taken: `livedbg-20260101-120354.json`."""
+    folder = folder or Path.cwd()
+    stem = time.strftime("livedbg-%Y%m%d-%H%M%S")
+    path, number = folder / f"{stem}.{suffix}", 1
+    while path.exists():
+        path, number = folder / f"{stem}-{number}.{suffix}", number + 1
+    return path
+
+
+def write_report(update: Update, suffix: str, folder: Path | None = None) -> Path:
+    """Write the report of one update.
+
+    Args:
+        update: what to report.
+        suffix: `json` or `md`.
+        folder: where to; the current directory when None.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    from livedbg import report
+
+    made = report.build(update.snapshot, update.diagnosis)
+    text = report.to_json(made) if suffix == "json" else report.to_markdown(made)
+    path = free_path(suffix, folder)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path

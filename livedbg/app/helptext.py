@@ -1,0 +1,60 @@
+"""The help of a screen and the key reference of the documentation, from what panels declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.app.views import VIEWS, ViewSpec
+from livedbg.panels.base import MOVES
+from livedbg.panels.keys import Key
+from livedbg.panels.look import Look
+from livedbg.panels.sheet import Sheet, SheetLine
+from livedbg.themes import Role
+
+__all__ = ["help_sheet", "key_reference"]
+
+
+def help_sheet(spec: ViewSpec, *, replay: bool) -> Sheet:
+    """The sheet of help for one screen."""
+    lines = list(_lines(spec, replay))
+
+    def sheet(_look: Look) -> tuple[str, Sequence[SheetLine]]:
+        return f"Help: {spec.key} {spec.label}", lines
+
+    return sheet
+
+
+def _lines(spec: ViewSpec, replay: bool) -> Iterator[SheetLine]:
+    yield SheetLine(spec.question, Role.HEADING)
+    for panel in spec.kinds:
+        yield SheetLine()
+        yield SheetLine(panel.HELP, lead=panel.LABEL, role=Role.DIM)
+        yield from _keys(panel.KEYS)
+    for heading, keys in (("every panel", MOVES), ("every screen", APP_KEYS), ("a recording", REPLAY_KEYS)):
+        if keys is not REPLAY_KEYS or replay:
+            yield SheetLine()
+            yield SheetLine(f"in {heading}", Role.HEADING)
+            yield from _keys(keys)
+
+
+def _keys(keys: Sequence[Key]) -> Iterator[SheetLine]:
+    return (SheetLine(key.help, lead=f"  {key.shown}") for key in keys)
+
+
+def key_reference() -> str:
+    """All screens, panels and keys as Markdown, for docs/."""
+    parts = ["## In every screen\n", _table(APP_KEYS), "## In every panel\n", _table(MOVES)]
+    parts += ["## In a recording\n", _table(REPLAY_KEYS)]
+    for spec in VIEWS:
+        parts.append(f"## {spec.key} {spec.label}\n\n{spec.question}\n")
+        for panel in spec.kinds:
+            parts.append(f"### {panel.LABEL}\n\n{panel.HELP}\n")
+            if panel.KEYS:
+                parts.append(_table(panel.KEYS))
+    return "\n".join(parts)
+
+
+def _table(keys: Sequence[Key]) -> str:
+    rows = [f"| `{key.shown}` | {key.help} |" for key in keys]
+    return "\n".join(["| key | what it does |", "| --- | --- |", *rows, ""])

@@ -1,0 +1,95 @@
+"""How the app is to be shown, from the command line, the environment and the terminal."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TextIO
+
+from livedbg.errors import UsageError
+
+__all__ = ["AppOptions", "Colours", "check_terminal", "colours_of", "interval_of", "wants_ascii"]
+
+
+class Colours(StrEnum):
+    """How many colours to use."""
+
+    FULL = "full"
+    SIXTEEN = "16"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AppOptions:
+    """Options of the app; None means: find out.
+
+    Attributes:
+        theme: `dark`, `contrast` or `colour-blind`.
+        ascii: draw with ASCII signs only.
+        low_bandwidth: fewer paints, no animation.
+        no_mouse: leave the mouse to the terminal.
+        interval: seconds between two paints of new state.
+        colours: how many colours to use.
+        clock: wall clock in nanoseconds, for the header of a live session.
+    """
+
+    theme: str = "dark"
+    ascii: bool | None = None
+    low_bandwidth: bool = False
+    no_mouse: bool = False
+    interval: float | None = None
+    colours: Colours | None = None
+    clock: Callable[[], int] = time.time_ns
+
+
+def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None:
+    """Refuse a terminal that can't show the app.
+
+    Raises:
+        UsageError: with what to run instead.
+    """
+    instead = "Run `livedbg report TARGET` for the same answer as text, or `livedbg watch TARGET` to follow it."
+    if not is_terminal:
+        raise UsageError("The screen needs a terminal; input or output is something else.", instead, "no-terminal")
+    term = environment.get("TERM", "")
+    if term in {"", "dumb", "unknown"}:
+        raise UsageError(f"This terminal (TERM={term or 'not set'}) can't show a screen.", instead, "dumb-terminal")
+
+
+def wants_ascii(options: AppOptions, output: TextIO | None = None) -> bool:
+    """Whether to draw with ASCII only: asked for, or the locale's encoding isn't UTF-8."""
+    if options.ascii is not None:
+        return options.ascii
+    locale = next((v for n in ("LC_ALL", "LC_CTYPE", "LANG") if (v := os.environ.get(n))), "")
+    if locale in {"C", "POSIX"}:
+        return True
+    stream = output if output is not None else sys.__stdout__
+    try:
+        return codecs.lookup(getattr(stream, "encoding", None) or "ascii").name != "utf-8"
+    except LookupError:
+        return True
+
+
+def colours_of(options: AppOptions, environment: Mapping[str, str]) -> Colours:
+    """How many colours: NO_COLOR, a terminal of 16 colours, or all."""
+    if options.colours is not None:
+        return options.colours
+    if environment.get("NO_COLOR"):
+        return Colours.NONE
+    term = environment.get("TERM", "")
+    if environment.get("COLORTERM") in {"truecolor", "24bit"} or "256" in term or "direct" in term:
+        return Colours.FULL
+    plain = {"linux", "xterm-color", "ansi", "vt220", "vt100", "screen", "rxvt", "cygwin", "xterm-16color"}
+    return Colours.SIXTEEN if term in plain or term.endswith("-16color") else Colours.FULL
+
+
+def interval_of(options: AppOptions, environment: Mapping[str, str]) -> float:
+    """Seconds between two paints of new state: 4 Hz here, 2 Hz over ssh or a slow line."""
+    if options.interval is not None:
+        return options.interval
+    return 0.5 if options.low_bandwidth or environment.get("SSH_CONNECTION") else 0.25

@@ -1,0 +1,79 @@
+"""What lies over a screen (sheets of text), and the line where text is typed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.sheet import Sheet, SheetPanel
+
+__all__ = ["Copied", "Prompt", "SheetScreen"]
+
+_SHEET_KEYS = (
+    Key("escape,q,backspace", "Esc q", "dismiss", "go back"),
+    Key("y", "y", "copy", "copy the text"),
+)
+
+
+class SheetScreen(ModalScreen[None]):
+    """A sheet over the screen; Escape goes back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("sheet", _SHEET_KEYS)
+
+    def __init__(self, sheet: Sheet, look: Look, *, lead: int = SheetPanel.LEAD) -> None:
+        super().__init__()
+        self.panel = SheetPanel(sheet, lead=lead)
+        self._look = look
+
+    def compose(self) -> ComposeResult:
+        """The sheet."""
+        yield self.panel
+
+    def on_mount(self) -> None:
+        """Show what is known now."""
+        self.show(self._look)
+        self.panel.focus()
+
+    def show(self, look: Look) -> None:
+        """Follow the state."""
+        self.panel.show(look)
+
+    def action_copy(self) -> None:
+        """Copy the text."""
+        self.post_message(Copied(self.panel.copy_text()))
+
+
+class Copied(Message):
+    """The user copies text from a sheet."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+class Prompt(Input):
+    """Where a filter or a search is typed: Enter keeps it, Escape drops it."""
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt", select_on_focus=True)
+        self.can_focus = False
+
+    def open(self, text: str, hint: str) -> None:
+        """Take the keys."""
+        self.placeholder = hint
+        self.value = text
+        self.can_focus = True
+        self.add_class("-open")
+        self.focus()
+
+    def close(self) -> None:
+        """Give the keys back."""
+        self.remove_class("-open")
+        self.can_focus = False

@@ -1,0 +1,72 @@
+"""Runs the app in this terminal, and leaves the terminal clean however it ends.
+
+Invariants:
+    R1. After any exit (key, signal, exception) the terminal has its modes and its screen back.
+    R2. A terminal that is gone (SIGHUP) never leaves a process behind: after LAST_WORD_S it ends itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from typing import Final
+
+from livedbg.app.application import LivedbgApp
+from livedbg.app.options import AppOptions, check_terminal, colours_of, interval_of, wants_ascii
+from livedbg.view import SessionView
+
+__all__ = ["run_app"]
+
+LAST_WORD_S: Final = 3.0
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
+
+def run_app(view: SessionView, options: AppOptions) -> int:
+    """Show the app until it ends; see livedbg.app.run."""
+    check_terminal(os.environ, is_terminal=sys.stdin.isatty() and sys.stdout.isatty())
+    app = LivedbgApp(
+        view,
+        options,
+        interval_s=interval_of(options, os.environ),
+        ascii_only=wants_ascii(options),
+        colours=colours_of(options, os.environ),
+    )
+    ended_by: list[int] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def end(number: int) -> None:
+            ended_by.append(number)
+            app.exit(128 + number)
+
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, end, int(number))
+        signal.signal(signal.SIGHUP, lambda number, _frame: _hang_up(loop, end, number))
+        try:
+            await app.run_async(mouse=not options.no_mouse)
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    try:
+        asyncio.run(main())
+    finally:
+        app.feed.stop()
+        view.stop()
+    if app.feed.error is not None:
+        raise app.feed.error
+    if ended_by:
+        return 128 + ended_by[0]
+    return app.return_value if app.return_value is not None else app.return_code or 0
+
+
+def _hang_up(loop: asyncio.AbstractEventLoop, end, number: int) -> None:  # type: ignore[no-untyped-def]
+    """The terminal is gone: writing to it may block for ever, so end anyhow in a while."""
+    watchdog = threading.Timer(LAST_WORD_S, os._exit, (128 + number,))
+    watchdog.daemon = True
+    watchdog.start()
+    loop.call_soon_threadsafe(end, number)

@@ -1,0 +1,120 @@
+"""The screens of the app: which panels each has, mounted when it is first looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from livedbg.panels.base import LinePanel
+from livedbg.panels.graph import GraphPanel
+from livedbg.panels.ledger import LedgerPanel, SourcesPanel
+from livedbg.panels.log import LogPanel
+from livedbg.panels.logs import LogsPanel
+from livedbg.panels.look import Look
+from livedbg.panels.stack import StackPanel
+from livedbg.panels.tasks import TasksPanel
+from livedbg.panels.threads import ThreadsPanel
+from livedbg.panels.verdict import VerdictPanel
+from livedbg.panels.waits import WaitsPanel
+
+__all__ = ["VIEWS", "Overview", "View", "ViewSpec"]
+
+
+Kind = type[LinePanel]
+Arrangement = tuple[Kind | tuple[Kind, ...], ...]
+"""Panels from top to bottom; those in a tuple share the middle, side by side where it is wide."""
+
+
+class View(Container):
+    """One screen: its panels, which are shown only while it is."""
+
+    def __init__(self, name: str, arrangement: Arrangement) -> None:
+        super().__init__(id=name, classes="view")
+        self._arrangement = arrangement
+
+    def compose(self) -> ComposeResult:
+        """The panels."""
+        for part in self._arrangement:
+            if isinstance(part, tuple):
+                yield Container(*(kind() for kind in part), classes="pair")
+            else:
+                yield part()
+
+    def panels(self) -> Iterator[LinePanel]:
+        """The panels that can be seen."""
+        for panel in self.query(LinePanel):
+            if not panel.has_class("hidden"):
+                yield panel
+
+    def show(self, look: Look) -> None:
+        """Hand a look to every panel that can be seen."""
+        for panel in self.panels():
+            panel.show(look)
+
+    def focus_first(self) -> None:
+        """Give the keys to the main panel."""
+        for panel in self.panels():
+            if not isinstance(panel, VerdictPanel):
+                panel.focus()
+                return
+
+
+class Overview(View):
+    """The first screen: tasks where a runtime tells of any, threads where none does."""
+
+    def show(self, look: Look) -> None:
+        """Choose between tasks and threads, then show."""
+        tasks, threads = self.query_one(TasksPanel), self.query_one(ThreadsPanel)
+        had_keys = tasks.has_focus or threads.has_focus
+        has_tasks = bool(look.snapshot.tasks)
+        tasks.set_class(not has_tasks, "hidden")
+        threads.set_class(has_tasks, "hidden")
+        if had_keys:
+            (tasks if has_tasks else threads).focus()
+        super().show(look)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSpec:
+    """One screen in the list of screens.
+
+    Attributes:
+        key: the digit that shows it (F and the digit too).
+        question: the one question that it answers, for the help.
+    """
+
+    key: str
+    name: str
+    label: str
+    question: str
+    arrangement: Arrangement
+    make: type[View] = View
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """All its panels, in reading order."""
+        return [kind for part in self.arrangement for kind in (part if isinstance(part, tuple) else (part,))]
+
+    def build(self) -> View:
+        """The screen."""
+        return self.make(self.name, self.arrangement)
+
+
+VIEWS = (
+    ViewSpec(
+        "1", "overview", "Overview", "What is stuck, since when, what does it wait for, and what next?",
+        (VerdictPanel, (TasksPanel, ThreadsPanel, WaitsPanel), LogPanel), Overview,
+    ),
+    ViewSpec("2", "tasks", "Tasks", "What is each task doing, and what waits for it?", ((TasksPanel, WaitsPanel),)),
+    ViewSpec("3", "graph", "Graph", "Who waits for whom around the selection?", (GraphPanel,)),
+    ViewSpec("4", "threads", "Threads", "What is each thread doing, and where?", ((ThreadsPanel, StackPanel),)),
+    ViewSpec("6", "logs", "Logs", "What did the logs say, and when?", (LogsPanel,)),
+    ViewSpec(
+        "9", "ledger", "Ledger", "What did livedbg do to the target, and what can't it see?",
+        (LedgerPanel, SourcesPanel),
+    ),
+)  # fmt: skip
+"""All screens, in order."""

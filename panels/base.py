@@ -1,0 +1,248 @@
+"""The one base of all panels: virtual lines, a cursor, the shared selection, declared keys.
+
+Invariants:
+    P1. Only the lines on screen are drawn, whatever the number of rows.
+    P2. Every line is drawn through livedbg.panels.cells.Line, so it is sanitised and filled.
+    P3. The cursor stays on its row's identity when rows come, go and are sorted anew.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from livedbg.panels.cells import Line
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import NO_LOOK, Look
+from livedbg.panels.messages import Opened, Picked
+from livedbg.themes import Role
+
+__all__ = ["MOVES", "LinePanel"]
+
+MOVES: Final = (
+    Key("up,k", "↑ k", "move(-1)", "one row up"),
+    Key("down,j", "↓ j", "move(1)", "one row down"),
+    Key("pageup,ctrl+u", "PgUp ^u", "page(-1)", "one page up"),
+    Key("pagedown,ctrl+d", "PgDn ^d", "page(1)", "one page down"),
+    Key("home,g", "Home g", "edge(-1)", "to the first row"),
+    Key("end,G", "End G", "edge(1)", "to the last row"),
+    Key("enter", "Enter", "open", "details of the selected row"),
+)
+"""What every panel with rows can do."""
+
+
+class LinePanel(ScrollView, can_focus=True):
+    """Rows drawn line by line; subclasses say how many there are and draw one.
+
+    Class attributes:
+        LABEL: its title.
+        HELP: what it shows, one or two sentences.
+        KEYS: what it can do besides MOVES.
+        HEAD: fixed lines above the rows.
+        CURSOR: rows can be selected; without, the keys scroll.
+    """
+
+    LABEL: ClassVar[str] = ""
+    HELP: ClassVar[str] = ""
+    KEYS: ClassVar[tuple[Key, ...]] = ()
+    HEAD: ClassVar[int] = 0
+    CURSOR: ClassVar[bool] = True
+    BINDINGS: ClassVar[list[BindingType]] = bindings("panel", MOVES)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.look: Look = NO_LOOK
+        self.cursor = 0
+        self.title(self.LABEL)
+
+    # what subclasses say
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return 0
+
+    def draw(self, index: int, line: Line) -> None:
+        """Draw one row."""
+
+    def draw_head(self, index: int, line: Line) -> None:
+        """Draw one of the HEAD fixed lines."""
+
+    def entity(self, index: int) -> str | None:
+        """The entity of a row."""
+        return None
+
+    def find(self, entity: str) -> int | None:
+        """The row of an entity."""
+        return None
+
+    def look_changed(self, before: Look) -> None:
+        """Take over a new look: rebuild rows."""
+
+    def filter(self, text: str) -> None:
+        """Show only rows with `text`; every row when it is empty."""
+
+    def placeholder(self) -> str:
+        """What stands there when there are no rows."""
+        return ""
+
+    # what the app calls
+
+    def show(self, look: Look) -> None:
+        """Draw another look."""
+        before, self.look = self.look, look
+        self.look_changed(before)
+        if look.selection is not None and look.selection != before.selection:
+            self.follow(look.selection)
+        self.resize_rows()
+        self.refresh()
+
+    def follow(self, entity: str) -> None:
+        """Move to the row of the selected entity, where there is one."""
+        row = self.find(entity)
+        if row is not None and row != self.cursor:
+            self.cursor = row
+            self.reveal()
+
+    def copy_text(self) -> str:
+        """The selected row as text."""
+        return self.line(self.cursor, 400).strip().text.strip() if self.count() else ""
+
+    def title(self, text: str, right: str = "") -> None:
+        """Set the title and what stands on the lower border (own words and numbers only)."""
+        self.border_title = Text(text)  # type: ignore[assignment]  # the setter takes Text; no markup is parsed
+        self.border_subtitle = Text(right) if right else None  # type: ignore[assignment]
+
+    # drawing
+
+    def resize_rows(self) -> None:
+        """Tell the scroll view how many lines there are."""
+        count = self.count()
+        self.cursor = max(0, min(self.cursor, count - 1))
+        size = Size(self.scrollable_content_region.width, count + self.HEAD)
+        if size != self.virtual_size:
+            self.virtual_size = size
+
+    def line(self, index: int, width: int) -> Line:
+        """One row, drawn."""
+        ink = self.look.ink
+        mine = self.CURSOR and index == self.cursor
+        if mine and self.has_focus:
+            drawn = Line(width, ink.selected, flat=True)
+        elif mine and self.entity(index) == self.look.selection:
+            drawn = Line(width, ink.followed)
+        else:
+            drawn = Line(width, self.base_style)
+        self.draw(index, drawn)
+        return drawn
+
+    @property
+    def base_style(self) -> Style:
+        """Style under the lines."""
+        return self.look.ink.base
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the screen."""
+        width = self.scrollable_content_region.width
+        if y < self.HEAD:
+            head = Line(width, self.look.ink.base)
+            self.draw_head(y, head)
+            return head.strip()
+        index = y - self.HEAD + self.scroll_offset.y
+        if index < self.count():
+            return self.line(index, width).strip()
+        blank = Line(width, self.base_style)
+        if index == 0:
+            blank.add(self.placeholder(), self.look.ink.style(Role.DIM))
+        return blank.strip()
+
+    # moving
+
+    @property
+    def page_rows(self) -> int:
+        """How many rows fit."""
+        return max(self.scrollable_content_region.height - self.HEAD, 1)
+
+    def reveal(self) -> None:
+        """Scroll so that the cursor is on screen."""
+        top, rows = int(self.scroll_target_y), self.page_rows
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False)
+        elif self.cursor >= top + rows:
+            self.scroll_to(y=self.cursor - rows + 1, animate=False)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row and tell the app."""
+        count = self.count()
+        if not self.CURSOR:
+            self.cursor = max(0, min(index, count - self.page_rows))
+            self.scroll_to(y=self.cursor, animate=False)
+            return
+        if not count:
+            return
+        before, self.cursor = self.cursor, max(0, min(index, count - 1))
+        self.reveal()
+        for row in {before, self.cursor}:
+            self.refresh_row(row)
+        entity = self.entity(self.cursor)
+        if entity is not None:
+            self.post_message(Picked(entity))
+
+    def refresh_row(self, index: int) -> None:
+        """Draw one row again."""
+        y = index - int(self.scroll_offset.y) + self.HEAD
+        if self.HEAD <= y < self.size.height:
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    def action_move(self, rows: int) -> None:
+        """Move by rows."""
+        self.move_to(self.cursor + rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move by pages."""
+        self.move_to(self.cursor + pages * self.page_rows)
+
+    def action_edge(self, side: int) -> None:
+        """Move to the first or the last row."""
+        self.move_to(0 if side < 0 else self.count() - 1)
+
+    def action_open(self) -> None:
+        """Ask for the details of the row."""
+        entity = self.entity(self.cursor) if self.count() else None
+        if entity is not None:
+            self.post_message(Opened(entity))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select by mouse; a double click opens."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        index = offset.y - self.HEAD + int(self.scroll_offset.y)
+        if offset.y < self.HEAD:
+            self.head_clicked(offset.x)
+        elif index < self.count():
+            self.move_to(index)
+            if event.chain == 2:
+                self.action_open()
+
+    def head_clicked(self, x: int) -> None:
+        """The fixed lines were clicked at a column."""
+
+    def on_focus(self) -> None:
+        """Draw the selected row as selected, and let the others follow it."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Draw the selected row as one that follows."""
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """The lines have another width."""
+        self.resize_rows()
+        self.refresh()

@@ -1,0 +1,111 @@
+"""The one place where text becomes screen cells.
+
+Invariants:
+    C1. Every string goes through livedbg.sanitize.clean_line here, whatever was done before.
+    C2. No string is ever parsed as markup.
+    C3. A finished line is exactly as wide as asked for, and its background is filled.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from livedbg.sanitize import clean_line
+
+__all__ = ["Line", "fit", "width_of", "wrap"]
+
+Align = Literal["left", "right"]
+
+
+def width_of(text: str) -> int:
+    """How many cells `text` takes once drawn."""
+    text = clean_line(text)
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def fit(text: str, width: int, align: Align = "left", ellipsis: str = "…") -> str:
+    """`text`, sanitised, in exactly `width` cells; what is cut ends in `ellipsis`."""
+    if width <= 0:
+        return ""
+    text = clean_line(text)
+    size = len(text) if text.isascii() else cell_len(text)
+    if size > width:
+        return set_cell_size(text, width - 1) + ellipsis if width > 1 else ellipsis
+    return " " * (width - size) + text if align == "right" else text + " " * (width - size)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """`text`, sanitised, broken at spaces (or anywhere, when a word is too long) into lines of `width` cells."""
+    lines: list[str] = []
+    line = ""
+    for word in clean_line(text).split(" "):
+        joined = f"{line} {word}" if line else word
+        if cell_len(joined) <= width:
+            line = joined
+            continue
+        if line:
+            lines.append(line)
+        line = word
+        while cell_len(line) > width > 0:
+            part = set_cell_size(line, width).rstrip(" ") or line[:1]
+            lines.append(part)
+            line = line[len(part) :]
+    lines.append(line)
+    return lines
+
+
+class Line:
+    """Builds one line of a panel, left to right.
+
+    Args:
+        width: cells of the finished line.
+        base: style under all of it; its background fills the line.
+        flat: draw everything in `base` (a selected row).
+    """
+
+    __slots__ = ("base", "flat", "segments", "used", "width")
+
+    def __init__(self, width: int, base: Style, *, flat: bool = False) -> None:
+        self.width = width
+        self.base = base
+        self.flat = flat
+        self.segments: list[Segment] = []
+        self.used = 0
+
+    @property
+    def left(self) -> int:
+        """Cells that are still free."""
+        return max(self.width - self.used, 0)
+
+    def add(self, text: str, style: Style | None = None) -> Line:
+        """Append text, cut where the line ends."""
+        size = width_of(text)
+        return self.cell(text, min(size, self.left), style)
+
+    def cell(self, text: str, width: int, style: Style | None = None, align: Align = "left") -> Line:
+        """Append text in exactly `width` cells (fewer where the line ends)."""
+        width = min(width, self.left)
+        if width > 0:
+            full = self.base if style is None or self.flat else self.base + style
+            self.segments.append(Segment(fit(text, width, align), full))
+            self.used += width
+        return self
+
+    def space(self, width: int = 1) -> Line:
+        """Append blanks."""
+        return self.cell("", width)
+
+    def push_right(self, width: int) -> Line:
+        """Append blanks so that `width` cells are left."""
+        return self.space(self.left - width)
+
+    def strip(self) -> Strip:
+        """The finished line."""
+        if self.left:
+            self.segments.append(Segment(" " * self.left, self.base))
+        return Strip(self.segments, self.width)

@@ -1,0 +1,181 @@
+"""What is known of one entity, and what the verdict rests on, as text for a sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from livedbg.model import LogRecord, Process, Task, Thread
+from livedbg.panels.look import Look
+from livedbg.panels.records import concerns
+from livedbg.panels.sheet import Sheet, SheetLine
+from livedbg.panels.stack import frame_place
+from livedbg.panels.units import clock_ms, count, duration, percent
+from livedbg.themes import Role
+
+__all__ = ["details", "evidence"]
+
+_MOST = 30
+BLANK = SheetLine()
+
+
+def details(entity: str) -> Sheet:
+    """Everything about one entity."""
+
+    def sheet(look: Look) -> tuple[str, Sequence[SheetLine]]:
+        return look.names.label(entity), list(_about(look, entity))
+
+    return sheet
+
+
+def evidence(look: Look) -> tuple[str, Sequence[SheetLine]]:
+    """Every finding with the evidence that it rests on and what to do next."""
+    return "Evidence: what the verdict rests on", list(_findings(look))
+
+
+def _findings(look: Look) -> Iterator[SheetLine]:
+    verdict = look.diagnosis.verdict
+    yield SheetLine(verdict.sentence, lead="verdict", bold=True)
+    for number, (name, finding) in enumerate(look.diagnosis.findings.items()):
+        yield BLANK
+        role = Role.BAD if finding.severity.rank >= 3 else Role.WARN if finding.severity.rank == 2 else Role.TEXT
+        if number or finding.sentence != verdict.sentence:
+            yield SheetLine(finding.sentence, role, name, bold=True)
+        how = "concluded from signs (inferred)" if finding.inferred else "read directly"
+        since = f", since {clock_ms(finding.since_wall_ns)}" if finding.since_wall_ns else ""
+        yield SheetLine(f"{finding.rule} ({finding.severity.value}), {how}{since}", Role.DIM, "rule")
+        for proof in finding.evidence:
+            at = f"  {clock_ms(proof.at_wall_ns)}" if proof.at_wall_ns else ""
+            yield SheetLine(f"{proof.source}{at}", Role.NATIVE, proof.kind)
+            yield SheetLine(proof.text, indent=2)
+        for place, entity in enumerate(finding.entities[:_MOST]):
+            yield _link(look, entity, "takes part" if place == 0 else "")
+        if len(finding.entities) > _MOST:
+            yield SheetLine(f"and {count(len(finding.entities) - _MOST)} more", Role.DIM)
+        for place, step in enumerate(finding.next):
+            yield SheetLine(step, lead="next" if place == 0 else "")
+    if not look.diagnosis.findings:
+        yield BLANK
+        yield SheetLine("No rule found anything. The Ledger screen says what could not be seen.", Role.DIM)
+
+
+def _about(look: Look, entity: str) -> Iterator[SheetLine]:
+    shot = look.snapshot
+    yield SheetLine(entity, Role.DIM, "id")
+    mark = look.names.mark(entity, look.stalled)
+    if mark.word:
+        age = duration(look.names.age_ns(entity))
+        yield SheetLine(f"{mark.sign(look.glyphs)} {mark.word}{f' for {age}' if age else ''}", mark.role, "state")
+    if (task := shot.tasks.get(entity)) is not None:
+        yield from _task(look, task)
+    elif (thread := shot.threads.get(entity)) is not None:
+        yield from _thread(look, thread)
+    elif (process := shot.processes.get(entity)) is not None:
+        yield from _process(process)
+    elif (resource := shot.resources.get(entity)) is not None:
+        yield SheetLine(resource.kind, lead="kind")
+        yield from (SheetLine(value, lead=name) for name, value in resource.attributes.items())
+    elif (source := shot.log_sources.get(entity)) is not None:
+        yield SheetLine(source.path or "", lead="path")
+        yield SheetLine(source.format or "", lead="format")
+    for status in shot.statuses.values():
+        if status.target == entity and status.sentence:
+            yield SheetLine(f"{status.source}: {status.sentence}", Role.WARN, "can't see")
+            yield SheetLine(status.remedy, Role.ACCENT, "remedy")
+    yield from _waits(look, entity)
+    yield from _stack(look, entity)
+    yield from _log(look, entity)
+
+
+def _task(look: Look, task: Task) -> Iterator[SheetLine]:
+    yield SheetLine(task.system, lead="system")
+    yield SheetLine(task.kernel or "not known", lead="kernel")
+    if task.fanin_total is not None:
+        yield SheetLine(f"{task.fanin_left or 0} of {task.fanin_total} not met", lead="dependencies")
+    for place, where in enumerate(task.where):
+        yield _link(look, where, "runs on" if place == 0 else "")
+    if task.owner:
+        yield SheetLine(task.owner, lead="driven by")
+    usual = look.snapshot.kernels.get((task.system, task.kernel or ""))
+    if usual is not None:
+        text = f"{duration(usual.mean_ns)} in the mean, {duration(usual.longest_ns)} at most, {count(usual.count)} runs"
+        yield SheetLine(text, lead="usually takes")
+    yield from (SheetLine(value, lead=name) for name, value in task.attributes.items())
+
+
+def _thread(look: Look, thread: Thread) -> Iterator[SheetLine]:
+    yield _link(look, thread.process, "of")
+    yield SheetLine(look.names.waits(thread) or "-", lead="sits in")
+    for name, value in (("system call", thread.syscall), ("wait channel", thread.wait_channel)):
+        if value:
+            yield SheetLine(value, lead=name)
+    share = percent(look.names.cpu_share(thread.id))
+    used = "" if thread.cpu_ns is None else f"{duration(thread.cpu_ns)} in all"
+    yield SheetLine(", ".join(filter(None, (f"{share} lately" if share else "", used))), lead="CPU")
+    if thread.timed:
+        yield SheetLine("the wait has a time limit of its own", Role.DIM)
+
+
+def _process(process: Process) -> Iterator[SheetLine]:
+    for name, value in (
+        ("command", " ".join(process.command)),
+        ("executable", process.exe),
+        ("directory", process.cwd),
+        ("user", process.user),
+        ("host", process.host),
+        ("parent", str(process.ppid) if process.ppid else None),
+        ("threads", str(process.thread_count) if process.thread_count else None),
+        ("notes", ", ".join(process.notes)),
+    ):
+        if value:
+            yield SheetLine(value, lead=name)
+    yield from (SheetLine(f"{name}={value}", lead="") for name, value in process.environment.items())
+
+
+def _waits(look: Look, entity: str) -> Iterator[SheetLine]:
+    graph = look.diagnosis.graph
+    edges = graph.waits_of(entity)
+    blockers, waiters = list(graph.blockers_of(entity)), list(graph.waiters_of(entity))
+    if blockers or waiters:
+        yield BLANK
+    for place, blocker in enumerate(blockers[:_MOST]):
+        yield _link(look, blocker, "waits for" if place == 0 else "")
+        for edge in edges:
+            if blocker in (edge.source, edge.target) and edge.evidence:
+                inferred = " (inferred)" if edge.inferred else ""
+                yield SheetLine(f"{edge.evidence}{inferred}", Role.DIM, indent=2)
+    for place, waiter in enumerate(waiters[:_MOST]):
+        yield _link(look, waiter, "waited for by" if place == 0 else "")
+    if len(waiters) > _MOST:
+        yield SheetLine(f"and {count(len(waiters) - _MOST)} more", Role.DIM)
+    behind = graph.behind(entity)
+    if behind > len(waiters):
+        yield SheetLine(f"{count(behind)} wait behind it in all", Role.WARN)
+
+
+def _stack(look: Look, entity: str) -> Iterator[SheetLine]:
+    stack = look.snapshot.stacks.get(entity)
+    if stack is None:
+        return
+    yield BLANK
+    for number, frame in enumerate(stack.frames[:_MOST]):
+        role = Role.PYTHON if frame.language == "python" else Role.TEXT
+        yield SheetLine(f"{frame.function}  {frame_place(frame)}", role, "stack" if number == 0 else "")
+        yield from (SheetLine(text, Role.DIM, indent=4) for text in frame.local_variables)
+    if stack.partial:
+        yield SheetLine(f"partial: {stack.note or 'outer frames may be missing'}", Role.WARN)
+
+
+def _log(look: Look, entity: str) -> Iterator[SheetLine]:
+    own: list[LogRecord] = [record for record in look.snapshot.recent_logs if concerns(record, entity)]
+    if own:
+        yield BLANK
+    for number, record in enumerate(own[-10:]):
+        text = f"{clock_ms(record.wall_ns)} {record.text}".strip()
+        yield SheetLine(text, Role.TEXT, "log" if number == 0 else "")
+
+
+def _link(look: Look, entity: str, lead: str) -> SheetLine:
+    mark = look.names.mark(entity, look.stalled)
+    label = look.names.label(entity) if ":" in entity else entity
+    state = f"  {mark.sign(look.glyphs)} {mark.word}" if mark.word else ""
+    return SheetLine(f"{label}{state}", Role.TEXT, lead, entity=entity)

@@ -1,0 +1,114 @@
+"""What entities are called and how they are, for any panel: label, mark, time in the present state."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from livedbg import ids
+from livedbg.model import Process, Task, Thread
+from livedbg.panels.marks import Glyphs, Mark, task_mark, thread_mark
+from livedbg.snapshot import Snapshot
+from livedbg.themes import Role
+
+__all__ = ["Names"]
+
+_RESOURCE = Mark("dot", "", Role.DIM)
+_UNKNOWN = Mark("unknown", "", Role.DIM)
+_STALE_NS = 3_000_000_000
+
+
+class Names:
+    """Answers for the entities of one snapshot; unknown identifiers get sensible answers."""
+
+    def __init__(self, snapshot: Snapshot, glyphs: Glyphs) -> None:
+        self.snapshot = snapshot
+        self.glyphs = glyphs
+
+    def label(self, entity: str) -> str:
+        """`thread 4712 worker`, `r0t12 moe_gate`, `mutex 0x7f12`, `core 8 (AIV0)`."""
+        state = self.snapshot
+        if (thread := state.threads.get(entity)) is not None:
+            return f"thread {thread.tid} {thread.name}".rstrip()
+        if (task := state.tasks.get(entity)) is not None:
+            return f"{task.name} {task.kernel or ''}".rstrip()
+        if (process := state.processes.get(entity)) is not None:
+            return self.process_label(process)
+        if (resource := state.resources.get(entity)) is not None:
+            return resource.name or f"{resource.kind} {_short(entity)}"
+        if (source := state.log_sources.get(entity)) is not None:
+            return f"log {source.name}"
+        kind = entity.partition(":")[0]
+        return f"{kind} {_short(entity)}"
+
+    def process_label(self, process: Process) -> str:
+        """`process 4711 python moe.py`."""
+        words = [PurePosixPath(process.command[0]).name, *process.command[1:3]] if process.command else []
+        rank = "" if process.rank is None else f"rank {process.rank} "
+        return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
+
+    def mark(self, entity: str, stalled: frozenset[str] = frozenset()) -> Mark:
+        """The state of any entity."""
+        state = self.snapshot
+        if (thread := state.threads.get(entity)) is not None:
+            return thread_mark(thread)
+        if (task := state.tasks.get(entity)) is not None:
+            return task_mark(task, stalled=entity in stalled)
+        if (process := state.processes.get(entity)) is not None:
+            if process.exited:
+                return Mark("done", "exited", Role.DONE)
+            return thread_mark(Thread(id="", process="", tid=0, state=process.state))
+        if (resource := state.resources.get(entity)) is not None:
+            return Mark("dot", resource.state or "", Role.DIM)
+        return _RESOURCE if ":" in entity else _UNKNOWN
+
+    def age_ns(self, entity: str) -> int | None:
+        """How long the entity has been in its state, where that is known."""
+        state = self.snapshot
+        if (thread := state.threads.get(entity)) is not None:
+            return self._thread_age(thread)
+        if (task := state.tasks.get(entity)) is not None:
+            return self._task_age(task)
+        return None
+
+    def cpu_share(self, thread: str) -> float | None:
+        """Share of one core that a thread used lately; None before the second look at it."""
+        seen = self.snapshot.activity.get(thread)
+        if seen is None:
+            return None
+        now = self.snapshot.now(_host(thread)).mono_ns
+        if now - seen.changed_mono_ns > max(_STALE_NS, 2 * seen.window_ns):
+            return 0.0
+        return seen.cpu_ns / seen.window_ns if seen.window_ns else None
+
+    def waits(self, thread: Thread) -> str:
+        """What a thread waits in, in a user's words."""
+        return thread.waits_in or thread.syscall or thread.wait_channel or ""
+
+    def _thread_age(self, thread: Thread) -> int | None:
+        seen = self.snapshot.activity.get(thread.id)
+        since = thread.since_mono_ns
+        if seen is not None and seen.waiting_since_mono_ns is not None:
+            since = seen.waiting_since_mono_ns if since is None else min(since, seen.waiting_since_mono_ns)
+        if since is None:
+            return None
+        return max(self.snapshot.now(_host(thread.id)).mono_ns - since, 0)
+
+    def _task_age(self, task: Task) -> int | None:
+        now = self.snapshot.now()
+        if task.since_mono_ns is not None:
+            return max(now.mono_ns - task.since_mono_ns, 0)
+        if task.since_wall_ns is not None:
+            return max(now.wall_ns - task.since_wall_ns, 0)
+        return None
+
+
+def _host(entity: str) -> str | None:
+    """The host in an identifier of a process, thread or lock."""
+    return entity.partition(":")[2].partition("/")[0] or None
+
+
+def _short(entity: str) -> str:
+    try:
+        return ids.parse(entity).short
+    except ValueError:
+        return entity

@@ -1,0 +1,252 @@
+"""A picture of the wait-for graph around the selection: what is waited for above, who waits below."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.geometry import Size
+
+from livedbg.panels.base import LinePanel
+from livedbg.panels.canvas import Canvas
+from livedbg.panels.cells import Line, width_of
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.layout import Box, Layout, arrange
+from livedbg.panels.look import Look
+from livedbg.panels.marks import ASCII
+from livedbg.panels.messages import Opened, Picked
+from livedbg.panels.neighbourhood import Neighbourhood, Scope, around
+from livedbg.panels.units import count, duration
+from livedbg.themes import Role
+
+__all__ = ["GraphPanel"]
+
+_KEYS = (
+    Key("left,h", "← h", "side(-1)", "to the node on the left", "node-left"),
+    Key("right,l", "→ l", "side(1)", "to the node on the right", "node-right"),
+    Key("w", "w", "scope", "wait chain, neighbours, or all roots"),
+    Key("plus,equals_sign", "+", "hops(1)", "one hop further", "hops-more"),
+    Key("minus", "-", "hops(-1)", "one hop less", "hops-fewer"),
+)
+_HEIGHT = 4
+
+
+class GraphPanel(LinePanel):
+    """A neighbourhood of the graph, never all of it."""
+
+    LABEL = "Graph"
+    HELP = (
+        "Boxes above are waited for, boxes below wait; the arrow points at what is waited for. `w` changes between the "
+        "wait chain of the selection, its neighbours and all roots; + and - change how many hops are shown."
+    )
+    KEYS = _KEYS
+    BINDINGS = bindings("graph", _KEYS)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.scope = Scope.AROUND
+        self.hops = 0
+        self.shown_hops = 2
+        self.part = Neighbourhood()
+        self.layout_ = Layout({}, ())
+        self._canvas: Canvas | None = None
+        self._centre: str | None = None
+        self._key: object = None
+
+    def look_changed(self, before: Look) -> None:
+        """Lay out again when the graph, the centre or the scope changed; else draw the states anew."""
+        selection = self.look.selection
+        if self._centre is None or selection not in self.layout_.boxes:
+            self._centre = selection
+        graph = self.look.diagnosis.graph
+        key = (id(graph), self.look.diagnosis.verdict.roots, self._centre, self.scope, self.hops)
+        if key != self._key:
+            self._key = key
+            self._arrange()
+        self._canvas = None
+        hidden = f"{count(self.part.hidden)} more beyond" if self.part.hidden else ""
+        hops = f"{self.shown_hops} hops" if self.scope is not Scope.CHAIN else ""
+        names = "  ".join(filter(None, (self.LABEL, self.scope.value, hops)))
+        self.title(names, hidden)
+
+    def _arrange(self) -> None:
+        """Choose and lay out; as many hops as fit on the screen, unless the user chose (`hops`)."""
+        room = self.size
+        for hops in [self.hops] if self.hops else range(2, 9):
+            part = around(self.look.diagnosis, self._centre, self.scope, hops)
+            widths = {node: self._width(node) for node in part.nodes}
+            layout = arrange(part.nodes, part.edges, widths, _HEIGHT)
+            fits = layout.width <= room.width - 4 and layout.height <= room.height - 2
+            if not (self.hops or hops == 2 or fits):
+                return
+            self.part, self.layout_, self.shown_hops = part, layout, hops
+            if not part.hidden or not fits:
+                return
+
+    def resize_rows(self) -> None:
+        """The size of the picture."""
+        size = Size(self.layout_.width + 2, self.layout_.height)
+        if size != self.virtual_size:
+            self.virtual_size = size
+
+    def count(self) -> int:
+        """Lines of the picture."""
+        return self.layout_.height
+
+    def entity(self, index: int) -> str | None:
+        """The selected node, whatever the line."""
+        return self.look.selection if self.look.selection in self.layout_.boxes else None
+
+    def follow(self, entity: str) -> None:
+        """Scroll to the node of the selected entity."""
+        box = self.layout_.boxes.get(entity)
+        if box is not None:
+            self._canvas = None
+            self._show(box)
+
+    def line(self, index: int, width: int) -> Line:
+        """One line of the picture."""
+        drawn = Line(width, self.look.ink.base)
+        if self._canvas is None:
+            self._canvas = self._paint()
+        left = int(self.scroll_offset.x)
+        spare = max((width - self.layout_.width) // 2, 0)
+        self._canvas.draw(index, left - spare, drawn)
+        return drawn
+
+    def placeholder(self) -> str:
+        """No graph."""
+        return "Nothing waits for anything else."
+
+    def copy_text(self) -> str:
+        """The selected node, or the picture."""
+        chosen = self.entity(0)
+        if chosen is not None:
+            return self.look.names.label(chosen)
+        return "\n".join(self.line(y, self.layout_.width).strip().text.rstrip() for y in range(self.count()))
+
+    # the picture
+
+    def _texts(self, node: str) -> tuple[str, str]:
+        names, glyphs = self.look.names, self.look.glyphs
+        mark = names.mark(node, self.look.stalled)
+        age = duration(names.age_ns(node))
+        behind = self.look.diagnosis.graph.behind(node)
+        state = " ".join(filter(None, (mark.sign(glyphs), mark.word, age)))
+        return names.label(node), f"{state}  {behind} behind" if behind else state
+
+    def _width(self, node: str) -> int:
+        label, state = self._texts(node)
+        return min(max(width_of(label), width_of(state) + 1, 16), 40) + 4
+
+    def _paint(self) -> Canvas:
+        look, ink = self.look, self.look.ink
+        canvas = Canvas(self.layout_.width, self.layout_.height, ascii_only=look.glyphs is ASCII)
+        selection = look.selection
+        for wire in self.layout_.wires:
+            strong = selection in {wire.waiter, wire.blocker}
+            style = ink.style(Role.ACCENT if strong else Role.FAINT if wire.upward else Role.BAD)
+            for (x0, y0), (x1, y1) in zip(wire.points, wire.points[1:], strict=False):
+                canvas.wire(x0, y0, x1, y1, style)
+        for box in self.layout_.boxes.values():
+            self._paint_box(canvas, box)
+        for wire in self.layout_.wires:
+            (x, y), arrow = (wire.points[0], look.glyphs.up) if wire.upward else (wire.points[-1], look.glyphs.down)
+            canvas.text(x, y, arrow, 1, ink.style(Role.DIM if wire.upward else Role.BAD))
+        return canvas
+
+    def _paint_box(self, canvas: Canvas, box: Box) -> None:
+        look, ink = self.look, self.look.ink
+        chosen = box.node == look.selection
+        mark = look.names.mark(box.node, look.stalled)
+        root = box.node in look.diagnosis.verdict.roots
+        frame = Role.ACCENT if chosen else mark.role if root else Role.FAINT
+        canvas.box(box.x, box.y, box.width, box.height, ink.style(frame, bold=chosen))
+        label, state = self._texts(box.node)
+        inner = box.width - 2
+        text = ink.selected if chosen else ink.style(Role.TEXT, bold=root)
+        canvas.text(box.x + 1, box.y + 1, f" {label}", inner, text)
+        canvas.text(box.x + 1, box.y + 2, f" {state}", inner, ink.selected if chosen else ink.style(mark.role))
+
+    # moving
+
+    def on_resize(self) -> None:
+        """Another size has room for more or fewer hops."""
+        self._key = None
+        self.look_changed(self.look)
+        super().on_resize()
+
+    def action_move(self, rows: int) -> None:
+        """To the nearest node of the next layer."""
+        box = self._box()
+        if box is not None:
+            step = 1 if rows > 0 else -1
+            layer = [b for b in self.layout_.boxes.values() if b.layer == box.layer + step]
+            self._pick(min(layer, key=lambda b: abs(b.middle - box.middle), default=None))
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.scroll_relative(y=pages * self.page_rows, animate=False)
+
+    def action_edge(self, side: int) -> None:
+        """To the first or the last layer."""
+        boxes = sorted(self.layout_.boxes.values(), key=lambda b: (b.layer, b.x))
+        if boxes:
+            self._pick(boxes[0] if side < 0 else boxes[-1])
+
+    def action_side(self, step: int) -> None:
+        """To the next node of the same layer."""
+        box = self._box()
+        if box is not None:
+            row = sorted((b for b in self.layout_.boxes.values() if b.layer == box.layer), key=lambda b: b.x)
+            at = row.index(box) + step
+            self._pick(row[at] if 0 <= at < len(row) else None)
+
+    def action_open(self) -> None:
+        """Details of the node."""
+        chosen = self.entity(0)
+        if chosen is not None:
+            self.post_message(Opened(chosen))
+
+    def action_scope(self) -> None:
+        """The next kind of picture."""
+        scopes = list(Scope)
+        self.scope = scopes[(scopes.index(self.scope) + 1) % len(scopes)]
+        self.centre()
+
+    def action_hops(self, step: int) -> None:
+        """More or fewer hops."""
+        self.hops = max(1, min((self.hops or self.shown_hops) + step, 9))
+        self.centre()
+
+    def centre(self) -> None:
+        """Draw again around the selection."""
+        self._centre = self.look.selection or self._centre
+        self.look_changed(self.look)
+        self.resize_rows()
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Select a node by mouse; a double click opens it."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        spare = max((self.scrollable_content_region.width - self.layout_.width) // 2, 0)
+        x, y = offset.x + int(self.scroll_offset.x) - spare, offset.y + int(self.scroll_offset.y)
+        for box in self.layout_.boxes.values():
+            if box.x <= x < box.x + box.width and box.y <= y < box.y + box.height:
+                self._pick(box)
+                if event.chain == 2:
+                    self.post_message(Opened(box.node))
+
+    def _box(self) -> Box | None:
+        chosen = self.layout_.boxes.get(self.look.selection or "")
+        return chosen or next(iter(self.layout_.boxes.values()), None)
+
+    def _pick(self, box: Box | None) -> None:
+        if box is not None:
+            self.post_message(Picked(box.node))
+
+    def _show(self, box: Box) -> None:
+        width, height = self.scrollable_content_region.size
+        x, y = int(self.scroll_target_x), int(self.scroll_target_y)
+        if not (x <= box.x and box.x + box.width <= x + width and y <= box.y and box.y + box.height <= y + height):
+            self.scroll_to(max(box.middle - width // 2, 0), max(box.y - height // 3, 0), animate=False)

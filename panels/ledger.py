@@ -1,0 +1,138 @@
+"""What livedbg did to the targets, and what it cannot see and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.panels.look import Look
+from livedbg.panels.marks import health_mark
+from livedbg.panels.table import Cell, Column, Rows, TablePanel
+from livedbg.panels.units import clock_ms, count, milliseconds
+from livedbg.snapshot import StatusKey
+from livedbg.themes import Role
+
+__all__ = ["LedgerPanel", "SourcesPanel"]
+
+
+class LedgerPanel(TablePanel):
+    """Every touch of a target: what, why, how long it stood still."""
+
+    LABEL = "Ledger"
+    HELP = (
+        "Every touch of a target, with the pause that was measured. What runs by default never touches a target, "
+        "so this list is empty unless you asked for something."
+    )
+    COLUMNS = (
+        Column("TIME", 12, keep=8),
+        Column("WHAT", 12, keep=10),
+        Column("PAUSED", 11, keep=9, sort="paused", align="right"),
+        Column("STOPS", 5, keep=5, align="right"),
+        Column("TARGET", 18, stretch=1, keep=7),
+        Column("WHY", 20, stretch=2, keep=6),
+    )
+    SORTS = ("time", "paused")
+
+    def source(self, look: Look) -> object:
+        """The list of touches."""
+        return look.snapshot.intrusions
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """Newest first, or the longest pause first."""
+        touches = look.snapshot.intrusions
+        stops = sum(touch.stops for touch in touches)
+        order = [
+            n for n, t in enumerate(touches) if not needle or needle in f"{t.what} {t.why} {t.target}".lower()
+        ]  # fmt: skip
+        order.sort(key=lambda n: -touches[n].paused_ns if sort == "paused" else -n)
+        title = f"{count(len(touches))} touches  {count(stops)} stops  paused {milliseconds(look.snapshot.paused_ns)}"
+        return Rows([str(n) for n in order], len(touches), title)
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """One touch."""
+        touches = self.look.snapshot.intrusions
+        if int(identity) >= len(touches):
+            return [Cell("")] * len(self.COLUMNS)
+        touch, dim = touches[int(identity)], self.look.ink.style(Role.DIM)
+        paused = milliseconds(touch.paused_ns) + ("" if touch.measured else " est.")
+        role = Role.WARN if touch.paused_ns else Role.TEXT
+        return (
+            Cell(clock_ms(touch.at_wall_ns), dim),
+            Cell(touch.what),
+            Cell(paused, self.look.ink.style(role)),
+            Cell(str(touch.stops)),
+            Cell(self.look.names.label(touch.target)),
+            Cell(touch.why, dim),
+        )
+
+    def entity(self, index: int) -> str | None:
+        """The target that was touched."""
+        touches = self.look.snapshot.intrusions
+        row = super().entity(index)
+        return touches[int(row)].target if row is not None and int(row) < len(touches) else None
+
+    def find(self, entity: str) -> int | None:
+        """A target has many rows: stay."""
+        return None
+
+    def placeholder(self) -> str:
+        """Nothing was touched."""
+        return "No target was touched: no stop, no signal, no code run in it."
+
+
+class SourcesPanel(TablePanel):
+    """What each source sees, what it cannot see, and what mends that."""
+
+    LABEL = "Sources"
+    HELP = "How well each source sees its target; where something can't be seen: why, and the command that mends it."
+    COLUMNS = (
+        Column("HEALTH", 8, keep=10),
+        Column("SOURCE", 8, keep=9),
+        Column("TARGET", 14, stretch=1, keep=4),
+        Column("WHAT IS THE MATTER", 26, stretch=3, keep=8),
+        Column("REMEDY", 18, stretch=3, keep=7),
+    )
+    SORTS = ("health",)
+
+    def source(self, look: Look) -> object:
+        """All statuses."""
+        return id(look.snapshot.statuses)
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """Worst first."""
+        found = [
+            (key, status) for key, status in look.snapshot.statuses.items()
+            if not needle or needle in f"{status.source} {status.target} {status.sentence} {status.remedy}".lower()
+        ]  # fmt: skip
+        found.sort(key=lambda item: (health_mark(item[1].health).order, item[0]))
+        blind = sum(1 for status in look.snapshot.statuses.values() if health_mark(status.health).order < 2)
+        title = f"{blind} with something missing" if blind else ""
+        return Rows(["\t".join(key) for key, _status in found], len(look.snapshot.statuses), title)
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """One source on one target."""
+        source, target, code = identity.split("\t")
+        status = self.look.snapshot.statuses.get(StatusKey(source, target, code))
+        if status is None:
+            return [Cell("")] * len(self.COLUMNS)
+        mark, ink = health_mark(status.health), self.look.ink
+        label = self.look.names.label(target) if target.partition(":")[0].isalpha() and ":" in target else target
+        return (
+            Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role)),
+            Cell(status.source),
+            Cell(label, ink.style(Role.DIM)),
+            Cell(status.sentence or "sees everything that it looks for"),
+            Cell(status.remedy, ink.style(Role.ACCENT)),
+        )
+
+    def entity(self, index: int) -> str | None:
+        """The target, where it is an entity."""
+        row = super().entity(index)
+        return row.split("\t")[1] if row is not None else None
+
+    def find(self, entity: str) -> int | None:
+        """A target has many rows: stay."""
+        return None
+
+    def placeholder(self) -> str:
+        """No source said anything yet."""
+        return "No source has reported yet."

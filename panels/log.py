@@ -1,0 +1,127 @@
+"""The newest log records, of the selected entity where there are any: the panel of the Overview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.model import LogRecord
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Line
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.records import concerns, draw_record, source_name
+from livedbg.panels.units import count
+
+__all__ = ["LogPanel"]
+
+_KEYS = (
+    Key("a", "a", "all", "records of the selected entity only, or all"),
+    Key("f", "f", "follow", "follow the end"),
+    Key("left", "←", "shift(-20)", "shift left"),
+    Key("right", "→", "shift(20)", "shift right"),
+)
+
+
+class LogPanel(LinePanel):
+    """The newest records of all logs."""
+
+    LABEL = "Log"
+    HELP = (
+        "The newest records of all logs. When the selected entity is spoken of in the log, only its records are "
+        "shown; `a` shows all of them. The Logs screen reads whole logs."
+    )
+    KEYS = _KEYS
+    BINDINGS = bindings("log", _KEYS)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.records: Sequence[LogRecord] = ()
+        self.everything = False
+        self.following = True
+        self.needle = ""
+        self.offset_x = 0
+
+    def look_changed(self, before: Look) -> None:
+        """Take the newest records."""
+        if self.look.snapshot.recent_logs is before.snapshot.recent_logs and self.look.selection == before.selection:
+            return
+        self.choose()
+
+    def choose(self) -> None:
+        """Which records to show."""
+        look, records = self.look, self.look.snapshot.recent_logs
+        what, selection = "", look.selection
+        if selection is not None and not self.everything:
+            own = [record for record in records if concerns(record, selection)]
+            if own:
+                records, what = own, "of the selected entity  (a: all)"
+        if self.needle:
+            records = [record for record in records if self.needle in record.text.lower()]
+        self.records = records
+        self.set_class(not look.snapshot.recent_logs, "-empty")
+        sources = list(look.snapshot.log_sources.values())
+        right = f"{count(look.snapshot.log_count)} records of {len(sources)} logs" if sources else ""
+        self.title(f"{self.LABEL}  {what}".rstrip(), right)
+        if self.following:
+            self.cursor = max(len(records) - 1, 0)
+            self.resize_rows()
+            self.call_after_refresh(self.to_end)
+
+    def to_end(self) -> None:
+        """Show the last record."""
+        if self.following:
+            self.cursor = max(self.count() - 1, 0)
+            self.scroll_to(y=max(self.count() - self.page_rows, 0), animate=False)
+
+    def count(self) -> int:
+        """Records."""
+        return len(self.records)
+
+    def entity(self, index: int) -> str | None:
+        """The first entity that a record speaks of, else its log."""
+        if not 0 <= index < len(self.records):
+            return None
+        record = self.records[index]
+        if self.look.selection in record.links:
+            return self.look.selection
+        return record.links[0] if record.links else record.source
+
+    def draw(self, index: int, line: Line) -> None:
+        """One record."""
+        names = [source_name(self.look, source) for source in self.look.snapshot.log_sources]
+        widest = min(max(map(len, names), default=0), 14) if line.width >= 60 else 0
+        draw_record(self.look, self.records[index], line, source_width=widest, shift=self.offset_x)
+
+    def filter(self, text: str) -> None:
+        """Only records with `text`."""
+        self.needle = text.lower()
+        self.choose()
+        self.refresh()
+
+    def placeholder(self) -> str:
+        """No records."""
+        if self.needle:
+            return "No record matches."
+        return "No log is being read." if not self.look.snapshot.log_sources else "Nothing logged yet."
+
+    def move_to(self, index: int) -> None:
+        """Leaving the end stops following; reaching it starts again."""
+        self.following = index >= self.count() - 1
+        super().move_to(index)
+
+    def action_all(self) -> None:
+        """All records, or the selected entity's only."""
+        self.everything = not self.everything
+        self.choose()
+        self.refresh()
+
+    def action_follow(self) -> None:
+        """Follow the end."""
+        self.following = True
+        self.to_end()
+        self.refresh()
+
+    def action_shift(self, cells: int) -> None:
+        """Shift long lines."""
+        self.offset_x = max(0, self.offset_x + cells)
+        self.refresh()

@@ -1,0 +1,280 @@
+"""Whole logs, however big: follow, jump, search with progress, by source and severity."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from livedbg.logs.reader import LogReader
+from livedbg.model import LogRecord, Severity
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Line, fit
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.messages import Noticed
+from livedbg.panels.pages import LogPages, Search
+from livedbg.panels.records import draw_record, source_name
+from livedbg.panels.units import count
+from livedbg.themes import Role
+
+__all__ = ["LogsPanel"]
+
+_KEYS = (
+    Key("left_square_bracket", "[", "source(-1)", "the log before", "source-before"),
+    Key("right_square_bracket", "]", "source(1)", "the next log", "source-next"),
+    Key("f", "f", "follow", "follow the end"),
+    Key("v", "v", "severity", "show only warnings and worse, errors and worse, or all"),
+    Key("n", "n", "again(1)", "find the next match", "find-next"),
+    Key("N", "N", "again(-1)", "find the match before", "find-before"),
+    Key("left", "←", "shift(-20)", "shift left"),
+    Key("right", "→", "shift(20)", "shift right"),
+)
+_LEVELS = (Severity.DEBUG, Severity.WARNING, Severity.ERROR)
+ALL = ""
+"""The source that stands for the newest records of all logs."""
+
+
+class LogsPanel(LinePanel):
+    """One log from its first line to its last, or the newest records of all logs together."""
+
+    LABEL = "Logs"
+    HELP = (
+        "The first tab shows the newest records of all logs together; the others one whole log each, read as it is "
+        "shown. `/` searches for a regular expression, Escape gives a search up."
+    )
+    KEYS = _KEYS
+    BINDINGS = bindings("logs", _KEYS)
+    HEAD = 1
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.reader: LogReader | None = None
+        self.source = ALL
+        self.least = Severity.DEBUG
+        self.following = True
+        self.offset_x = 0
+        self.pattern: re.Pattern[str] | None = None
+        self.search: Search | None = None
+        self.scan: Search | None = None
+        self._pages: LogPages | None = None
+        self._recent: Sequence[LogRecord] = ()
+        self._wanted: str = ""
+
+    # what is shown
+
+    @property
+    def pages(self) -> LogPages | None:
+        """Pages of the reader, made when they are first needed."""
+        if self._pages is None and self.reader is not None:
+            self._pages = LogPages(self.reader, self._changed_elsewhere)
+        return self._pages
+
+    def look_changed(self, before: Look) -> None:
+        """Take new records."""
+        if self.source and self.source not in self.look.snapshot.log_sources:
+            self.source = ALL
+        self._recent = self.look.snapshot.recent_logs
+        if self.least is not Severity.DEBUG and self.source == ALL:
+            self._recent = [record for record in self._recent if record.severity.rank >= self.least.rank]
+        self.renew()
+
+    def renew(self) -> None:
+        """Count again, and stay at the end when following."""
+        self.resize_rows()
+        if self.following:
+            self.call_after_refresh(self.to_end)
+        self._retitle()
+        self.refresh()
+
+    def to_end(self) -> None:
+        """Show the last line."""
+        if self.following:
+            self.cursor = max(self.count() - 1, 0)
+            self.scroll_to(y=max(self.count() - self.page_rows, 0), animate=False)
+
+    def count(self) -> int:
+        """Lines."""
+        if self.source == ALL:
+            return len(self._recent)
+        if self.scan is not None:
+            return len(self.scan.matches)
+        return self.pages.count(self.source)[0] if self.pages is not None else 0
+
+    def record(self, index: int) -> LogRecord | None:
+        """The record of a row; None while it is being read."""
+        if self.source == ALL:
+            return self._recent[index] if 0 <= index < len(self._recent) else None
+        if self.scan is not None:
+            index = self.scan.matches[index] if 0 <= index < len(self.scan.matches) else 0
+        return self.pages.line(self.source, index) if self.pages is not None else None
+
+    def entity(self, index: int) -> str | None:
+        """The first entity that a record speaks of, else its log."""
+        record = self.record(index)
+        if record is None:
+            return None
+        return record.links[0] if record.links else record.source
+
+    # drawing
+
+    def draw_head(self, index: int, line: Line) -> None:
+        """The logs as tabs."""
+        ink = self.look.ink
+        for source, label in self._tabs():
+            here = source == self.source
+            line.cell(f" {label} ", len(label) + 2, ink.selected if here else ink.style(Role.DIM)).space()
+
+    def draw(self, index: int, line: Line) -> None:
+        """One record."""
+        record = self.record(index)
+        if record is None:
+            line.add("reading", self.look.ink.style(Role.FAINT))
+            return
+        if self.source != ALL:
+            number = record.line if record.line is not None else index + 1
+            line.cell(str(number), 8, self.look.ink.style(Role.FAINT), "right").space()
+        widest = 12 if self.source == ALL and line.width >= 60 else 0
+        draw_record(self.look, record, line, source_width=widest, shift=self.offset_x, found=self.pattern)
+
+    def placeholder(self) -> str:
+        """Nothing to show."""
+        if self.least is not Severity.DEBUG:
+            return "No record of this severity."
+        return "No log is being read." if not self.look.snapshot.log_sources else "Nothing logged yet."
+
+    def _tabs(self) -> list[tuple[str, str]]:
+        sources = self.look.snapshot.log_sources
+        return [(ALL, "all, newest"), *((s, fit(source_name(self.look, s), 20).rstrip()) for s in sources)]
+
+    def _retitle(self) -> None:
+        least = "" if self.least is Severity.DEBUG else f"{self.least.value} and worse"
+        whole = self.source == ALL or self.pages is None or self.pages.count(self.source)[1]
+        lines = f"{count(self.count())} lines{'' if whole else ' so far'}"
+        busy = ""
+        for job, word in ((self.search, "searching"), (self.scan, "filtering")):
+            if job is not None and not job.done:
+                busy = f"{word} {job.share:.0%} (Escape gives up)"
+        follow = "following" if self.following else ""
+        self.title("  ".join(filter(None, (self.LABEL, lines, least, busy))), follow)
+
+    # searching
+
+    def filter(self, text: str) -> None:
+        """Search for a regular expression from here on; an empty one ends the search."""
+        self.pattern = None
+        self._wanted = text
+        if not text:
+            self.refresh()
+            return
+        try:
+            self.pattern = re.compile(text, 0 if any(c.isupper() for c in text) else re.IGNORECASE)
+        except re.error as error:
+            self.post_message(Noticed(f"Not a regular expression: {error}", "warning"))
+            return
+        self.find_from(self.cursor, 1)
+
+    def find_from(self, start: int, step: int) -> None:
+        """Go to the next match from a row on."""
+        if self.pattern is None:
+            self.post_message(Noticed("Nothing to find: type / first"))
+        elif self.source == ALL or self.scan is not None:
+            rows = range(start, self.count()) if step > 0 else range(start, -1, -1)
+            match = next((n for n in rows if (r := self.record(n)) and self.pattern.search(r.text)), None)
+            self._found(match)
+        elif self.reader is not None:
+            self.give_up()
+            self.search = Search(self.reader, self.source, self._changed_elsewhere)
+            self.search.find(self._wanted, max(start, 0), backwards=step < 0)
+            self._retitle()
+
+    def _found(self, row: int | None) -> None:
+        if row is None:
+            self.post_message(Noticed(f"Not found in this direction: {self._wanted}", "warning"))
+        else:
+            self.move_to(row)
+        self.refresh()
+
+    def give_up(self) -> bool:
+        """Give up a search; False when none is running."""
+        busy = self.search is not None and not self.search.done
+        if self.search is not None:
+            self.search.cancel()
+        self.search = None
+        self._retitle()
+        return busy
+
+    def _changed_elsewhere(self) -> None:
+        """Called from another thread."""
+        loop = self.app._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        if not self.is_attached:
+            return
+        with self.app._context():
+            if self.search is not None and self.search.done:
+                search, self.search = self.search, None
+                if search.error:
+                    self.post_message(Noticed(f"Can't search: {search.error}", "warning"))
+                else:
+                    self._found(search.found)
+            self.renew()
+
+    # actions
+
+    def move_to(self, index: int) -> None:
+        """Leaving the end stops following; reaching it starts again."""
+        self.following = index >= self.count() - 1
+        super().move_to(index)
+        self._retitle()
+
+    def choose(self, source: str) -> None:
+        """Show another log."""
+        self.give_up()
+        if self.scan is not None:
+            self.scan.cancel()
+            self.scan = None
+        self.source, self.cursor, self.following = source, 0, True
+        if source != ALL and self.least is not Severity.DEBUG and self.reader is not None:
+            self.scan = Search(self.reader, source, self._changed_elsewhere)
+            self.scan.scan(self.least)
+        self.look_changed(self.look)
+
+    def action_source(self, step: int) -> None:
+        """The next log."""
+        sources = [source for source, _label in self._tabs()]
+        self.choose(sources[(sources.index(self.source) + step) % len(sources)])
+
+    def action_severity(self) -> None:
+        """Raise the least severity that is shown."""
+        self.least = _LEVELS[(_LEVELS.index(self.least) + 1) % len(_LEVELS)]
+        self.choose(self.source)
+
+    def action_follow(self) -> None:
+        """Follow the end."""
+        self.following = True
+        self.renew()
+
+    def action_again(self, step: int) -> None:
+        """Find the next match."""
+        self.find_from(self.cursor + step, step)
+
+    def action_shift(self, cells: int) -> None:
+        """Shift long lines."""
+        self.offset_x = max(0, self.offset_x + cells)
+        self.refresh()
+
+    def head_clicked(self, x: int) -> None:
+        """Choose a log by mouse."""
+        left = 0
+        for source, label in self._tabs():
+            if left <= x < left + len(label) + 3:
+                self.choose(source)
+                return
+            left += len(label) + 3
+
+    def on_unmount(self) -> None:
+        """Let go of the pages."""
+        if self._pages is not None:
+            self._pages.close()

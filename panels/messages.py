@@ -1,0 +1,41 @@
+"""What panels tell the app. Dataclasses; the app handles each in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from livedbg.intents import Intent
+
+__all__ = ["Asked", "Noticed", "Opened", "Picked"]
+
+
+@dataclass
+class Picked(Message):
+    """The user moved to a row: every panel follows to `entity`."""
+
+    entity: str
+
+
+@dataclass
+class Opened(Message):
+    """The user wants the details of `entity`."""
+
+    entity: str
+
+
+@dataclass
+class Asked(Message):
+    """The user asks something of the session."""
+
+    intent: Intent
+    notice: str = ""
+
+
+@dataclass
+class Noticed(Message):
+    """Something to tell the user."""
+
+    text: str
+    severity: str = "information"

@@ -1,0 +1,98 @@
+"""Which entities a picture of the wait-for graph shows: never all of them. Values only.
+
+Invariants:
+    H1. At most MAX_NODES nodes; what is left out is counted.
+    H2. The selected entity and its chain to a root are always among them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from livedbg.analysis.diagnosis import Diagnosis, WaitGraph
+
+__all__ = ["MAX_NODES", "Neighbourhood", "Scope", "around"]
+
+MAX_NODES: Final = 60
+
+
+class Scope(StrEnum):
+    """What the picture is of."""
+
+    CHAIN = "wait chain"
+    AROUND = "neighbours"
+    ROOTS = "roots"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """A part of the graph.
+
+    Attributes:
+        nodes: entities, the centre first.
+        edges: (waiter, what it waits for).
+        hidden: neighbours that were left out.
+    """
+
+    nodes: tuple[str, ...] = ()
+    edges: tuple[tuple[str, str], ...] = ()
+    hidden: int = 0
+
+
+def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int) -> Neighbourhood:
+    """The part of the graph to draw.
+
+    Args:
+        diagnosis: whose graph.
+        selection: the centre; the verdict's roots when it waits for nothing and nothing for it.
+        scope: what to show of it.
+        hops: how far to go from the centre (AROUND), or down from the roots (ROOTS).
+    """
+    graph = diagnosis.graph
+    starts = [selection] if selection is not None and _connected(graph, selection) else []
+    if scope is Scope.ROOTS or not starts:
+        starts = [*diagnosis.verdict.roots, *graph.roots, *(cycle[0] for cycle in graph.cycles)]
+        starts = [start for start in dict.fromkeys(starts) if _connected(graph, start)]
+    kept: dict[str, None] = {}
+    if scope is not Scope.ROOTS:
+        for start in starts[:4]:
+            kept.update(dict.fromkeys(list(graph.chain(start))[:MAX_NODES]))
+    hidden = 0
+    if scope is not Scope.CHAIN or len(kept) < 2:
+        hidden = _spread(graph, starts, hops, kept)
+    nodes = tuple(list(kept)[:MAX_NODES])
+    inside = set(nodes)
+    edges = tuple(
+        dict.fromkeys((node, blocker) for node in nodes for blocker in graph.blockers_of(node) if blocker in inside)
+    )
+    return Neighbourhood(nodes, edges, hidden)
+
+
+def _spread(graph: WaitGraph, starts: Iterable[str], hops: int, kept: dict[str, None]) -> int:
+    """Breadth first over both directions; returns how many neighbours were left out."""
+    queue = deque((start, 0) for start in starts)
+    done = set[str]()
+    left_out = set[str]()
+    while queue:
+        entity, distance = queue.popleft()
+        if entity in done:
+            continue
+        done.add(entity)
+        if len(kept) >= MAX_NODES and entity not in kept:
+            left_out.add(entity)
+            continue
+        kept[entity] = None
+        neighbours = [*graph.blockers_of(entity), *graph.waiters_of(entity)]
+        if distance >= hops:
+            left_out.update(neighbours)
+        else:
+            queue.extend((neighbour, distance + 1) for neighbour in neighbours)
+    return len(left_out - kept.keys())
+
+
+def _connected(graph: WaitGraph, entity: str) -> bool:
+    return bool(graph.waiters_of(entity) or graph.blockers_of(entity))

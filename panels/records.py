@@ -1,0 +1,77 @@
+"""How a log record is drawn and matched, for every panel that shows records."""
+
+from __future__ import annotations
+
+import re
+
+from livedbg import ids
+from livedbg.model import LogRecord, Severity
+from livedbg.panels.cells import Line, fit, width_of
+from livedbg.panels.look import Look
+from livedbg.panels.marks import severity_mark
+from livedbg.panels.units import clock_ms
+from livedbg.sanitize import clean_line
+from livedbg.themes import Role
+
+__all__ = ["concerns", "draw_record", "source_name"]
+
+
+def source_name(look: Look, source: str) -> str:
+    """The short name of a log source."""
+    known = look.snapshot.log_sources.get(source)
+    return known.name if known is not None else source.rsplit("/", 1)[-1]
+
+
+def concerns(record: LogRecord, entity: str) -> bool:
+    """Whether a record speaks of an entity, or was written by that thread."""
+    if entity in record.links or entity == record.source:
+        return True
+    if record.tid is None or not entity.startswith("thread:"):
+        return False
+    try:
+        return ids.parse(entity).short == str(record.tid)
+    except ValueError:
+        return False
+
+
+def draw_record(
+    look: Look,
+    record: LogRecord,
+    line: Line,
+    *,
+    source_width: int = 0,
+    shift: int = 0,
+    found: re.Pattern[str] | None = None,
+) -> None:
+    """Time, severity, source, text; what a search found stands out.
+
+    Args:
+        look: gives ink and names.
+        record: the record.
+        line: where it goes.
+        source_width: cells for the source's name; 0 leaves it out.
+        shift: cells of the text that are left of the window.
+        found: what to make stand out.
+    """
+    ink = look.ink
+    mark = severity_mark(record.severity)
+    wide = line.width >= 60
+    if wide or record.wall_ns:
+        stamp = clock_ms(record.wall_ns)
+        line.cell(stamp if wide else stamp[:8], 12 if wide else 8, ink.style(Role.DIM)).space()
+    line.cell(mark.word, 5, ink.style(mark.role, bold=record.severity.rank >= Severity.ERROR.rank)).space()
+    if source_width:
+        line.cell(source_name(look, record.source), source_width, ink.style(Role.NATIVE)).space()
+    text = clean_line(record.text)[shift:]
+    quiet = record.severity is Severity.DEBUG
+    style = ink.style(mark.role if record.severity.rank >= Severity.ERROR.rank else Role.DIM if quiet else Role.TEXT)
+    if found is None:
+        line.cell(text, line.left, style)
+        return
+    at = 0
+    shown = fit(text, line.left) if width_of(text) > line.left else text
+    for match in found.finditer(shown):
+        line.add(shown[at : match.start()], style)
+        line.add(match[0], ink.style(Role.WARN, bold=True))
+        at = match.end()
+    line.add(shown[at:], style)

@@ -1,0 +1,112 @@
+"""Text that lies over the screen: details of an entity, the evidence, the help. Wrapped, scrollable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rich.style import Style
+from textual.geometry import Size
+
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Line, wrap
+from livedbg.panels.look import Look
+from livedbg.themes import Role
+
+__all__ = ["Sheet", "SheetLine", "SheetPanel"]
+
+
+@dataclass(frozen=True, slots=True)
+class SheetLine:
+    """One paragraph: a lead (a field's name, a key) and its text.
+
+    Attributes:
+        entity: what Enter opens from here.
+    """
+
+    text: str = ""
+    role: Role = Role.TEXT
+    lead: str = ""
+    bold: bool = False
+    entity: str | None = None
+    indent: int = 0
+
+
+Sheet = Callable[[Look], tuple[str, Sequence[SheetLine]]]
+"""Makes title and paragraphs from what is known now, so that an open sheet stays live."""
+
+
+class SheetPanel(LinePanel):
+    """A sheet of text."""
+
+    LABEL = ""
+    HELP = "Details. Enter opens the entity of the selected line, y copies the whole text, Escape goes back."
+    LEAD = 14
+
+    def __init__(self, sheet: Sheet, *, lead: int = LEAD) -> None:
+        super().__init__()
+        self.sheet = sheet
+        self.lead = lead
+        self.heading = ""
+        self.paragraphs: Sequence[SheetLine] = ()
+        self._wrapped: tuple[int, list[SheetLine]] = (-1, [])
+
+    def look_changed(self, before: Look) -> None:
+        """Make the text again."""
+        self.heading, paragraphs = self.sheet(self.look)
+        if paragraphs != self.paragraphs:
+            height = len(self._wrapped[1])
+            self.paragraphs, self._wrapped = paragraphs, (-1, [])
+            if height != len(self._lines(max(self.scrollable_content_region.width, 20))):
+                self.refresh(layout=True)
+
+    def follow(self, entity: str) -> None:
+        """A sheet stays where it is."""
+
+    @property
+    def base_style(self) -> Style:
+        """A sheet lies over the screen."""
+        return self.look.ink.raised
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Heading, a blank, and the wrapped lines."""
+        return len(self._lines(max(width, 20))) + 2
+
+    HEAD = 2
+
+    def draw_head(self, index: int, line: Line) -> None:
+        """The heading."""
+        line.base = self.look.ink.raised
+        if index == 0:
+            line.add(self.heading, self.look.ink.style(Role.HEADING, bold=True))
+
+    def count(self) -> int:
+        """Wrapped lines."""
+        return len(self._lines(max(self.scrollable_content_region.width, 20)))
+
+    def entity(self, index: int) -> str | None:
+        """The entity that a line speaks of."""
+        lines = self._wrapped[1]
+        return lines[index].entity if 0 <= index < len(lines) else None
+
+    def draw(self, index: int, line: Line) -> None:
+        """One line."""
+        shown, ink = self._lines(max(line.width, 20))[index], self.look.ink
+        if self.lead:
+            line.cell(shown.lead, self.lead, ink.style(Role.ACCENT)).space()
+        line.space(shown.indent).add(shown.text, ink.style(shown.role, bold=shown.bold))
+
+    def copy_text(self) -> str:
+        """All of it."""
+        lines = [f"{p.lead:{self.lead}} {' ' * p.indent}{p.text}".rstrip() for p in self.paragraphs]
+        return "\n".join([self.heading, *lines])
+
+    def _lines(self, width: int) -> list[SheetLine]:
+        if self._wrapped[0] != width:
+            lines: list[SheetLine] = []
+            for paragraph in self.paragraphs:
+                room = max(width - (self.lead + 1 if self.lead else 0) - paragraph.indent, 10)
+                for number, text in enumerate(wrap(paragraph.text, room)):
+                    lines.append(replace(paragraph, text=text, lead=paragraph.lead if number == 0 else ""))
+            self._wrapped = (width, lines)
+        return self._wrapped[1]

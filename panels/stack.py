@@ -1,0 +1,128 @@
+"""The merged Python and native stack of the selected thread, and who else has the same one."""
+
+from __future__ import annotations
+
+from livedbg.model import Frame, Stack
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Line
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
+from livedbg.panels.units import duration
+from livedbg.themes import Role
+
+__all__ = ["StackPanel", "frame_place"]
+
+_KEYS = (STACKS_KEY, Key("left", "←", "shift(-8)", "shift left"), Key("right", "→", "shift(8)", "shift right"))
+
+
+class StackPanel(LinePanel):
+    """Innermost frame first, Python and native frames in one stack."""
+
+    LABEL = "Stack"
+    HELP = (
+        "The stack of the selected thread, innermost frame first: Python frames and native frames merged. "
+        "A partial stack says so. Threads with the same stack are counted."
+    )
+    KEYS = _KEYS
+    BINDINGS = bindings("stack", _KEYS)
+    HEAD = 2
+    CURSOR = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.thread: str | None = None
+        self.stack: Stack | None = None
+        self.same: list[str] = []
+        self.offset_x = 0
+
+    def look_changed(self, before: Look) -> None:
+        """Follow the selection; a thread stays shown while something else is selected."""
+        look = self.look
+        if look.selection in look.snapshot.threads:
+            self.thread = look.selection
+        if self.thread not in look.snapshot.threads:
+            self.thread = next(iter(look.diagnosis.verdict.roots), None)
+        if self.thread not in look.snapshot.threads:
+            self.thread = next((t.id for t in look.snapshot.threads.values() if not t.exited), None)
+        stacks = look.snapshot.stacks
+        stack = stacks.get(self.thread or "")
+        if stack is not self.stack or stacks is not before.snapshot.stacks:
+            self.same = []
+            if stack is not None:
+                own = shape(stack)
+                self.same = [name for name, other in stacks.items() if name != self.thread and shape(other) == own]
+        self.stack = stack
+        self.title(self.LABEL, f"{stack.source}" if stack is not None else "")
+
+    def count(self) -> int:
+        """Frames, and the note of a partial stack."""
+        if self.stack is None:
+            return 0
+        return len(self.stack.frames) + bool(self.stack.partial or self.stack.note)
+
+    def draw_head(self, index: int, line: Line) -> None:
+        """Whose stack, when it was taken, who else has it."""
+        look, ink = self.look, self.look.ink
+        if self.thread is None:
+            return
+        if index == 0:
+            mark = look.names.mark(self.thread)
+            line.add(look.names.label(self.thread), ink.style(Role.HEADING, bold=True))
+            line.add(f"  {mark.sign(look.glyphs)} {mark.word}", ink.style(mark.role))
+            if self.stack is not None and self.stack.holds_gil:
+                line.add("  holds the GIL", ink.style(Role.WARN, bold=True))
+            elif self.stack is not None and self.stack.waits_gil:
+                line.add("  waits for the GIL", ink.style(Role.WAIT))
+        elif self.stack is not None:
+            age = look.snapshot.now().mono_ns - self.stack.taken_mono_ns
+            line.add(f"taken {duration(age)} ago", ink.style(Role.DIM))
+            if self.same:
+                tids = ", ".join(str(look.snapshot.threads[t].tid) for t in self.same if t in look.snapshot.threads)
+                word = "thread has" if len(self.same) == 1 else "threads have"
+                sep = look.glyphs.separator
+                line.add(f" {sep} {len(self.same)} other {word} the same stack: {tids}", ink.style(Role.DIM))
+
+    def draw(self, index: int, line: Line) -> None:
+        """One frame."""
+        stack, ink = self.stack, self.look.ink
+        assert stack is not None
+        if index >= len(stack.frames):
+            words = "partial: outer frames may be missing" if stack.partial else ""
+            line.add("; ".join(filter(None, (words, stack.note))), ink.style(Role.WARN))
+            return
+        frame = stack.frames[index]
+        python = frame.language == "python"
+        line.cell(f"{index}", 3, ink.style(Role.FAINT), "right").space()
+        line.cell("py" if python else "c", 2, ink.style(Role.PYTHON if python else Role.NATIVE)).space()
+        shown = frame.function[self.offset_x :]
+        line.add(shown, ink.style(Role.TEXT, bold=python))
+        line.add(f"  {frame_place(frame)}", ink.style(Role.DIM))
+
+    def placeholder(self) -> str:
+        """No stack yet."""
+        return "No stack taken yet: press s (the target is not stopped for it)." if self.thread else "No thread."
+
+    def copy_text(self) -> str:
+        """The whole stack as text."""
+        if self.stack is None or self.thread is None:
+            return ""
+        lines = [f"{number:3d} {f.function}  {frame_place(f)}" for number, f in enumerate(self.stack.frames)]
+        return "\n".join([self.look.names.label(self.thread), *lines])
+
+    def action_stacks(self) -> None:
+        """Ask for stacks."""
+        want_stacks(self, self.thread)
+
+    def action_shift(self, cells: int) -> None:
+        """Shift long function names."""
+        self.offset_x = max(0, self.offset_x + cells)
+        self.refresh()
+
+
+def frame_place(frame: Frame) -> str:
+    """`engine.cpp:21`, or the module."""
+    if frame.file:
+        name = frame.file.rsplit("/", 1)[-1]
+        return f"{name}:{frame.line}" if frame.line else name
+    return frame.module or ""

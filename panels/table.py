@@ -1,0 +1,235 @@
+"""A table of entities: columns that give way when it is narrow, filter, sort, a cursor that stays.
+
+The order of the rows is made off the screen's thread when there are many of them (memray's rule: one
+result a tick, the newest wins); drawing asks for the visible rows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from rich.style import Style
+
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Align, Line
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.messages import Noticed
+from livedbg.themes import Role
+
+__all__ = ["SORT_KEY", "Cell", "Column", "Rows", "TablePanel", "layout"]
+
+MANY: Final = 4_000
+"""From so many entities on, rows are ordered in another thread."""
+
+SORT_KEY: Final = Key("s,o", "s o", "sort", "sort by the next column")
+
+_orderer = ThreadPoolExecutor(1, thread_name_prefix="livedbg-rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        width: cells it wants; the least it takes when `stretch`.
+        stretch: takes a share of what is left over.
+        keep: columns with the least `keep` go first when it is narrow.
+        sort: name of the order that it gives, or "".
+    """
+
+    title: str
+    width: int
+    stretch: int = 0
+    keep: int = 5
+    sort: str = ""
+    align: Align = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in one column of one row."""
+
+    text: str
+    style: Style | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The identities of the rows, in order; `total` counts those that the filter hides too."""
+
+    order: Sequence[str] = ()
+    total: int = 0
+    title: str = ""
+
+
+def layout(columns: Sequence[Column], width: int, gap: int = 2) -> list[int]:
+    """Width of each column, 0 where it gives way."""
+    shown = list(range(len(columns)))
+    while len(shown) > 1 and sum(columns[i].width for i in shown) + gap * (len(shown) - 1) > width:
+        shown.remove(min(shown, key=lambda i: (columns[i].keep, -i)))
+    widths = [columns[i].width if i in shown else 0 for i in range(len(columns))]
+    left = width - sum(widths) - gap * (len(shown) - 1)
+    shares = sum(columns[i].stretch for i in shown)
+    for i in shown:
+        if shares and columns[i].stretch:
+            part = left * columns[i].stretch // shares
+            widths[i] += part
+            left, shares = left - part, shares - columns[i].stretch
+    return widths
+
+
+class TablePanel(LinePanel):
+    """A table; subclasses give columns, rows and cells."""
+
+    HEAD = 1
+    COLUMNS: ClassVar[tuple[Column, ...]] = ()
+    SORTS: ClassVar[tuple[str, ...]] = ()
+    KEYS = (SORT_KEY,)
+    BINDINGS = bindings("table", (SORT_KEY,))
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.rows = Rows()
+        self.needle = ""
+        self.sort = self.SORTS[0] if self.SORTS else ""
+        self._index: dict[str, int] | None = None
+        self._key: object = None
+        self._waiting: Future[Rows] | None = None
+
+    # what subclasses say
+
+    def source(self, look: Look) -> object:
+        """What the rows are made from; the same object means that nothing changed."""
+        return look.update.snapshot.revision
+
+    def size_of(self, look: Look) -> int:
+        """How many entities `make_rows` has to go through."""
+        return 0
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """The rows; may run in another thread, so it reads its arguments only."""
+        return Rows()
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """What stands in a row, column by column."""
+        return ()
+
+    # rows
+
+    def look_changed(self, before: Look) -> None:
+        """Order the rows again if what they are made from changed."""
+        self.rearrange()
+
+    def rearrange(self) -> None:
+        """Order the rows again if anything that decides the order changed."""
+        key = (self.source(self.look), self.needle, self.sort)
+        if key == self._key:
+            return
+        if self.size_of(self.look) < MANY or not self.is_attached:
+            self._key = key
+            self.set_rows(self.make_rows(self.look, self.needle, self.sort))
+        elif self._waiting is None:
+            self._key = key
+            self._waiting = _orderer.submit(self.make_rows, self.look, self.needle, self.sort)
+            self._waiting.add_done_callback(self._arranged)
+
+    def _arranged(self, done: Future[Rows]) -> None:
+        loop = self.app._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._take, done)
+
+    def _take(self, done: Future[Rows]) -> None:
+        self._waiting = None
+        if self.is_attached and not done.cancelled():
+            with self.app._context():
+                self.set_rows(done.result())
+                self.rearrange()
+
+    def set_rows(self, rows: Rows) -> None:
+        """Show these rows; the cursor stays on its row."""
+        at = self.rows.order[self.cursor] if self.cursor < len(self.rows.order) else None
+        self.rows, self._index = rows, None
+        wanted = self.look.selection if not self.has_focus else at
+        row = self._row(wanted) if wanted is not None else None
+        if row is None and at is not None:
+            row = self._row(at)
+        if row is not None:
+            self.cursor = row
+        self.resize_rows()
+        shown = len(rows.order)
+        hidden = f"{shown:,} of {rows.total:,} match" if self.needle else ""
+        order = f"by {self.sort}" if self.sort and self.sort != self.SORTS[0] else ""
+        self.title(f"{self.LABEL}  {rows.title}".rstrip(), "  ".join(filter(None, (hidden, order))))
+        self.refresh()
+
+    def _row(self, identity: str) -> int | None:
+        if self._index is None:
+            self._index = {name: number for number, name in enumerate(self.rows.order)}
+        return self._index.get(identity)
+
+    def count(self) -> int:
+        """Rows."""
+        return len(self.rows.order)
+
+    def entity(self, index: int) -> str | None:
+        """A row's identity is its entity."""
+        return self.rows.order[index] if 0 <= index < len(self.rows.order) else None
+
+    def find(self, entity: str) -> int | None:
+        """The row of an entity."""
+        return self._row(entity)
+
+    def filter(self, text: str) -> None:
+        """Show rows with `text` only."""
+        self.needle = text.lower()
+        self.rearrange()
+        self.refresh()
+
+    # drawing
+
+    def draw_head(self, index: int, line: Line) -> None:
+        """The columns' titles; the one that orders is marked."""
+        ink, first = self.look.ink, True
+        for column, width in zip(self.COLUMNS, layout(self.COLUMNS, line.width), strict=True):
+            if not width:
+                continue
+            line.space(0 if first else 2)
+            first = False
+            marked = bool(column.sort) and column.sort == self.sort
+            role = Role.ACCENT if marked else Role.DIM
+            arrow = self.look.glyphs.down if marked and len(column.title) + 1 < width else ""
+            line.cell(column.title + arrow, width, ink.style(role, bold=marked), column.align)
+
+    def draw(self, index: int, line: Line) -> None:
+        """One row."""
+        widths = layout(self.COLUMNS, line.width)
+        first = True
+        for column, width, cell in zip(self.COLUMNS, widths, self.cells(self.rows.order[index]), strict=True):
+            if width:
+                line.space(0 if first else 2)
+                first = False
+                line.cell(cell.text, width, cell.style, column.align)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        if self.SORTS:
+            self.sort_by(self.SORTS[(self.SORTS.index(self.sort) + 1) % len(self.SORTS)])
+
+    def sort_by(self, sort: str) -> None:
+        """Sort by a named order."""
+        self.sort = sort
+        self.rearrange()
+        self.post_message(Noticed(f"{self.LABEL}: sorted by {sort}"))
+        self.refresh()
+
+    def head_clicked(self, x: int) -> None:
+        """Sort by the column that was clicked."""
+        left = 0
+        for column, width in zip(self.COLUMNS, layout(self.COLUMNS, self.scrollable_content_region.width), strict=True):
+            if width and left <= x < left + width + 2 and column.sort:
+                self.sort_by(column.sort)
+            left += width + 2 if width else 0

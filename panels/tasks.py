@@ -1,0 +1,118 @@
+"""The tasks of all runtimes: what runs, what waits, since when, and what waits behind it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from livedbg.model import Task, TaskState
+from livedbg.panels.look import Look
+from livedbg.panels.marks import task_mark
+from livedbg.panels.table import Cell, Column, Rows, TablePanel
+from livedbg.panels.units import count, duration
+from livedbg.themes import Role
+
+__all__ = ["TasksPanel", "where"]
+
+_WORDS = (
+    (TaskState.FAILED, "failed"),
+    (TaskState.RUNNING, "running"),
+    (TaskState.READY, "ready"),
+    (TaskState.SUBMITTED, "waiting"),
+    (TaskState.UNKNOWN, "unknown"),
+    (TaskState.COMPLETED, "done"),
+)
+
+
+class TasksPanel(TablePanel):
+    """Every task that a runtime told of."""
+
+    LABEL = "Tasks"
+    HELP = (
+        "Units of work of a runtime (NPU tasks, kernels, collectives). SINCE is the time in the present "
+        "state, LEFT the dependencies that are not met yet, BEHIND how much waits for the task."
+    )
+    COLUMNS = (
+        Column("STATE", 9, keep=10, sort="state"),
+        Column("TASK", 8, stretch=1, keep=10, sort="name"),
+        Column("KERNEL", 12, stretch=2, keep=8, sort="kernel"),
+        Column("WHERE", 14, stretch=1, keep=6),
+        Column("LEFT", 6, keep=4, align="right"),
+        Column("SINCE", 9, keep=7, sort="since", align="right"),
+        Column("BEHIND", 7, keep=9, sort="behind", align="right"),
+    )
+    SORTS = ("state", "behind", "since", "name", "kernel")
+
+    def source(self, look: Look) -> object:
+        """Tasks, and the roots of the verdict, which stand first."""
+        return id(look.snapshot.tasks), look.diagnosis.verdict.roots
+
+    def size_of(self, look: Look) -> int:
+        """All tasks."""
+        return len(look.snapshot.tasks)
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """Filter, order, count the states for the title."""
+        tasks = look.snapshot.tasks
+        states = Counter(task.state for task in tasks.values())
+        title = "  ".join(f"{count(states[state])} {word}" for state, word in _WORDS if states[state])
+        found = [task for task in tasks.values() if not needle or needle in _text(task)]
+        found.sort(key=_order(look, sort))
+        return Rows([task.id for task in found], len(tasks), title)
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """One task."""
+        look, ink = self.look, self.look.ink
+        task = look.snapshot.tasks.get(identity)
+        if task is None:
+            return [Cell("")] * len(self.COLUMNS)
+        mark = task_mark(task, stalled=identity in look.stalled)
+        quiet = ink.style(Role.DONE if task.state is TaskState.COMPLETED else Role.TEXT)
+        dim = ink.style(Role.DIM)
+        behind = look.diagnosis.graph.behind(identity)
+        left = "" if task.fanin_left is None else f"{task.fanin_left}"
+        if task.fanin_total is not None and left:
+            left = f"{task.fanin_left}/{task.fanin_total}"
+        return (
+            Cell(f"{mark.sign(look.glyphs)} {mark.word}", ink.style(mark.role, bold=mark.order <= 1)),
+            Cell(task.name, quiet),
+            Cell(task.kernel or "", quiet),
+            Cell(where(look, task) or "-", dim),
+            Cell(left, dim),
+            Cell(duration(look.names.age_ns(identity)), quiet),
+            Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
+        )
+
+    def placeholder(self) -> str:
+        """No tasks."""
+        return "No task matches." if self.needle else "No runtime has told of a task."
+
+
+def where(look: Look, task: Task) -> str:
+    """What a task runs on."""
+    return ", ".join(look.names.label(place) if ":" in place else place for place in task.where)
+
+
+def _text(task: Task) -> str:
+    return f"{task.name} {task.kernel or ''} {task.state} {' '.join(task.where)} {task.owner or ''}".lower()
+
+
+def _order(look: Look, sort: str) -> Callable[[Task], tuple[object, ...]]:
+    roots = {entity: place for place, entity in enumerate(look.diagnosis.verdict.roots)}
+    behind = look.diagnosis.graph.behind
+
+    def since(task: Task) -> int:
+        return task.since_mono_ns or task.since_wall_ns or 2**63
+
+    def by_state(task: Task) -> tuple[object, ...]:
+        mark = task_mark(task)
+        return (roots.get(task.id, len(roots)), mark.order, since(task), len(task.name), task.name)
+
+    orders: dict[str, Callable[[Task], tuple[object, ...]]] = {
+        "state": by_state,
+        "behind": lambda task: (0 if task.state is TaskState.COMPLETED else -behind(task.id), *by_state(task)),
+        "since": lambda task: (task.state is TaskState.COMPLETED, since(task), task.name),
+        "name": lambda task: (len(task.name), task.name),
+        "kernel": lambda task: (task.kernel or "\uffff", *by_state(task)),
+    }
+    return orders[sort]

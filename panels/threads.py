@@ -1,0 +1,166 @@
+"""The threads of all target processes: state, CPU share, what each waits for, equal stacks together."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+
+from livedbg.intents import WantStacks
+from livedbg.model import Stack, Thread
+from livedbg.panels.base import LinePanel
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.marks import thread_mark
+from livedbg.panels.messages import Asked
+from livedbg.panels.table import Cell, Column, Rows, TablePanel
+from livedbg.panels.units import count, duration, percent
+from livedbg.themes import Role
+
+__all__ = ["STACKS_KEY", "ThreadsPanel", "shape", "want_stacks"]
+
+STACKS_KEY = Key("s", "s", "stacks", "take stacks of the selected thread's process now (no stop)")
+_THREAD_KEYS = (
+    STACKS_KEY,
+    Key("o", "o", "sort", "sort by the next column"),
+    Key("m", "m", "merge", "merge threads with equal stacks into one row, and apart again"),
+)
+
+Shape = tuple[tuple[str, str | None, int | None], ...]
+
+
+class ThreadsPanel(TablePanel):
+    """Every live thread."""
+
+    LABEL = "Threads"
+    HELP = (
+        "The threads of the target. CPU is the share of one core that a thread used lately; WAITS FOR what it sits "
+        "in; SINCE how long it has been there without using any CPU; BEHIND how much waits for it."
+    )
+    COLUMNS = (
+        Column("STATE", 9, keep=10, sort="state"),
+        Column("TID", 8, keep=9, sort="tid", align="right"),
+        Column("NAME", 15, stretch=1, keep=10, sort="name"),
+        Column("CPU", 5, keep=6, sort="cpu", align="right"),
+        Column("WAITS FOR", 16, stretch=3, keep=8),
+        Column("SINCE", 9, keep=7, sort="since", align="right"),
+        Column("BEHIND", 7, keep=5, sort="behind", align="right"),
+    )
+    SORTS = ("state", "behind", "since", "cpu", "name", "tid")
+    KEYS = _THREAD_KEYS
+    BINDINGS = bindings("threads", _THREAD_KEYS)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.merged = False
+        self.members: dict[str, int] = {}
+
+    def source(self, look: Look) -> object:
+        """Threads, their stacks when merged, and the roots of the verdict, which stand first."""
+        shot = look.snapshot
+        return id(shot.threads), id(shot.activity), id(shot.stacks), look.diagnosis.verdict.roots, self.merged
+
+    def size_of(self, look: Look) -> int:
+        """All threads."""
+        return len(look.snapshot.threads)
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """Filter, order, merge, count the states for the title."""
+        alive = [thread for thread in look.snapshot.threads.values() if not thread.exited]
+        words = Counter(thread_mark(thread).word for thread in alive)
+        title = "  ".join(f"{count(number)} {word}" for word, number in words.most_common(4))
+        found = [thread for thread in alive if not needle or needle in _text(look, thread)]
+        found.sort(key=_order(look, sort))
+        if self.merged:
+            groups: dict[object, list[Thread]] = defaultdict(list)
+            for thread in found:
+                stack = look.snapshot.stacks.get(thread.id)
+                groups[(thread.state, shape(stack) if stack else thread.id)].append(thread)
+            found = [group[0] for group in groups.values()]
+            self.members = {group[0].id: len(group) for group in groups.values()}
+        else:
+            self.members = {}
+        return Rows([thread.id for thread in found], len(alive), title)
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """One thread, or several with the same stack."""
+        look, ink = self.look, self.look.ink
+        thread = look.snapshot.threads.get(identity)
+        if thread is None:
+            return [Cell("")] * len(self.COLUMNS)
+        mark = thread_mark(thread)
+        dim = ink.style(Role.DIM)
+        share = look.names.cpu_share(identity)
+        behind = look.diagnosis.graph.behind(identity)
+        more = self.members.get(identity, 1)
+        name = thread.name if more == 1 else f"{look.glyphs.times}{more} {thread.name}"
+        root = identity in look.diagnosis.verdict.roots
+        return (
+            Cell(f"{mark.sign(look.glyphs)} {mark.word}", ink.style(mark.role)),
+            Cell(str(thread.tid), dim),
+            Cell(name, ink.style(Role.TEXT, bold=root)),
+            Cell(percent(share), ink.style(Role.GOOD if share and share >= 0.05 else Role.FAINT)),
+            Cell(waits_for(look, thread)),
+            Cell(duration(look.names.age_ns(identity))),
+            Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
+        )
+
+    def placeholder(self) -> str:
+        """No threads."""
+        return "No thread matches." if self.needle else "No process is being looked at."
+
+    def action_stacks(self) -> None:
+        """Ask for stacks."""
+        want_stacks(self, self.entity(self.cursor))
+
+    def action_merge(self) -> None:
+        """Merge equal stacks, or not."""
+        self.merged = not self.merged
+        self.rearrange()
+
+
+def want_stacks(panel: LinePanel, thread: str | None) -> None:
+    """Ask for the stacks of the process of `thread`."""
+    known = panel.look.snapshot.threads.get(thread or "")
+    if known is not None:
+        label = panel.look.names.label(known.process)
+        panel.post_message(Asked(WantStacks(process=known.process), f"Taking stacks of {label} without a stop"))
+
+
+def shape(stack: Stack) -> Shape:
+    """What makes two stacks equal."""
+    return tuple((frame.function, frame.file, frame.line) for frame in stack.frames)
+
+
+def waits_for(look: Look, thread: Thread) -> str:
+    """What a thread waits for: the entity where it is known, else what it sits in."""
+    words = look.names.waits(thread)
+    edges = look.diagnosis.graph.waits_of(thread.id)
+    targets = [edge.target for edge in edges if edge.source == thread.id]
+    if not targets:
+        return words
+    more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
+    label = look.names.label(targets[0])
+    return f"{label}{more}" if not words or words in label else f"{label}{more} ({words})"
+
+
+def _text(look: Look, thread: Thread) -> str:
+    return f"{thread.tid} {thread.name} {thread.state} {look.names.waits(thread)} {waits_for(look, thread)}".lower()
+
+
+def _order(look: Look, sort: str) -> Callable[[Thread], tuple[object, ...]]:
+    roots = {entity: place for place, entity in enumerate(look.diagnosis.verdict.roots)}
+    names, behind = look.names, look.diagnosis.graph.behind
+
+    def by_state(thread: Thread) -> tuple[object, ...]:
+        first = roots.get(thread.id, len(roots))
+        return (first, thread_mark(thread).order, thread.process, thread.tid)
+
+    orders: dict[str, Callable[[Thread], tuple[object, ...]]] = {
+        "state": by_state,
+        "behind": lambda thread: (-behind(thread.id), *by_state(thread)),
+        "since": lambda thread: (-(names.age_ns(thread.id) or -1), thread.tid),
+        "cpu": lambda thread: (-(names.cpu_share(thread.id) or 0.0), thread.tid),
+        "name": lambda thread: (thread.name, thread.tid),
+        "tid": lambda thread: (thread.process, thread.tid),
+    }
+    return orders[sort]

@@ -1,0 +1,126 @@
+"""The one answer: what is stuck, since when, on what evidence, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual.geometry import Size
+
+from livedbg.analysis.diagnosis import Finding
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Line, wrap
+from livedbg.panels.look import Look
+from livedbg.panels.marks import verdict_mark
+from livedbg.panels.units import stopwatch
+from livedbg.themes import Role
+
+__all__ = ["VerdictPanel", "finding_of"]
+
+
+WIDE: Final = 100
+"""From so many cells on, lines hang under the text of their first one, and evidence may take several."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    text: str
+    role: Role
+    bold: bool = False
+    lead: str = ""
+    lead_role: Role = Role.DIM
+    hang: int = 2
+    one_line: bool = False
+
+
+class VerdictPanel(LinePanel):
+    """The verdict, its evidence in short, the next steps."""
+
+    LABEL: ClassVar[str] = "Verdict"
+    HELP = (
+        "What livedbg concludes from all that it sees. `e` opens the evidence: the rule, the log lines, the "
+        "addresses it rests on. What was inferred and not read is marked."
+    )
+    CURSOR = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.parts: list[_Part] = []
+        self._wrapped: tuple[int, list[_Part]] = (-1, [])
+
+    def look_changed(self, before: Look) -> None:
+        """Compose the lines again."""
+        old = self.parts
+        self.parts = self._parts_now()
+        if old != self.parts:
+            height = len(self._wrapped[1])
+            self._wrapped = (-1, [])
+            if len(self._lines(max(self.scrollable_content_region.width, 20))) != height:
+                self.refresh(layout=True)
+        mark = verdict_mark(self.look.diagnosis.verdict.state)
+        findings = len(self.look.diagnosis.findings)
+        others = f"{findings} findings" if findings > 1 else ""
+        self.title(f"{self.LABEL}", others)
+        self.set_class(mark.role in {Role.BAD, Role.WARN}, "-alarm")
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as the wrapped text has."""
+        return len(self._lines(max(width - 1, 10)))
+
+    def count(self) -> int:
+        """Lines at the present width."""
+        return len(self._lines(max(self.scrollable_content_region.width, 10)))
+
+    def draw(self, index: int, line: Line) -> None:
+        """One line."""
+        part, ink = self._lines(max(line.width, 10))[index], self.look.ink
+        if part.lead:
+            line.add(part.lead, ink.style(part.lead_role, bold=True))
+        line.add(part.text, ink.style(part.role, bold=part.bold))
+
+    def copy_text(self) -> str:
+        """The whole verdict."""
+        return "\n".join(f"{part.lead}{part.text}" for part in self._parts_now())
+
+    def _lines(self, width: int) -> list[_Part]:
+        if self._wrapped[0] != width:
+            lines: list[_Part] = []
+            for part in self.parts:
+                if part.one_line and width < WIDE:
+                    lines.append(part)
+                    continue
+                hang = len(part.lead) if width >= WIDE else part.hang
+                blank = "\0" * (len(part.lead) - hang)  # stands for the room that the lead takes in its first line
+                for number, text in enumerate(wrap(blank + part.text, max(width - hang, 8))):
+                    lead = part.lead if number == 0 else " " * hang
+                    lines.append(_Part(text.lstrip("\u2400"), part.role, part.bold, lead, part.lead_role))
+            self._wrapped = (width, lines)
+        return self._wrapped[1]
+
+    def _parts_now(self) -> list[_Part]:
+        look, verdict = self.look, self.look.diagnosis.verdict
+        mark = verdict_mark(verdict.state)
+        since = stopwatch(look.since_ns(verdict.since_wall_ns))
+        lead = f"{mark.sign(look.glyphs)} {mark.word.upper()}{' ' + since if since else ''}  "
+        parts = [_Part(verdict.sentence, Role.TEXT, True, lead, mark.role)]
+        finding = finding_of(look)
+        if finding is None:
+            return parts
+        if finding.sentence != verdict.sentence and not verdict.sentence.startswith(finding.sentence):
+            parts.append(_Part(finding.sentence, Role.TEXT))
+        dot = f" {look.glyphs.separator} "
+        if finding.evidence:
+            shown = dot.join(f"{proof.source}: {proof.text}" for proof in finding.evidence[:2])
+            more = f"{dot}{len(finding.evidence) - 2} more" if len(finding.evidence) > 2 else ""
+            inferred = "Inferred" if finding.inferred else "Evidence"
+            lead = f"{inferred} (e) "
+            parts.append(_Part(f"{shown}{more}", Role.DIM, lead=lead, lead_role=Role.ACCENT, one_line=True))
+        if finding.next:
+            shown = dot.join(finding.next[:2])
+            parts.append(_Part(shown, Role.DIM, lead="Next ", lead_role=Role.ACCENT, one_line=True))
+        return parts
+
+
+def finding_of(look: Look) -> Finding | None:
+    """The finding that the verdict rests on: the first one."""
+    return next(iter(look.diagnosis.findings.values()), None)

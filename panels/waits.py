@@ -1,0 +1,114 @@
+"""Who waits for whom: each root with what waits for it below it, as a tree."""
+
+from __future__ import annotations
+
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Line
+from livedbg.panels.look import Look
+from livedbg.panels.tree import Row, tree_rows
+from livedbg.panels.units import count, duration
+from livedbg.themes import Role
+
+__all__ = ["WaitsPanel"]
+
+_ACTORS = ("thread:", "task:", "process:")
+
+
+class WaitsPanel(LinePanel):
+    """The wait-for graph from its roots."""
+
+    LABEL = "Waits for"
+    HELP = (
+        "What is at the root of a wait stands on top, what waits for it below, level by level. In a deadlock the "
+        "circle is followed until it closes. The selected entity is marked; it gets its own chain if it is in none."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.rows: list[Row] = []
+        self._key: object = None
+
+    def look_changed(self, before: Look) -> None:
+        """Make the rows again when the graph or a selection outside it changed."""
+        diagnosis, selection = self.look.diagnosis, self.look.selection
+        key = (id(diagnosis.graph), diagnosis.verdict.roots, selection)
+        if key == self._key:
+            return
+        at = self.entity(self.cursor)
+        same_graph = isinstance(self._key, tuple) and self._key[:2] == key[:2]
+        self._key = key
+        if same_graph and selection is not None and any(row.entity == selection for row in self.rows):
+            return
+        self.rows = tree_rows(diagnosis, selection)
+        row = self.find(at) if at is not None else None
+        self.cursor = row if row is not None else 0
+        waiting = len({r.entity for r in self.rows if r.parent is not None and r.entity.startswith(_ACTORS)})
+        self.title(self.LABEL, f"{count(waiting)} wait" if waiting else "")
+
+    def count(self) -> int:
+        """Rows."""
+        return len(self.rows)
+
+    def entity(self, index: int) -> str | None:
+        """The entity of a row."""
+        return self.rows[index].entity or None if 0 <= index < len(self.rows) else None
+
+    def find(self, entity: str) -> int | None:
+        """The first row of an entity."""
+        return next((number for number, row in enumerate(self.rows) if row.entity == entity), None)
+
+    def draw(self, index: int, line: Line) -> None:
+        """Guides, mark, label, and how it waits."""
+        row, look = self.rows[index], self.look
+        ink, glyphs, faint = look.ink, look.glyphs, look.ink.style(Role.FAINT)
+        for goes_on in row.guide:
+            line.add(glyphs.bar if goes_on else "   ", faint)
+        if row.parent is not None:
+            line.add(glyphs.corner if row.last else glyphs.tee, faint)
+        if row.more:
+            line.add(f"{count(row.more)} more", ink.style(Role.DIM))
+            return
+        mark = look.names.mark(row.entity, look.stalled)
+        label = look.names.label(row.entity)
+        line.add(f"{mark.sign(glyphs)} ", ink.style(mark.role))
+        line.add(label, ink.style(Role.TEXT, bold=row.parent is None))
+        if row.closes:
+            line.add(f"  {glyphs.loop} the circle closes", ink.style(Role.BAD, bold=True))
+            return
+        for text, role in self._details(row, mark.word):
+            line.add(f"  {text}", ink.style(role))
+        if row.repeats:
+            line.add("  (shown above)", faint)
+
+    def _details(self, row: Row, word: str) -> list[tuple[str, Role]]:
+        look, entity = self.look, row.entity
+        found: list[tuple[str, Role]] = []
+        task = look.snapshot.tasks.get(entity)
+        if task is not None or entity in look.snapshot.threads or entity in look.snapshot.processes:
+            role = look.names.mark(entity, look.stalled).role
+            if task is not None and task.fanin_total and row.parent is not None:
+                found.append((f"waits {task.fanin_left or 0} of {task.fanin_total}", role))
+            else:
+                found.append((word, role))
+            age = duration(look.names.age_ns(entity))
+            if age:
+                found.append((age, Role.DIM))
+        elif word:
+            found.append((word, Role.DIM))
+        holders = row.parent in look.diagnosis.graph.blockers_of(entity) and _is_lock(entity)
+        if holders and row.parent is not None:
+            found.append(("held above", Role.DIM))
+        behind = look.diagnosis.graph.behind(entity)
+        if row.parent is None and behind:
+            found.append((f"{count(behind)} behind", Role.WARN))
+        elif task is not None and task.where and row.parent is None:
+            found.append((look.names.label(task.where[0]), Role.DIM))
+        return found
+
+    def placeholder(self) -> str:
+        """Nothing waits."""
+        return "Nothing waits for anything else."
+
+
+def _is_lock(entity: str) -> bool:
+    return entity.partition(":")[0] in {"mutex", "rwlock", "gil", "pylock", "core", "flock"}
