@@ -1,0 +1,183 @@
+"""What the error codes and stall classes of the `simpler` runtime mean, in a user's words.
+
+Source: simpler src/common/runtime_status/error_names.h and
+src/a2a3/runtime/tensormap_and_ringbuffer/common/pto_runtime_status.h (August 2026); the sentences
+are ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["ErrorCode", "StallClass", "error_code", "is_cann_mask", "stall_class"]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """One code that the orchestrator (1 to 11) or the scheduler (100 and up) latches.
+
+    Attributes:
+        meaning: half a sentence, what happened.
+        advice: what to do about it.
+    """
+
+    number: int
+    name: str
+    meaning: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class StallClass:
+    """A `sub_class` of code 100 (SCHEDULER_TIMEOUT).
+
+    Attributes:
+        meaning: what the scheduler saw.
+        advice: where to look.
+    """
+
+    key: str
+    meaning: str
+    advice: str
+
+
+_CODES: Final = (
+    (
+        1,
+        "SCOPE_DEADLOCK",
+        "one scope holds as many tasks as the ring has slots, and slots come free only when the scope ends",
+        "split the scope, or raise PTO2_RING_TASK_WINDOW",
+    ),
+    (
+        2,
+        "HEAP_RING_DEADLOCK",
+        "the ring's heap has no room for the next task's output",
+        "look at the task at the ring's head first; raise PTO2_RING_HEAP only if that task is healthy",
+    ),
+    (
+        3,
+        "FLOW_CONTROL_DEADLOCK",
+        "the ring has no free slot for the next task",
+        "look at the task at the ring's head first; raise PTO2_RING_TASK_WINDOW only if that task is healthy",
+    ),
+    (
+        4,
+        "DEP_POOL_OVERFLOW",
+        "a task has more producers than the runtime can record",
+        "cut the task's fan-in, or raise PTO2_RING_DEP_POOL",
+    ),
+    (
+        5,
+        "INVALID_ARGS",
+        "an orchestration call was given arguments that it refuses",
+        "check the arguments of the orchestration call that the log names",
+    ),
+    (
+        7,
+        "REQUIRE_SYNC_START_INVALID",
+        "a task wants more blocks to start together than there are cores of that type",
+        "lower the task's block_num, or drop require_sync_start",
+    ),
+    (
+        8,
+        "TENSOR_WAIT_TIMEOUT",
+        "the orchestrator waited for a tensor whose producer did not complete, or whose consumers did not finish",
+        "look at the producing kernel; PTO2_TENSOR_DATA_TIMEOUT_MS raises the limit for a kernel that is only slow",
+    ),
+    (
+        9,
+        "EXPLICIT_ORCH_FATAL",
+        "the orchestration code itself called rt_report_fatal()",
+        "follow the message that the orchestration code passed to rt_report_fatal()",
+    ),
+    (
+        10,
+        "SCOPE_TASKS_OVERFLOW",
+        "the buffer of tasks per scope is full (inside the runtime)",
+        "keep the device log and report it to the runtime's maintainers",
+    ),
+    (
+        11,
+        "TENSORMAP_OVERFLOW",
+        "the tensor map has no free entry for another task's outputs",
+        "look at the task at the ring's head; raise PTO2_TENSORMAP_POOL_SIZE if it is healthy",
+    ),
+    (
+        100,
+        "SCHEDULER_TIMEOUT",
+        "the scheduler saw no progress for its time limit",
+        "look at the stuck task; SIMPLER_SCHEDULER_TIMEOUT_MS raises the limit for a kernel that is only slow",
+    ),
+    (
+        101,
+        "ASYNC_COMPLETION_INVALID",
+        "a kernel registered a completion condition that makes no sense",
+        "check the kernel's completion type and counter address",
+    ),
+    (
+        102,
+        "ASYNC_WAIT_OVERFLOW",
+        "a task has more asynchronous completions in flight than the runtime can hold",
+        "cut the asynchronous completions of one task",
+    ),
+    (
+        103,
+        "ASYNC_REGISTRATION_FAILED",
+        "the scheduler was sent an asynchronous completion of an illegal kind",
+        "keep the device log and report it to the runtime's maintainers",
+    ),
+    (
+        104,
+        "READY_QUEUE_OVERFLOW",
+        "a ready queue of the scheduler is full",
+        "keep PTO2_RING_TASK_WINDOW below the ready queue's capacity",
+    ),
+)
+
+_BY_NUMBER: Final = {number: ErrorCode(number, name, meaning, advice) for number, name, meaning, advice in _CODES}
+
+_CLASSES: Final = {
+    "S1": StallClass(
+        "S1",
+        "a task is on a core and does not complete",
+        "look at that kernel for an endless loop, or a wait for a flag or signal that nobody sets",
+    ),
+    "S3": StallClass(
+        "S3",
+        "a task has all it waits for, yet all cores are idle: it was not dispatched, or its kernel returned and its "
+        "asynchronous completion was never signalled",
+        "if the kernel registers a deferred completion, find who should increment its counter",
+    ),
+    "S4": StallClass(
+        "S4",
+        "only tasks that wait for others are left: their dependencies can never be met",
+        "look for a cycle or a producer that was never submitted in the orchestration code",
+    ),
+    "S5": StallClass(
+        "S5",
+        "all submitted tasks are done and the orchestrator submits no more",
+        "look at what the orchestrator (AICPU thread) itself waits for",
+    ),
+}
+_UNKNOWN_CLASS: Final = StallClass(
+    "unknown", "the scheduler's counts contradict each other", "keep the device log and report it as a runtime bug"
+)
+
+_CANN_MASKS: Final = frozenset({507018, 507014, 507046, 507899})
+
+
+def error_code(number: int) -> ErrorCode:
+    """The code of that number; the sign is ignored (a runtime status is the negated code)."""
+    number = abs(number)
+    return _BY_NUMBER.get(number) or ErrorCode(number, f"CODE_{number}", "a code that livedbg doesn't know", "")
+
+
+def stall_class(sub_class: str) -> StallClass:
+    """The class of a `sub_class=` text such as `S1:running-stalled`."""
+    return _CLASSES.get(sub_class.partition(":")[0], _UNKNOWN_CLASS)
+
+
+def is_cann_mask(number: int) -> bool:
+    """Whether a CANN code only says that something failed, and never what (507018 and its like)."""
+    return number in _CANN_MASKS

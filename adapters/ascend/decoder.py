@@ -1,0 +1,151 @@
+"""Feeds the records of logs to the model: lines out of records, messages out of lines, times to both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import ClassVar, Final
+
+import msgspec
+
+from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import TRIGGERS, Message, classify, number
+from livedbg.adapters.ascend.model import AscendModel, JobFile
+from livedbg.adapters.ascend.world import World
+from livedbg.events import Event, Stamp
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import LogRecord, LogSource
+
+__all__ = ["AscendDecoder"]
+
+_TEXT_LIMIT: Final = 2_000  # characters of a line that are kept as evidence
+_ELSEWHERE: Final = frozenset({"terminate", "what", "signal", "host_error", "names", "core_fault"})
+"""Kinds of messages that any program may print: they count only in or beside a runtime's log."""
+
+
+@dataclass(slots=True)
+class _Source:
+    """What is remembered of one log.
+
+    Attributes:
+        last_wall_ns: time of the newest line that has one.
+        offset_ns: wall clock minus monotonic clock, from the log's anchor.
+        live: all that was there at first has been read; what comes now is new.
+        held: other programs' messages that came before the log was known to be a runtime's.
+    """
+
+    name: str
+    splitter: LineSplitter = field(default_factory=LineSplitter)
+    last_wall_ns: int | None = None
+    offset_ns: int | None = None
+    live: bool = False
+    held: list[tuple[Message, Mark]] = field(default_factory=list)
+
+
+class AscendDecoder(LogDecoder):
+    """Understands the log of the `simpler` runtime.
+
+    Args:
+        model: what it is put into; shared with the watcher of files.
+    """
+
+    name = "ascend"
+    triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
+
+    def __init__(self, model: AscendModel) -> None:
+        self._model = model
+        self._sources: dict[str, _Source] = {}
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        name = PurePath(source.path).name if source.path else source.name
+        self._sources[source.id] = _Source(name or source.id)
+        self._model.opened(source)
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        source = self._sources.get(record.source)
+        if source is None:
+            source = self._sources[record.source] = _Source(record.source.rpartition("/")[2])
+        links: dict[str, None] = {}
+        for line in source.splitter.split(record.text):
+            links.update(dict.fromkeys(self._line(record, source, line, stamp)))
+        world = self._model.known(record.source)
+        return (world.collect(stamp) if world is not None else ()), tuple(links)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """Conclude from what is there."""
+        for source in self._sources.values():
+            source.live = True
+        return self._model.collect(stamp, whole=True)
+
+    def _line(self, record: LogRecord, source: _Source, line: RuntimeLine, stamp: Stamp) -> tuple[str, ...]:
+        message = classify(line.message, line.tagged)
+        mark = self._mark(record, source, line, stamp)
+        if message is None:
+            self._aside(record, line, mark)
+            return ()
+        try:
+            return self._take(record, source, message, line, mark)
+        except ValueError:
+            return ()  # a number of thousands of digits: the line is damaged
+
+    def _mark(self, record: LogRecord, source: _Source, line: RuntimeLine, stamp: Stamp) -> Mark:
+        wall_ns = record.wall_ns
+        if wall_ns is None and line.mono_ns is not None and source.offset_ns is not None:
+            wall_ns = line.mono_ns + source.offset_ns
+        exact = wall_ns is not None
+        if wall_ns is not None:
+            source.last_wall_ns = wall_ns
+        elif source.live:
+            wall_ns = stamp["wall_ns"]
+        else:
+            wall_ns = source.last_wall_ns
+        where = f"{source.name}:{record.line + line.number}" if record.line is not None else source.name
+        return Mark(where, line.text[:_TEXT_LIMIT], wall_ns, exact)
+
+    def _aside(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
+        """A line that says nothing but that its log goes on, or a job script's exit status."""
+        text = line.text.strip()
+        if text.startswith("rc=") and len(text) < 12 and text[3:].lstrip("-").isdigit():
+            folder = self._model.folder_of(record.source)
+            if folder is not None:
+                self._model.take(JobFile(folder / mark.source.partition(":")[0], mark, status=int(text[3:])))
+        elif line.tagged or line.mono_ns is not None:
+            world = self._model.known(record.source)
+            if world is not None:
+                world.heard(mark)
+
+    def _take(
+        self, record: LogRecord, source: _Source, message: Message, line: RuntimeLine, mark: Mark
+    ) -> tuple[str, ...]:
+        if message.kind == "anchor":
+            source.offset_ns = number(message.fields, "wall") - number(message.fields, "mono")
+        if message.kind in _ELSEWHERE:
+            world = self._model.near(record.source)
+            if world is None:
+                if len(source.held) < 20:
+                    source.held.append((message, mark))
+                return ()
+        else:
+            world = self._model.world(record.source)
+        held, source.held = source.held, []
+        for earlier, its_mark in held:
+            self._other(world, earlier, its_mark)
+        if message.kind in _ELSEWHERE:
+            return self._other(world, message, mark)
+        return world.handle(message.kind, message.fields, line.func, mark)
+
+    @staticmethod
+    def _other(world: World, message: Message, mark: Mark) -> tuple[str, ...]:
+        """A launcher's or the C++ library's line."""
+        if message.kind == "names":
+            try:
+                names = msgspec.json.decode(message.fields["names"] or "{}", type=dict[str, str])
+            except msgspec.DecodeError:
+                return ()
+            world.use_names({int(func): name for func, name in names.items() if func.isdecimal()})
+            return ()
+        return world.handle(message.kind, message.fields, "", mark)

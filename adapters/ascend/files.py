@@ -1,0 +1,120 @@
+"""Finds and reads the files that the runtime writes beside its log: `deps.json`, `name_map*.json`.
+
+They come late (after a run has drained), and may be read while they are being written: a file that
+is not whole JSON yet is tried again when it has changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from livedbg.adapters.ascend.graph import parse_graph
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.model import JobFile
+from livedbg.sanitize import clean_line
+
+__all__ = ["SIZE_LIMIT", "FileProblem", "FileWatch", "folders_of"]
+
+SIZE_LIMIT: Final = 2 << 30
+"""A larger file is not read."""
+
+_DEPTH: Final = 6  # folders below a given one that are looked into
+_ENTRIES: Final = 20_000  # directory entries that one look may visit
+
+
+class _NameMap(msgspec.Struct):
+    callable_id_to_name: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """A file that can't be used (now).
+
+    Attributes:
+        sentence: why.
+        passing: it may be right later (it is being written).
+    """
+
+    path: Path
+    sentence: str
+    passing: bool
+
+
+def folders_of(patterns: Iterable[str]) -> list[Path]:
+    """The folders that log arguments (files, folders, globs) speak of."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        path = Path(pattern).expanduser()
+        while any(mark in str(path) for mark in "*?[") and path != path.parent:
+            path = path.parent
+        if path.is_dir():
+            found[path] = None
+        elif path.parent.is_dir():
+            found[path.parent] = None
+    return list(found)
+
+
+class FileWatch:
+    """Looks for the files below some folders, and gives each again when it has changed."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Path, tuple[int, int]] = {}
+        self.problems: dict[Path, FileProblem] = {}
+
+    def look(self, folders: Iterable[Path]) -> list[JobFile]:
+        """One look: the files that are new or changed. Blocking: call it in a thread."""
+        found: list[JobFile] = []
+        for path in _candidates(folders):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            signature = (status.st_mtime_ns, status.st_size)
+            if self._seen.get(path) == signature:
+                continue
+            self._seen[path] = signature
+            self.problems.pop(path, None)
+            if status.st_size > SIZE_LIMIT:
+                self._problem(path, f"{path} is larger than {SIZE_LIMIT >> 30} GiB and is not read.", False)
+                continue
+            file = self._read(path, status.st_mtime_ns)
+            if file is not None:
+                found.append(file)
+        return found
+
+    def _read(self, path: Path, changed_wall_ns: int) -> JobFile | None:
+        mark = Mark(clean_line(path.name), clean_line(path.name), changed_wall_ns, kind="file")
+        try:
+            data = path.read_bytes()
+            if path.name == "deps.json":
+                return JobFile(path, mark, graph=parse_graph(data))
+            names = msgspec.json.decode(data, type=_NameMap).callable_id_to_name
+            return JobFile(path, mark, names={int(func): name for func, name in names.items() if func.isdecimal()})
+        except OSError as error:
+            self._problem(path, f"{path} can't be read: {error.strerror}.", False)
+        except (ValueError, msgspec.DecodeError, RecursionError):
+            self._problem(path, f"{path} is not whole: it is being written, or was cut.", True)
+        return None
+
+    def _problem(self, path: Path, sentence: str, passing: bool) -> None:
+        self.problems[path] = FileProblem(path, clean_line(sentence), passing)
+
+
+def _candidates(folders: Iterable[Path]) -> Iterator[Path]:
+    visited = 0
+    for folder in folders:
+        for root, directories, files in os.walk(folder):
+            depth = len(Path(root).relative_to(folder).parts)
+            directories[:] = sorted(d for d in directories if not d.startswith(".")) if depth < _DEPTH else []
+            visited += len(directories) + len(files)
+            if visited > _ENTRIES:
+                return
+            for name in sorted(files):
+                if name == "deps.json" or (name.startswith("name_map") and name.endswith(".json")):
+                    yield Path(root, name)

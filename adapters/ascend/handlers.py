@@ -1,0 +1,290 @@
+"""What each kind of message changes in a job: one small function per kind (`messages` names them)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Fields, number
+from livedbg.adapters.ascend.trouble import Crash
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.world import World
+
+__all__ = ["HANDLERS", "Handler"]
+
+Handler = Callable[["World", Fields, str, Mark], tuple[str, ...]]
+"""Takes one message; returns the identifiers of the entities that it speaks of."""
+
+
+def _begin(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.begin(on_device=func == "init")
+    return ()
+
+
+def _span(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    name = fields["name"] or ""
+    if name.startswith("chip.run.bind"):
+        if world.run.phase in {"completed", "failed"}:
+            world.begin(on_device=False)
+    elif name == "chip.run" and fields["depth"] == "0" and world.run.phase != "failed":
+        world.end(mark)
+    return ()
+
+
+def _dispatched(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    raw, thread = number(fields, "task"), number(fields, "thread")
+    if raw < 0:
+        return ()
+    if world.run.phase in {"unknown", "starting"}:
+        world.run.phase = "running"
+    stall = world.stalls.stall
+    if stall is not None and not stall.exit:
+        world.stalls.stall = None  # it went on
+        world.run.confirmed.clear()
+    record = world.run.task(raw)
+    if "aic" in fields:
+        record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
+    record.blocks = max(record.blocks, number(fields, "blocks"))
+    core = int(fields["core"] or 0) if "core" in fields else world.run.core_at(thread, number(fields, "offset"))
+    world.run.dispatch(
+        raw, core, mark, slot=fields["slot"] or "idle", subslot=(fields["sub"] or "").lower(), thread=thread
+    )
+    where = (world.names.core(core),) if core is not None else ()
+    return (world.names.task(raw), *where)
+
+
+def _completed(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.run.counts.completed, world.run.counts.total = number(fields, "completed"), number(fields, "total")
+    if world.run.counts.completed >= world.run.counts.total > 0 and not world.trouble.fatal:
+        world.run.finish(mark)
+    return ()
+
+
+def _progress(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.run.counts.completed, world.run.counts.total = number(fields, "completed"), number(fields, "total")
+    world.run.progress_wall_ns = mark.wall_ns
+    return ()
+
+
+def _executed(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.run.executed[number(fields, "thread")] = number(fields, "count")
+    world.run.settle_executed()
+    return ()
+
+
+def _ring_total(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.run.declare(number(fields, "ring"), number(fields, "total"))
+    if not world.trouble.fatal:
+        world.run.orchestrator = "done"
+    return ()
+
+
+def _submitted(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.run.counts.total = number(fields, "total")
+    return ()
+
+
+def _orchestrated(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    if not world.trouble.fatal:
+        world.run.orchestrator = "done"
+    return ()
+
+
+def _drained(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.end(mark)
+    return ()
+
+
+def _cluster_map(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    thread, cluster = number(fields, "thread"), number(fields, "cluster")
+    triple = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
+    world.run.clusters.setdefault(thread, []).append(triple)
+    for core, subslot in zip(triple, ("aic", "aiv0", "aiv1"), strict=True):
+        world.run.core(core, subslot, thread).cluster = cluster
+    return tuple(world.names.core(core) for core in triple)
+
+
+def _chip_process(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.chips[number(fields, "pid")] = number(fields, "device")
+    return ()
+
+
+def _stall_task(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.runs()
+    return (world.names.task(world.stalls.task(fields, mark)),)
+
+
+def _stall_summary(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.runs()
+    world.stalls.summary(fields, mark)
+    return ()
+
+
+def _stall_cluster(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.runs()
+    world.stalls.cluster(fields, mark)
+    return ()
+
+
+def _timeout(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.runs()
+    stall = world.stalls.timeout(fields, mark)
+    return (world.names.task(stall.stuck_task),) if stall.stuck_task is not None else ()
+
+
+def _old_task(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    return (world.names.task(world.stalls.old_task(fields, mark)),)
+
+
+def _old_stall(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.runs()
+    world.stalls.old_round(fields, mark)
+    return ()
+
+
+def _old_scan(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.stalls.counts(fields)
+    return ()
+
+
+def _old_core(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.stalls.old_core(fields, mark)
+    return (world.names.core(number(fields, "core")),)
+
+
+def _fatal_code(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.runs()
+    world.trouble.fatal_code(fields, func, mark, world.run)
+    tensor = world.trouble.tensor
+    return (world.names.task(tensor.task),) if tensor is not None else ()
+
+
+def _fatal(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.runs()
+    world.trouble.fatal_words(fields, func, mark)
+    ring = world.trouble.ring
+    return (world.names.ring(ring.ring),) if ring is not None and ring.ring is not None else ()
+
+
+def _ring_state(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.ring_state(fields)
+    return (world.names.ring(number(fields, "ring")),)
+
+
+def _ring_head(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.ring_head(fields, world.run)
+    head = world.trouble.ring.head if world.trouble.ring is not None else None
+    return (world.names.task(head),) if head is not None else ()
+
+
+def _scope_head(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.scope_head(fields)
+    return ()
+
+
+def _fatal_seen(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    if world.trouble.fatal is None:
+        world.trouble.fatal_code({"code": fields["code"], "text": ""}, func, mark, world.run)
+    return ()
+
+
+def _unacknowledged(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.unacknowledged = number(fields, "count")
+    world.trouble.unacknowledged_mark = mark
+    return ()
+
+
+def _deinit_timeout(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    core = world.run.core(number(fields, "core"))
+    core.stuck = True
+    world.run.changed_cores.add(core.number)
+    return (world.names.core(core.number),)
+
+
+def _failed(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.runs()
+    world.trouble.failed(fields, mark)
+    if func in {"drain_execution", "validate_runtime_impl"} or "status" in fields:
+        world.run.phase = "failed"
+    return ()
+
+
+def _core_fault(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    if world.trouble.crash is None:
+        world.trouble.crash = Crash("AICore fault", fields["text"] or "", mark)
+    return ()
+
+
+def _error_detail(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.detail = fields["text"] or ""
+    return ()
+
+
+def _error_hint(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.hint = fields["text"] or ""
+    return ()
+
+
+def _host_error(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.failed(fields, mark)
+    world.run.phase = "failed"
+    return ()
+
+
+def _terminate(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    what = fields.get("type") or fields.get("text") or "std::terminate"
+    world.trouble.crash = Crash(what, "", mark)
+    return ()
+
+
+def _what(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    if world.trouble.crash is not None and not world.trouble.crash.message:
+        world.trouble.crash.message = fields["text"] or ""
+    return ()
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "anchor": lambda _world, _fields, _func, _mark: (),
+    "begin": _begin,
+    "bind": _begin,
+    "chip_process": _chip_process,
+    "cluster_map": _cluster_map,
+    "completed": _completed,
+    "core_fault": _core_fault,
+    "deinit_timeout": _deinit_timeout,
+    "dispatched": _dispatched,
+    "drained": _drained,
+    "error_detail": _error_detail,
+    "error_hint": _error_hint,
+    "executed": _executed,
+    "failed_codes": _failed,
+    "failed_rc": _failed,
+    "fatal": _fatal,
+    "fatal_code": _fatal_code,
+    "fatal_seen": _fatal_seen,
+    "host_error": _host_error,
+    "old_core": _old_core,
+    "old_scan": _old_scan,
+    "old_stall": _old_stall,
+    "old_task": _old_task,
+    "old_timeout": _timeout,
+    "orchestrated": _orchestrated,
+    "progress": _progress,
+    "ring_head": _ring_head,
+    "ring_state": _ring_state,
+    "ring_total": _ring_total,
+    "scope_head": _scope_head,
+    "signal": _terminate,
+    "span": _span,
+    "stall_cluster": _stall_cluster,
+    "stall_summary": _stall_summary,
+    "stall_task": _stall_task,
+    "submitted": _submitted,
+    "terminate": _terminate,
+    "timeout_exit": _timeout,
+    "timeout_host": _timeout,
+    "unacknowledged": _unacknowledged,
+    "what": _what,
+}

@@ -1,0 +1,89 @@
+"""Which lines are the `simpler` runtime's, and where in them its message stands.
+
+Shapes, all with a level tag (source: simpler's log back ends, 2026-02 to 2026-08, and CANN's dlog):
+    host        `[mono_ns=N][T0x…][LEVEL] func: [file:line] message` (from 2026-08-14)
+    dated       `[YYYY-MM-DD HH:MM:SS.ffffff][T0x…][LEVEL] func: …` (2026-05-07 to 2026-08-14)
+    bare        `[LEVEL] func: [file:line] message` (the simulator's device side; older host lines)
+    CANN dlog   `[LEVEL] MODULE(pid,name):date … "message"`, or with the quoted message on the next line
+
+A launcher may have put anything in front (`0: `, `[rank1]: `).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["LineSplitter", "RuntimeLine"]
+
+_LEVEL: Final = r"DEBUG|INFO(?:_V\d)?|TIMING|WARN(?:ING)?|ERROR|ALWAYS|EVENT|CRITICAL"
+_HEAD: Final = re.compile(rf"\[(?:{_LEVEL})\] (?P<rest>.*)$", re.DOTALL)
+_CANN: Final = re.compile(r"[A-Z][A-Z0-9_]*\(\d+,[^)]*\):\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[^\"]*(?P<quote>\"?)")
+_SOURCE: Final = re.compile(r"^(?P<func>[^\"\[\]]*?): (?:\[[\w.+-]+:\d+\] ?)?")
+_SOURCE_ONLY: Final = re.compile(r"^\[[\w.+-]+:\d+\] ?")
+_MONO: Final = re.compile(r"\[mono_ns=(\d{1,19})\]")
+_HEAD_WINDOW: Final = 400  # a level tag later than this is text, not a head
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeLine:
+    """One line as the decoder sees it.
+
+    Attributes:
+        number: its place in its record, from 0.
+        tagged: it carries the runtime's level tag; otherwise it is any other line of the log.
+        func: the function that logged it, or "".
+        message: what was said, without head; the whole line when it isn't tagged.
+        mono_ns: its `mono_ns=` stamp.
+        text: the whole line.
+    """
+
+    number: int
+    tagged: bool
+    func: str
+    message: str
+    mono_ns: int | None
+    text: str
+
+
+class LineSplitter:
+    """Cuts the records of one log into lines; remembers a CANN head whose message comes next."""
+
+    def __init__(self) -> None:
+        self._open_head = False
+
+    def split(self, text: str) -> Iterator[RuntimeLine]:
+        """The lines of one record, in order; empty ones are left out."""
+        for number, line in enumerate(text.split("\n")):
+            content = line.rstrip("\r")
+            if content:
+                yield self._parse(number, content)
+
+    def _parse(self, number: int, line: str) -> RuntimeLine:
+        stripped = line.lstrip()
+        if self._open_head:
+            self._open_head = False
+            if stripped.startswith('"'):
+                return RuntimeLine(number, True, "", _unquote(stripped[1:]), None, line)
+        head = _HEAD.search(line, 0, len(line))
+        if head is None or head.start() > _HEAD_WINDOW:
+            return RuntimeLine(number, False, "", line, None, line)
+        rest = head["rest"]
+        mono = _MONO.search(line, 0, head.start())
+        mono_ns = int(mono[1]) if mono else None
+        cann = _CANN.match(rest)
+        if cann is not None:
+            self._open_head = not cann["quote"]
+            return RuntimeLine(number, True, "", _unquote(rest[cann.end() :]), mono_ns, line)
+        source = _SOURCE.match(rest)
+        if source is not None:
+            return RuntimeLine(number, True, source["func"], rest[source.end() :], mono_ns, line)
+        return RuntimeLine(number, True, "", _SOURCE_ONLY.sub("", rest), mono_ns, line)
+
+
+def _unquote(message: str) -> str:
+    message = message.rstrip()
+    message = message.removesuffix('"')
+    return _SOURCE_ONLY.sub("", message)

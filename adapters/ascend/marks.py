@@ -1,0 +1,36 @@
+"""Where and when a log said something: what every claim of the model carries as evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from livedbg.model import Evidence
+
+__all__ = ["NOWHERE", "Mark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One line of one source.
+
+    Attributes:
+        source: `err.txt:214`, or the name of a file.
+        text: the line.
+        wall_ns: its time, or that of the nearest line before it that has one.
+        exact: the time is its own.
+        kind: `log` or `file`.
+    """
+
+    source: str
+    text: str
+    wall_ns: int | None = None
+    exact: bool = False
+    kind: str = "log"
+
+    def evidence(self) -> Evidence:
+        """The same as evidence of a diagnostic."""
+        return Evidence(kind=self.kind, source=self.source, text=self.text, at_wall_ns=self.wall_ns)
+
+
+NOWHERE = Mark("", "")
+"""For what follows from no single line."""

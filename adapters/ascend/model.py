@@ -1,0 +1,201 @@
+"""What the decoder and the file watcher know together: the jobs, and which log belongs to which.
+
+A device log and the host log of one pid are one job, and so are the rotated parts of a log; every
+other log with the runtime's lines in it is a job of its own. Names and graphs go to the job whose
+log lies nearest to them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Final
+
+from livedbg.adapters.ascend.graph import TaskGraph
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.names import Names
+from livedbg.adapters.ascend.world import World
+from livedbg.events import Event, Stamp
+from livedbg.model import LogSource
+
+__all__ = ["AscendModel", "JobFile"]
+
+# CANN's names: plog-<pid>_<17 digits>.log, device-<pid>_<17 digits>.log below a folder device-<id>
+_CANN_NAME: Final = re.compile(r"^(?:plog|device)-(\d+)_\d+\.log")
+_CANN_DEVICE: Final = re.compile(r"^device-(\d+)$")
+_ROTATED: Final = re.compile(r"(?:[.-]\d{1,3})?(?:\.gz|\.zst)?$")
+_UP: Final = 4  # how many folders above a file its job's log may lie
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A file beside a log that says something about its job.
+
+    Attributes:
+        path: where it lies.
+        graph: the graph of a `deps.json`.
+        names: names of kernels of a `name_map*.json`.
+        status: exit status from an `exit.txt`.
+    """
+
+    path: PurePath
+    mark: Mark
+    graph: TaskGraph | None = None
+    names: dict[int, str] = field(default_factory=dict)
+    status: int | None = None
+
+
+@dataclass(slots=True)
+class _Job:
+    world: World
+    folder: PurePath | None
+    key: str
+    of_file: bool = False
+
+
+class AscendModel:
+    """All jobs of a session."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Job] = {}
+        self._of_source: dict[str, str] = {}
+        self._paths: dict[str, PurePath | None] = {}
+        self._unclaimed: list[JobFile] = []
+        self._given: dict[tuple[str, PurePath], JobFile] = {}
+
+    @property
+    def worlds(self) -> list[World]:
+        """The jobs, in the order in which they were found."""
+        return [job.world for job in self._jobs.values()]
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._paths[source.id] = PurePath(source.path) if source.path else None
+
+    def folder_of(self, source: str) -> PurePath | None:
+        """The folder of a log."""
+        path = self._paths.get(source)
+        return path.parent if path is not None else None
+
+    def known(self, source: str) -> World | None:
+        """The job of a log, if it has said something already."""
+        key = self._of_source.get(source)
+        return self._jobs[key].world if key is not None else None
+
+    def world(self, source: str) -> World:
+        """The job of a log; made at its first line that counts."""
+        known = self.known(source)
+        if known is not None:
+            return known
+        path = self._paths.get(source)
+        key = self._key(source, path)
+        self._of_source[source] = key
+        job = self._jobs.get(key) or self._adopt(key, path) or self._add(key, path)
+        return job.world
+
+    def near(self, source: str) -> World | None:
+        """The job that a line of another log (a launcher's output) belongs to: its own, or the one beside it."""
+        known = self.known(source)
+        if known is not None:
+            return known
+        folder = self.folder_of(source)
+        if folder is None:
+            return None
+        beside = [job for job in self._jobs.values() if job.folder == folder]
+        return beside[0].world if len(beside) == 1 else None
+
+    def _key(self, source: str, path: PurePath | None) -> str:
+        if path is None:
+            return source
+        cann = _CANN_NAME.match(path.name)
+        if cann is None:
+            return str(path.parent / _ROTATED.sub("", path.name))
+        device = _CANN_DEVICE.match(path.parent.name)
+        root = path.parent.parent
+        if root.name in {"debug", "run", "security"}:
+            root = root.parent
+        pid = f"{root}#pid{cann[1]}"
+        if device is None:
+            same = [key for key in self._jobs if key.startswith(f"{pid}/")]
+            return same[0] if same else f"{pid}/host"
+        host = self._jobs.pop(f"{pid}/host", None)
+        key = f"{pid}/device{device[1]}"
+        if host is not None:
+            self._jobs[key] = host
+            self._of_source = {s: key if k == f"{pid}/host" else k for s, k in self._of_source.items()}
+        return key
+
+    def _add(self, key: str, path: PurePath | None) -> _Job:
+        label = "" if not self._jobs else self._label(key, path)
+        job = _Job(World(Names(label)), path.parent if path is not None else None, key)
+        self._jobs[key] = job
+        waiting, self._unclaimed = self._unclaimed, []
+        for file in waiting:
+            self.take(file)
+        return job
+
+    def _adopt(self, key: str, path: PurePath | None) -> _Job | None:
+        """The job that was made for a graph before its log had said anything."""
+        for old, job in self._jobs.items():
+            if not job.of_file or path is None or job.folder is None:
+                continue
+            if path.parent in [job.folder, *job.folder.parents][: _UP + 1]:
+                del self._jobs[old]
+                job.key, job.folder, job.of_file = key, path.parent, False
+                self._jobs[key] = job
+                return job
+        return None
+
+    def _label(self, key: str, path: PurePath | None) -> str:
+        taken = {world.names.label for world in self.worlds}
+        parts = list(path.parts) if path is not None else [key]
+        device = re.search(r"/device(\d+)$", key) if "#pid" in key else None
+        candidates = [f"dev{device[1]}"] if device else []
+        candidates += [".".join(parts[-depth - 1 : -1]) for depth in range(1, min(len(parts) - 1, 4) + 1)]
+        candidates += [f"{parts[-1]}"]
+        for candidate in candidates:
+            name = Names(candidate).label
+            if name and name not in taken:
+                return name
+        return f"job{len(taken) + 1}"
+
+    def take(self, file: JobFile) -> None:
+        """A file was read: give it to the job that it belongs to, or keep it until that is known."""
+        jobs = self._nearest(file.path)
+        if not jobs:
+            if file.graph is not None and not self._jobs:
+                jobs = [self._add(str(file.path), file.path)]  # a graph alone is something to look at
+                jobs[0].of_file = True
+            else:
+                self._unclaimed = [f for f in self._unclaimed if f.path != file.path] + [file]
+                return
+        for job in jobs:
+            self._give(job, file)
+
+    def _give(self, job: _Job, file: JobFile) -> None:
+        if self._given.get((job.key, file.path)) == file:
+            return
+        self._given[job.key, file.path] = file
+        if file.names:
+            job.world.use_names(file.names)
+        if file.graph is not None:
+            job.world.use_graph(file.graph, file.mark)
+        if file.status is not None:
+            job.world.exited(file.status, file.mark)
+
+    def _nearest(self, path: PurePath) -> list[_Job]:
+        """Jobs whose log lies in the file's folder or one above it; else the only job that there is."""
+        folder = path.parent
+        for above in [folder, *folder.parents][: _UP + 1]:
+            beside = [job for job in self._jobs.values() if job.folder == above]
+            if beside:
+                return beside
+        return list(self._jobs.values()) if len(self._jobs) == 1 else []
+
+    def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
+        """The events of all jobs since the last call."""
+        if whole:
+            for world in self.worlds:
+                world.be_quiet(stamp["wall_ns"])
+        return [event for world in self.worlds for event in world.collect(stamp, whole=whole)]

@@ -1,0 +1,263 @@
+"""One run of an Ascend task graph: its tasks and cores, as its log and files tell.
+
+Invariants:
+    R1. The runtime logs no completion of a task. Completion is concluded from the next dispatch on
+        the same core, from a successor's dispatch, from counts, from a watchdog dump, or from the
+        end of the run; `TaskRecord.inferred` says from what.
+    R2. A watchdog dump is cut (8 RUNNING, 8 READY, 4 WAIT): its counts are right, its lines are a
+        part. Nothing is concluded from a line that may have been cut.
+    R3. A task id names one task for the length of a run; a new run starts from nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.adapters.ascend.graph import TaskGraph
+from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.names import KernelNames, Names, raw_id
+from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
+from livedbg.model import TaskState
+
+__all__ = ["ENTITY_LIMIT", "Counts", "Run"]
+
+ENTITY_LIMIT: Final = 20_000
+"""Tasks that nothing but a count speaks of become entities only up to this many per ring."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the runtime last counted; None while it has not said."""
+
+    completed: int | None = None
+    total: int | None = None
+    running: int | None = None
+    ready: int | None = None
+    waiting: int | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """The tasks and cores of one run.
+
+    Attributes:
+        phase: `unknown`, `starting`, `running`, `completed`, `failed`.
+        orchestrator: `unknown`, `submitting`, `done`.
+        confirmed: tasks that a line says have not completed.
+        history: how often each combination of kernels is known to have completed.
+        ring_totals: tasks submitted per ring, once the orchestrator is done.
+        progress_wall_ns: when a task was last dispatched or completed.
+        changed: tasks to emit.
+        changed_cores: cores to emit.
+    """
+
+    names: Names
+    kernels: KernelNames
+    graph: TaskGraph | None = None
+    phase: str = "unknown"
+    orchestrator: str = "unknown"
+    counts: Counts = field(default_factory=Counts)
+    tasks: dict[int, TaskRecord] = field(default_factory=dict)
+    cores: dict[int, CoreRecord] = field(default_factory=dict)
+    clusters: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    confirmed: set[int] = field(default_factory=set)
+    history: Tally[tuple[int, ...]] = field(default_factory=Tally)
+    by_thread: dict[int, set[int]] = field(default_factory=dict)
+    executed: dict[int, int] = field(default_factory=dict)
+    ring_totals: dict[int, int] = field(default_factory=dict)
+    progress_wall_ns: int | None = None
+    dispatches: int = 0
+    changed: set[int] = field(default_factory=set)
+    changed_cores: set[int] = field(default_factory=set)
+
+    # tasks
+
+    def task(self, raw: int) -> TaskRecord:
+        """The record of a task, made when it is first named."""
+        record = self.tasks.get(raw)
+        if record is None:
+            record = self.tasks[raw] = TaskRecord(raw)
+            declared = self.graph.tasks.get(raw) if self.graph else None
+            if declared is not None:
+                record.kernels = declared.kernels
+                record.blocks = declared.blocks
+            self.changed.add(raw)
+        return record
+
+    def set_state(self, record: TaskRecord, state: TaskState, mark: Mark, inferred: str = "") -> None:
+        """Let a task enter a state; staying in it keeps the time when it entered."""
+        if state is not record.state:
+            record.state = state
+            record.since_wall_ns = mark.wall_ns
+            record.since_exact = mark.exact
+        record.inferred = inferred
+        if mark.source:
+            record.evidence, record.evidence_text = mark.source, mark.text
+        self.changed.add(record.raw)
+
+    def complete(self, record: TaskRecord, why: str, mark: Mark) -> None:
+        """Conclude that a task has completed (R1)."""
+        if record.state is TaskState.COMPLETED or record.raw in self.confirmed:
+            return
+        at = mark if mark.exact else Mark(mark.source, mark.text)
+        for core in record.cores:
+            self._free(core, record.raw)
+        record.cores.clear()
+        record.missing = 0
+        record.deferred = False
+        self.set_state(record, TaskState.COMPLETED, at, why)
+        if record.kernels:
+            self.history[record.kernels] += 1
+
+    def confirm_open(self, raw: int) -> None:
+        """A line says that this task has not completed: take back what was concluded otherwise."""
+        self.confirmed.add(raw)
+        record = self.task(raw)
+        if record.state is TaskState.COMPLETED:
+            record.state = TaskState.UNKNOWN
+            self.history[record.kernels] -= 1
+            self.changed.add(raw)
+
+    def declare(self, ring: int, total: int) -> None:
+        """The orchestrator submitted `total` tasks to a ring."""
+        self.ring_totals[ring] = total
+        self.counts.total = sum(self.ring_totals.values())
+        for local in range(min(total, ENTITY_LIMIT)):
+            record = self.task(raw_id(ring, local))
+            if record.state is TaskState.UNKNOWN:
+                self.set_state(record, TaskState.SUBMITTED, NOWHERE, "its ring's total")
+
+    def use_graph(self, graph: TaskGraph) -> None:
+        """Take in the declared graph."""
+        self.graph = graph
+        for declared in graph.tasks.values():
+            record = self.task(declared.raw)
+            if declared.kernels and not record.kernels:
+                record.kernels = declared.kernels
+            record.blocks = max(record.blocks, declared.blocks)
+            if record.state is TaskState.UNKNOWN:
+                done = self.phase == "completed"
+                self.set_state(record, TaskState.COMPLETED if done else TaskState.SUBMITTED, NOWHERE, "the task graph")
+            self.changed.add(declared.raw)
+
+    def fits(self, graph: TaskGraph) -> bool:
+        """Whether a graph can be this run's: no task contradicts it."""
+        for raw, record in self.tasks.items():
+            declared = graph.tasks.get(raw)
+            if declared is None:
+                if record.state is not TaskState.UNKNOWN or record.dispatched:
+                    return False
+            elif declared.kernels and record.kernels and declared.kernels != record.kernels:
+                return False
+        return True
+
+    # cores
+
+    def core(self, number: int, subslot: str = "", thread: int | None = None) -> CoreRecord:
+        """The record of a core, made when it is first named."""
+        record = self.cores.get(number)
+        if record is None:
+            record = self.cores[number] = CoreRecord(number)
+            self.changed_cores.add(number)
+        if subslot and subslot != "?" and not record.subslot:
+            record.subslot = subslot
+            self.changed_cores.add(number)
+        if thread is not None and record.thread != thread:
+            record.thread = thread
+            self.changed_cores.add(number)
+        return record
+
+    def _free(self, number: int, raw: int) -> None:
+        core = self.cores.get(number)
+        if core is not None and core.running == raw:
+            core.running = None
+            self.changed_cores.add(number)
+
+    def dispatch(self, raw: int, number: int | None, mark: Mark, *, slot: str, subslot: str, thread: int) -> None:
+        """A scheduler thread handed (a block of) a task to a core: `idle` runs at once, `pending` queues."""
+        record = self.task(raw)
+        record.dispatched += 1
+        record.owner = thread
+        self.by_thread.setdefault(thread, set()).add(raw)
+        self.dispatches += 1
+        self.progress_wall_ns = mark.wall_ns
+        if self.graph is not None:
+            for predecessor in self.graph.predecessors.get(raw, ()):
+                self.complete(self.task(predecessor), "a task that depends on it was dispatched", mark)
+        if number is None:
+            self.set_state(record, TaskState.RUNNING, mark)
+            return
+        core = self.core(number, subslot, thread)
+        self.changed_cores.add(number)
+        if slot == "pending" and core.running is not None:
+            if core.pending is not None:
+                self._finish(core, mark)
+                self._start(core, core.pending, subslot, mark)
+            core.pending = raw
+            if record.state is not TaskState.RUNNING:
+                self.set_state(record, TaskState.READY, mark, f"queued behind another task on {core.label}")
+            return
+        self._finish(core, mark)
+        if core.pending is not None:
+            core.running, core.pending = core.pending, None
+            self._finish(core, mark)
+        self._start(core, raw, subslot, mark)
+
+    def _start(self, core: CoreRecord, raw: int, subslot: str, mark: Mark) -> None:
+        core.running = raw
+        core.condition = ""
+        record = self.task(raw)
+        record.cores[core.number] = subslot
+        self.set_state(record, TaskState.RUNNING, mark)
+
+    def _finish(self, core: CoreRecord, mark: Mark) -> None:
+        """What ran on a core has ended, for the core was given something else."""
+        raw, core.running = core.running, None
+        if raw is None:
+            return
+        record = self.task(raw)
+        record.cores.pop(core.number, None)
+        record.finished += 1
+        self.changed.add(raw)
+        if not record.cores and record.finished >= record.needed:
+            self.complete(record, f"{core.label} was given its next task", mark)
+
+    def core_at(self, thread: int, offset: int) -> int | None:
+        """The core at a scheduler thread's offset, where the log listed the clusters (before 2026-05-12)."""
+        clusters = self.clusters.get(thread, [])
+        index, subslot = divmod(offset, 3)
+        return clusters[index][subslot] if index < len(clusters) else None
+
+    # the end
+
+    def finish(self, mark: Mark) -> None:
+        """Every task has completed."""
+        self.phase = "completed"
+        self.confirmed.clear()
+        for record in self.tasks.values():
+            if record.open:
+                self.complete(record, "the run completed", mark)
+        for core in self.cores.values():
+            if core.running is not None or core.pending is not None:
+                core.running = core.pending = None
+                self.changed_cores.add(core.number)
+        if self.counts.total is None:
+            self.counts.total = len(self.tasks)
+        self.counts.completed = self.counts.total
+        self.counts.running = self.counts.ready = self.counts.waiting = 0
+
+    def settle_executed(self) -> None:
+        """Use the per-thread counts that schedulers print when they end: if as many tasks of a
+        thread are known to be open as its count leaves out, then all its others completed."""
+        for thread, count in self.executed.items():
+            handed = self.by_thread.get(thread, set())
+            left_open = {raw for raw in handed if raw in self.confirmed}
+            if handed and len(handed) - count == len(left_open):
+                for raw in handed - left_open:
+                    self.complete(self.task(raw), f"scheduler thread {thread} counted it", NOWHERE)
+
+    def in_flight(self) -> list[TaskRecord]:
+        """Tasks that are running as far as the log tells, in the order of their ids."""
+        return sorted((t for t in self.tasks.values() if t.state is TaskState.RUNNING), key=lambda t: t.raw)

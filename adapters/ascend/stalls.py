@@ -1,0 +1,275 @@
+"""The watchdog's dump: what one round of `[STALL …]` lines (or their older shapes) says of a run.
+
+TASK and SUMMARY lines come from scheduler thread 0 only and list at most 8 RUNNING, 8 READY and
+4 WAIT tasks; CLUSTER lines come from every thread, at most 8 each
+(simpler scheduler_cold_path.cpp, STALL_DUMP_*).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.adapters.ascend.run import Run
+from livedbg.model import TaskState
+
+__all__ = ["Stall", "StallReader"]
+
+_ON_CORE: Final = re.compile(r"core=(\d+)\((\w+|\?)\)")
+_CORE: Final = re.compile(
+    r"core(?P<core>\d+)\((?:(?P<idle>idle)|busy kernel=(?P<kernel>-?\d+) task=(?P<task>-?\d+)"
+    r" cond_reg_state=(?P<condition>ack|fin)(?P<anomaly> ANOMALY)?[^)]*)\)"
+)
+
+
+@dataclass(slots=True)
+class Stall:
+    """What the watchdog last said; replaced round by round.
+
+    Attributes:
+        idle: idle iterations of the scheduler thread so far.
+        exit: the watchdog ended the run (TIMEOUT_EXIT), it didn't only report.
+        sub_class: `S1:running-stalled`, …; "" where the version prints none.
+        stuck_task, stuck_core: its own guess; None where it has none.
+        anomalies: cores that are done but were not collected.
+        mark: the line that said it.
+        dispatches: how many dispatches the log held then (more now: it went on).
+    """
+
+    idle: int
+    mark: Mark
+    exit: bool = False
+    sub_class: str = ""
+    stuck_task: int | None = None
+    stuck_core: int | None = None
+    orchestrator_done: bool | None = None
+    running: set[int] = field(default_factory=set)
+    ready: set[int] = field(default_factory=set)
+    waiting: set[int] = field(default_factory=set)
+    anomalies: dict[int, int] = field(default_factory=dict)
+    dispatches: int = 0
+
+    @property
+    def listed(self) -> set[int]:
+        """Tasks that it names as not completed."""
+        return self.running | self.ready | self.waiting
+
+
+class StallReader:
+    """Reads the rounds of one run.
+
+    Args:
+        run: whose tasks and cores the rounds speak of.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.stall: Stall | None = None
+        self._old_ready: bool = False
+
+    def _round(self, idle: int, mark: Mark) -> Stall:
+        """The round of that many idle iterations: the present one, or a new one."""
+        stall = self.stall
+        if stall is None or (stall.idle != idle and not stall.exit):
+            stall = self.stall = Stall(idle, mark, dispatches=self.run.dispatches)
+            self.run.confirmed.clear()
+        return stall
+
+    def task(self, fields: Fields, mark: Mark) -> int:
+        """A TASK line; returns the task's id."""
+        run = self.run
+        stall = self._round(number(fields, "idle"), mark)
+        raw = number(fields, "task")
+        run.confirm_open(raw)
+        record = run.task(raw)
+        record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
+        record.met, record.fanin = number(fields, "met"), number(fields, "fanin")
+        record.missing = optional_number(fields, "missing") or 0
+        state = fields["state"]
+        since = self._since(mark)
+        if state == "RUNNING":
+            stall.running.add(raw)
+            owner = optional_number(fields, "owner")
+            record.owner = owner if owner is not None and owner >= 0 else record.owner
+            for core, subslot in _ON_CORE.findall(fields["cores"] or ""):
+                self._runs_on(raw, int(core), subslot)
+            run.set_state(record, TaskState.RUNNING, since)
+        elif state == "READY":
+            stall.ready.add(raw)
+            record.deferred = record.dispatched > 0 or record.deferred
+            self._leave_cores(raw)
+            run.set_state(record, TaskState.READY, since)
+        else:
+            stall.waiting.add(raw)
+            run.set_state(record, TaskState.SUBMITTED, since)
+        record.evidence, record.evidence_text = mark.source, mark.text
+        return raw
+
+    def _since(self, mark: Mark) -> Mark:
+        """When a state that a dump names was entered: not after the run's last progress."""
+        return Mark(mark.source, mark.text, self.run.progress_wall_ns, False)
+
+    def _runs_on(self, raw: int, number_: int, subslot: str) -> None:
+        record = self.run.task(raw)
+        core = self.run.core(number_, subslot)
+        if core.running is not None and core.running != raw:
+            other = self.run.task(core.running)
+            other.cores.pop(number_, None)
+            self.run.changed.add(other.raw)
+        core.running = raw
+        record.cores[number_] = subslot
+        self.run.changed_cores.add(number_)
+
+    def _leave_cores(self, raw: int) -> None:
+        record = self.run.task(raw)
+        for number_ in record.cores:
+            core = self.run.core(number_)
+            if core.running == raw:
+                core.running = None
+                self.run.changed_cores.add(number_)
+        record.cores.clear()
+
+    def summary(self, fields: Fields, mark: Mark) -> None:
+        """A SUMMARY line: the counts, and what follows from them for tasks that no line names."""
+        stall = self._round(number(fields, "idle"), mark)
+        self.counts(fields)
+        self._conclude(stall, mark)
+
+    def counts(self, fields: Fields) -> None:
+        """Counts of a SUMMARY, TIMEOUT_EXIT or older line."""
+        counts = self.run.counts
+        for name in ("completed", "total", "running", "ready", "waiting"):
+            value = optional_number(fields, name)
+            if value is not None and not (name == "total" and value == 0):
+                setattr(counts, name, value)
+
+    def _conclude(self, stall: Stall, mark: Mark) -> None:
+        """Tasks that are named by no line of a round that was not cut have completed (R2)."""
+        counts = self.run.counts
+        if counts.running != len(stall.running):
+            return
+        whole = counts.ready == len(stall.ready) and counts.waiting == len(stall.waiting)
+        for raw, record in list(self.run.tasks.items()):
+            if raw in stall.listed or not record.open:
+                continue
+            if whole or (record.dispatched and counts.ready == len(stall.ready)):
+                self.run.complete(record, "the watchdog's dump does not list it", mark)
+
+    def cluster(self, fields: Fields, mark: Mark) -> None:
+        """A CLUSTER line: the state of three cores."""
+        stall = self._round(number(fields, "idle"), mark)
+        for subslot in ("aic", "aiv0", "aiv1"):
+            match = _CORE.fullmatch(fields[subslot] or "")
+            if match is None:
+                continue
+            core = self.run.core(int(match["core"]), subslot, number(fields, "thread"))
+            core.cluster = number(fields, "cluster")
+            self.run.changed_cores.add(core.number)
+            if match["idle"]:
+                self._idle(core.number)
+                continue
+            core.condition = match["condition"]
+            task = int(match["task"])
+            if task >= 0:
+                self.run.confirm_open(task)
+                stall.running.add(task)
+                self._runs_on(task, core.number, subslot)
+                self.run.set_state(self.run.task(task), TaskState.RUNNING, self._since(mark))
+                kernel = int(match["kernel"])
+                record = self.run.task(task)
+                if not record.kernels and kernel >= 0:
+                    position = ("aic", "aiv0", "aiv1").index(subslot)
+                    record.kernels = tuple(kernel if index == position else -1 for index in range(3))
+            if match["anomaly"]:
+                stall.anomalies[core.number] = task
+
+    def _idle(self, number_: int) -> None:
+        core = self.run.core(number_)
+        if core.running is not None:
+            record = self.run.task(core.running)
+            record.cores.pop(number_, None)
+            self.run.changed.add(record.raw)
+            core.running = None
+
+    def timeout(self, fields: Fields, mark: Mark) -> Stall:
+        """A TIMEOUT_EXIT line, or the host's line about it (which has no thread and no iterations)."""
+        idle = optional_number(fields, "idle")
+        stall = self.stall
+        if stall is None or (idle is not None and not stall.exit and stall.idle != idle):
+            stall = self._round(idle or 0, mark)
+        stall.mark = mark if not stall.exit else stall.mark
+        stall.exit = True
+        self.counts(fields)
+        if fields.get("sub_class"):
+            stall.sub_class = fields["sub_class"] or ""
+            stall.orchestrator_done = fields["orch_done"] == "1"
+            task, core = number(fields, "stuck_task"), number(fields, "stuck_core")
+            if task >= 0:
+                stall.stuck_task = task
+                self.run.confirm_open(task)
+                stall.running.add(task)
+                self.run.set_state(self.run.task(task), TaskState.RUNNING, self._since(mark))
+            if core >= 0:
+                stall.stuck_core = core
+                if task >= 0 and not any(c.running == task for c in self.run.cores.values()):
+                    self._runs_on(task, core, _subslot_of(core, self.run))
+            self._conclude(stall, mark)
+        return stall
+
+    # the shapes before 2026-05-12
+
+    def old_task(self, fields: Fields, mark: Mark) -> int:
+        """A `STUCK-READY` or `STUCK-WAIT` line; returns the task's id."""
+        stall = self.stall or self._round(0, mark)
+        raw = number(fields, "task")
+        self.run.confirm_open(raw)
+        record = self.run.task(raw)
+        kernel = number(fields, "kernel")  # the AIC slot only: -1 for a vector task
+        if kernel >= 0 and not record.kernels:
+            record.kernels = (kernel, -1, -1)
+        record.met, record.fanin = number(fields, "met"), number(fields, "fanin")
+        record.missing = max(0, record.fanin - record.met)
+        if fields["state"] == "READY":
+            stall.ready.add(raw)
+            record.deferred = record.dispatched > 0
+            self._leave_cores(raw)
+            self.run.set_state(record, TaskState.READY, self._since(mark))
+        else:
+            stall.waiting.add(raw)
+            self.run.set_state(record, TaskState.SUBMITTED, self._since(mark))
+        return raw
+
+    def old_core(self, fields: Fields, mark: Mark) -> None:
+        """A `core=… cond=… kernel=…` line: a core that is busy, without its task's id. The task is the
+        one that the log saw go there, or the only open one that was dispatched with that kernel."""
+        core = self.run.core(number(fields, "core"))
+        kernel = number(fields, "kernel")
+        stall = self.stall or self._round(0, mark)
+        raw = core.running
+        if raw is None:
+            fitting = [t for t in self.run.in_flight() if not t.cores and kernel in {-1, *t.kernels}]
+            fitting = fitting or [t for t in self.run.in_flight() if not t.cores and not t.kernels]
+            if len(fitting) != 1:
+                return
+            raw = fitting[0].raw
+        record = self.run.task(raw)
+        self.run.confirm_open(raw)
+        stall.running.add(raw)
+        if not record.kernels and kernel >= 0:
+            record.kernels = (-1, kernel, -1) if core.subslot != "aic" else (kernel, -1, -1)
+        self._runs_on(raw, core.number, core.subslot)
+        self.run.set_state(record, TaskState.RUNNING, self._since(mark))
+
+    def old_round(self, fields: Fields, mark: Mark) -> Stall:
+        """A `PTO2 stall: no progress` line."""
+        stall = self._round(number(fields, "idle"), mark)
+        self.counts(fields)
+        return stall
+
+
+def _subslot_of(core: int, run: Run) -> str:
+    record = run.cores.get(core)
+    return record.subslot if record is not None and record.subslot else "?"

@@ -1,0 +1,297 @@
+"""What a job's log and files say about its health, as diagnostics (`model.Diagnostic`).
+
+Codes: `run-state` (always), `run-complete`, `stall-summary`, `timeout-exit`, `watchdog-starved`,
+`core-anomaly`, `core-unresponsive`, `ring-full`, `tensor-wait-timeout`, `fatal`, `terminate`,
+`runtime-failed`, `missing-edge`, `flag-cycle`, `shared-log`. All carry the attribute `scope`: which
+job they speak of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from livedbg.adapters.ascend.codes import error_code, stall_class
+from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.stalls import Stall
+from livedbg.model import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.world import World
+
+__all__ = ["STARVED_BELOW", "statements"]
+
+STARVED_BELOW: Final = 3_000
+"""A scheduler thread that ran turns its idle loop more often than this before any watchdog fires
+(measured on the simulator: 10,000 to 200,000 in 5 to 8 s when it ran, 522 in 6 s when it was stopped)."""
+
+
+def statements(world: World) -> Iterator[Diagnostic]:
+    """All that can be said of a job now; each id once."""
+    run = world.run
+    if run.phase == "unknown" and not run.tasks and world.trouble.crash is None:
+        return
+    yield _run_state(world)
+    if run.phase == "completed":
+        yield _said(world, "run-complete", Severity.INFO, _complete_sentence(world), marks=(world.last_mark,))
+    stall = world.stalls.stall
+    if stall is not None and run.phase != "completed":
+        yield from _stalled(world, stall)
+    yield from _trouble(world)
+    yield from _crashed(world)
+    yield from _lost(world)
+    if len(world.chips) > 1:
+        devices = ", ".join(str(device) for device in sorted(world.chips.values()))
+        sentence = (
+            f"{len(world.chips)} chip processes (devices {devices}) write into this one log without marks: "
+            "equal task ids of different devices can't be told apart."
+        )
+        yield _said(world, "shared-log", Severity.WARNING, sentence)
+
+
+def _said(
+    world: World,
+    code: str,
+    severity: Severity,
+    sentence: str,
+    *,
+    entities: tuple[str, ...] = (),
+    attributes: dict[str, str] | None = None,
+    marks: tuple[Mark | None, ...] = (),
+    detail: object = "",
+) -> Diagnostic:
+    real = [mark for mark in marks if mark is not None and mark.source]
+    return Diagnostic(
+        id=world.names.diagnostic(code, detail),
+        system="ascend",
+        code=code,
+        severity=severity,
+        sentence=sentence,
+        entities=entities,
+        attributes={"scope": world.names.scope, **(attributes or {})},
+        evidence=tuple(mark.evidence() for mark in real),
+        at_wall_ns=real[0].wall_ns if real else None,
+    )
+
+
+def _run_state(world: World) -> Diagnostic:
+    run, counts, suspicion = world.run, world.run.counts, world.suspicion
+    numbers = {
+        name: str(value)
+        for name in ("completed", "total", "running", "ready", "waiting")
+        if (value := getattr(counts, name)) is not None
+    }
+    attributes = {
+        "phase": run.phase,
+        "orchestrator": run.orchestrator,
+        "certain": "yes" if suspicion.certain else "no",
+        "reason": suspicion.reason,
+        "quiet": "yes" if world.quiet else "no",
+        "last_wall_ns": str(world.last_wall_ns or ""),
+        "status": str(world.trouble.status or ""),
+        "graph": "yes" if run.graph is not None else "no",
+        **numbers,
+    }
+    marks = [_task_mark(world, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
+    return _said(
+        world,
+        "run-state",
+        Severity.INFO,
+        _complete_sentence(world) if run.phase == "completed" else _progress_sentence(world),
+        entities=tuple(world.names.task(raw) for raw in suspicion.tasks) if run.phase != "completed" else (),
+        attributes=attributes,
+        marks=(*marks, world.last_mark),
+    )
+
+
+def _task_mark(world: World, raw: int) -> Mark:
+    record = world.run.tasks.get(raw)
+    if record is None or not record.evidence:
+        return NOWHERE
+    return Mark(record.evidence, record.evidence_text, record.since_wall_ns)
+
+
+def _complete_sentence(world: World) -> str:
+    total = world.run.counts.total
+    return f"The run completed: {total} of {total} tasks." if total else "The run completed."
+
+
+def _progress_sentence(world: World) -> str:
+    counts = world.run.counts
+    done = counts.completed if counts.completed is not None else sum(not t.open for t in world.run.tasks.values())
+    return (
+        f"The run has completed {done} of {counts.total if counts.total is not None else 'an unknown number of'} tasks."
+    )
+
+
+def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
+    counts = world.run.counts
+    entities = tuple(world.names.task(raw) for raw in world.suspicion.tasks)
+    attributes = {"idle_iterations": str(stall.idle), "sub_class": stall.sub_class}
+    if stall.orchestrator_done is not None:
+        attributes["orch_done"] = "yes" if stall.orchestrator_done else "no"
+    done = f"{counts.completed} of {counts.total} tasks are done" if counts.completed is not None else "no counts"
+    if not stall.exit:
+        sentence = f"The scheduler reports no progress for {stall.idle} idle iterations; {done}."
+        yield _said(
+            world,
+            "stall-summary",
+            Severity.WARNING,
+            sentence,
+            entities=entities,
+            attributes=attributes,
+            marks=(stall.mark,),
+        )
+    else:
+        why = f" ({stall.sub_class}: {stall_class(stall.sub_class).meaning})" if stall.sub_class else ""
+        sentence = f"The scheduler's watchdog ended the run{why}; {done}."
+        yield _said(
+            world,
+            "timeout-exit",
+            Severity.ERROR,
+            sentence,
+            entities=entities,
+            attributes=attributes,
+            marks=(stall.mark,),
+        )
+        if 0 < stall.idle < STARVED_BELOW:
+            sentence = (
+                f"The watchdog fired after only {stall.idle} idle iterations: the scheduler was paused or got no "
+                "processor time, so this time-out does not show a stall."
+            )
+            yield _said(
+                world, "watchdog-starved", Severity.WARNING, sentence, attributes=attributes, marks=(stall.mark,)
+            )
+    for core, task in sorted(stall.anomalies.items()):
+        sentence = (
+            f"Core {core} has finished task {task_name(task)} (its register says fin), but the scheduler has not "
+            "collected it."
+        )
+        yield _said(
+            world,
+            "core-anomaly",
+            Severity.ERROR,
+            sentence,
+            entities=(world.names.core(core), world.names.task(task)),
+            marks=(stall.mark,),
+            detail=core,
+        )
+
+
+def _trouble(world: World) -> Iterator[Diagnostic]:
+    trouble = world.trouble
+    ring, tensor, fatal = trouble.ring, trouble.tensor, trouble.fatal
+    if ring is not None:
+        head = (
+            f"; its oldest task, {task_name(ring.head)}, has not completed"
+            if ring.head_state == 0 and ring.head is not None
+            else ""
+        )
+        sentence = f"{ring.resource.rstrip('!')}: the orchestrator can't submit another task{head}."
+        entities: tuple[str, ...] = (world.names.orchestrator,)
+        if ring.ring is not None:
+            entities += (world.names.ring(ring.ring),)
+        if ring.head is not None:
+            entities += (world.names.task(ring.head),)
+        attributes = {
+            "head": world.names.task(ring.head) if ring.head is not None else "",
+            "head_open": "yes" if ring.head_state == 0 else "no",
+            "active": ring.active,
+            "by_scope": "yes" if ring.by_scope else "no",
+            "host_built": "yes" if ring.host_built else "no",
+        }
+        yield _said(
+            world, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
+        )
+    if tensor is not None:
+        who = "the consumers of task" if tensor.consumers else "task"
+        sentence = f"The orchestrator gave up waiting for {who} {task_name(tensor.task)}."
+        yield _said(
+            world,
+            "tensor-wait-timeout",
+            Severity.ERROR,
+            sentence,
+            entities=(world.names.orchestrator, world.names.task(tensor.task)),
+            attributes={"consumers": "yes" if tensor.consumers else "no"},
+            marks=(tensor.mark,),
+        )
+    if fatal is not None:
+        code = error_code(fatal.code or _code(world))
+        sentence = f"{fatal.func or 'The runtime'} reported fatal error {code.number} ({code.name}): {code.meaning}."
+        attributes = {"error_code": str(code.number), "name": code.name, "message": fatal.text, "hint": trouble.hint}
+        yield _said(world, "fatal", Severity.ERROR, sentence, attributes=attributes, marks=(fatal.mark,))
+    if trouble.status:
+        code = error_code(_code(world) or trouble.status)
+        sentence = f"The run failed with code {trouble.status} ({code.name}): {code.meaning}."
+        attributes = {
+            "error_code": str(code.number),
+            "status": str(trouble.status),
+            "detail": trouble.detail,
+            "hint": trouble.hint,
+        }
+        yield _said(
+            world, "runtime-failed", Severity.ERROR, sentence, attributes=attributes, marks=(trouble.status_mark,)
+        )
+    stuck = [core.number for core in world.run.cores.values() if core.stuck]
+    if trouble.unacknowledged or stuck:
+        number = trouble.unacknowledged or len(stuck)
+        cores = tuple(world.names.core(core) for core in sorted(stuck))
+        sentence = (
+            f"{number} core{'s' if number > 1 else ''} did not answer the request to exit: the kernel still runs."
+        )
+        marks = (trouble.unacknowledged_mark,)
+        yield _said(world, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
+
+
+def _code(world: World) -> int:
+    return world.trouble.orch_code or world.trouble.sched_code
+
+
+def _crashed(world: World) -> Iterator[Diagnostic]:
+    crash = world.trouble.crash
+    if crash is None:
+        return
+    message = f": {crash.message}" if crash.message else ""
+    sentence = f"The process ended with {crash.what}{message}."
+    attributes = {"type": crash.what, "message": crash.message}
+    yield _said(world, "terminate", Severity.CRITICAL, sentence, attributes=attributes, marks=(crash.mark,))
+
+
+def _lost(world: World) -> Iterator[Diagnostic]:
+    graph = world.run.graph
+    if graph is None:
+        return
+    for lost in world.lost_orders():
+        first, second = task_name(lost.first), task_name(lost.second)
+        sentence = (
+            f"Tasks {first} and {second} write the same elements of tensor {lost.tensor} "
+            f"({lost.first_mode}, {lost.second_mode}), and nothing orders them."
+        )
+        evidence = Mark(world.graph_mark.source, sentence, world.graph_mark.wall_ns, kind="file")
+        yield _said(
+            world,
+            "missing-edge",
+            Severity.ERROR,
+            sentence,
+            entities=(world.names.task(lost.second), world.names.task(lost.first)),
+            attributes={"tensor": str(lost.tensor), "first": lost.first_mode, "second": lost.second_mode},
+            marks=(evidence,),
+            detail=f"{first}-{second}",
+        )
+    if world.run.phase != "completed":
+        for raw in world.suspicion.tasks[:8]:
+            for partner in graph.flag_partners(raw):
+                sentence = (
+                    f"Task {task_name(raw)} names a tensor without dependency (NO_DEP) that task {task_name(partner)}, "
+                    "which depends on it, names too: if it waits for a flag there, the two wait for each other."
+                )
+                yield _said(
+                    world,
+                    "flag-cycle",
+                    Severity.WARNING,
+                    sentence,
+                    entities=(world.names.task(raw), world.names.task(partner)),
+                    marks=(Mark(world.graph_mark.source, sentence, kind="file"),),
+                    detail=f"{task_name(raw)}-{task_name(partner)}",
+                )

@@ -1,0 +1,144 @@
+"""What is known of one task and of one core of a run: mutable records of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from livedbg.adapters.ascend.names import KernelNames, Names, core_type, local_of, ring_of, task_name
+from livedbg.model import Edge, EdgeKind, EdgeState, Resource, Task, TaskState
+
+__all__ = ["CoreRecord", "TaskRecord"]
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """One task.
+
+    Attributes:
+        since_wall_ns: when it entered its state, as well as the log says.
+        since_exact: that time is of its own line, not of the nearest line with a time.
+        kernels: func ids (aic, aiv0, aiv1); -1 where none; () while unknown.
+        cores: cores that it runs on now, with the subslot.
+        owner: scheduler thread that drives it.
+        blocks: how many blocks it has in all.
+        dispatched: (block, subslot) pairs that were handed to cores.
+        finished: how many of them are known to have ended.
+        met: dependencies met, of `fanin` in all.
+        deferred: its kernel has returned and it waits for an asynchronous completion.
+        inferred: why its state is believed, where no line states it.
+        evidence: `file:line` of the newest statement about it.
+    """
+
+    raw: int
+    state: TaskState = TaskState.UNKNOWN
+    since_wall_ns: int | None = None
+    since_exact: bool = False
+    kernels: tuple[int, ...] = ()
+    cores: dict[int, str] = field(default_factory=dict)
+    owner: int | None = None
+    blocks: int = 1
+    dispatched: int = 0
+    finished: int = 0
+    met: int | None = None
+    fanin: int | None = None
+    missing: int | None = None
+    deferred: bool = False
+    inferred: str = ""
+    evidence: str = ""
+    evidence_text: str = ""
+
+    @property
+    def open(self) -> bool:
+        """It has not completed, as far as is known."""
+        return self.state not in {TaskState.COMPLETED, TaskState.FAILED}
+
+    @property
+    def needed(self) -> int:
+        """How many (block, subslot) pairs must end before it completes."""
+        return max(1, self.blocks) * max(1, sum(1 for func in self.kernels if func >= 0))
+
+    def to_task(self, names: Names, kernels: KernelNames) -> Task:
+        """The model value."""
+        attributes = {"ring": str(ring_of(self.raw)), "local": str(local_of(self.raw)), "task_id": str(self.raw)}
+        funcs = [str(func) for func in self.kernels if func >= 0]
+        if funcs:
+            attributes["func"] = ",".join(dict.fromkeys(funcs))
+        if self.blocks > 1:
+            attributes["blocks"] = str(self.blocks)
+        attributes["inferred"] = self.inferred
+        attributes["deferred"] = "yes" if self.deferred else ""
+        attributes["since"] = "exact" if self.since_exact else "not before"
+        if self.evidence:
+            attributes["evidence"] = self.evidence
+            attributes["evidence_text"] = self.evidence_text
+        return Task(
+            id=names.task(self.raw),
+            system="ascend",
+            name=task_name(self.raw),
+            kernel=kernels.of(self.kernels),
+            state=self.state,
+            since_wall_ns=self.since_wall_ns,
+            fanin_left=0 if self.state is TaskState.COMPLETED else self.missing,
+            fanin_total=self.fanin,
+            where=tuple(names.core(core) for core in sorted(self.cores)),
+            owner=f"scheduler thread {self.owner}" if self.owner is not None else None,
+            attributes=attributes,
+        )
+
+    def runs_on(self, names: Names) -> list[Edge]:
+        """Its edges to the cores that it runs on."""
+        return [
+            Edge(
+                kind=EdgeKind.RUNS_ON,
+                source=names.task(self.raw),
+                target=names.core(core),
+                state=EdgeState.PENDING,
+                evidence=self.evidence,
+                inferred=bool(self.inferred),
+            )
+            for core in self.cores
+        ]
+
+
+@dataclass(slots=True)
+class CoreRecord:
+    """One AI core.
+
+    Attributes:
+        subslot: `aic`, `aiv0` or `aiv1`, or "".
+        running: task that it executes.
+        pending: task that is queued behind that one.
+        condition: `ack` (still executing) or `fin` (done, not collected), from a CLUSTER line.
+        stuck: it did not answer the request to exit.
+    """
+
+    number: int
+    subslot: str = ""
+    cluster: int | None = None
+    thread: int | None = None
+    running: int | None = None
+    pending: int | None = None
+    condition: str = ""
+    stuck: bool = False
+
+    @property
+    def label(self) -> str:
+        """`core 8 (AIV0)`."""
+        kind = core_type(self.subslot)
+        return f"core {self.number} ({kind})" if kind else f"core {self.number}"
+
+    def to_resource(self, names: Names) -> Resource:
+        """The model value."""
+        attributes = {}
+        if self.subslot:
+            attributes["type"] = core_type(self.subslot)
+        if self.cluster is not None:
+            attributes["cluster"] = str(self.cluster)
+        if self.thread is not None:
+            attributes["scheduler_thread"] = str(self.thread)
+        if self.running is not None:
+            attributes["task"] = names.task(self.running)
+        if self.condition:
+            attributes["condition"] = self.condition
+        state = "stuck" if self.stuck else "busy" if self.running is not None else "idle"
+        return Resource(id=names.core(self.number), kind="core", name=self.label, state=state, attributes=attributes)

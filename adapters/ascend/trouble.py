@@ -1,0 +1,180 @@
+"""What went wrong in a run, as its log says it: collected over the several lines of one message."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.adapters.ascend.names import raw_id
+from livedbg.adapters.ascend.run import Run
+
+__all__ = ["Crash", "Fatal", "RingFull", "TensorWait", "Trouble"]
+
+_PRODUCER: Final = re.compile(r"producer \(ring=(?P<ring>\d+), local=(?P<local>\d+)\) not completed")
+_CONSUMERS: Final = re.compile(r"consumers of producer \(ring=(?P<ring>\d+), local=(?P<local>\d+)\) not done")
+_RING: Final = re.compile(r"ring[= ](\d+)")
+_BLOCKED: Final = (  # words of a FATAL line -> code, and whether a ring is named by it
+    ("Task Ring Full", 3),
+    ("Heap Exhausted", 2),
+    ("Scope Deadlock", 1),
+    ("Task Window Exhausted", 3),
+    ("Fanin Capacity Exhausted", 4),
+    ("Dep", 4),
+    ("TensorMap", 11),
+    ("Invalid Arg", 5),
+)
+_RING_CODES: Final = frozenset({1, 2, 3, 11})
+
+
+@dataclass(slots=True)
+class Fatal:
+    """A FATAL of the orchestrator or the scheduler.
+
+    Attributes:
+        code: its number, 0 where only the words are known.
+        text: what the runtime said.
+        func: the function that said it.
+    """
+
+    code: int
+    text: str
+    func: str
+    mark: Mark
+
+
+@dataclass(slots=True)
+class RingFull:
+    """The orchestrator can't submit, for a ring is full.
+
+    Attributes:
+        head: the ring's oldest task that was not reclaimed.
+        head_state: 0 when it has not completed.
+        consumers_left: tasks that still read its output.
+        scope_released: the scope that it belongs to has ended.
+        by_scope: the runtime proved that an open scope pins the head.
+        host_built: the whole graph must fit (host_build_graph): nothing is stuck, it is too big.
+    """
+
+    ring: int | None
+    resource: str
+    mark: Mark
+    head: int | None = None
+    head_state: int | None = None
+    consumers_left: int = 0
+    scope_released: bool = True
+    by_scope: bool = False
+    host_built: bool = False
+    active: str = ""
+
+
+@dataclass(slots=True)
+class TensorWait:
+    """The orchestrator waited too long for a tensor: for its producer, or for the producer's consumers."""
+
+    task: int
+    consumers: bool
+    mark: Mark
+
+
+@dataclass(slots=True)
+class Crash:
+    """The process ended by a signal or an exception.
+
+    Attributes:
+        what: `std::runtime_error`, `SIGSEGV`, …
+        message: its `what()`, or "".
+    """
+
+    what: str
+    message: str
+    mark: Mark
+
+
+@dataclass(slots=True)
+class Trouble:
+    """All that went wrong in one run.
+
+    Attributes:
+        status: the run's negative return code, where it failed.
+        detail, hint: the runtime's own explanation.
+        unacknowledged: cores that did not answer the request to exit.
+    """
+
+    fatal: Fatal | None = None
+    ring: RingFull | None = None
+    tensor: TensorWait | None = None
+    crash: Crash | None = None
+    status: int | None = None
+    status_mark: Mark | None = None
+    orch_code: int = 0
+    sched_code: int = 0
+    detail: str = ""
+    hint: str = ""
+    unacknowledged: int = 0
+    unacknowledged_mark: Mark | None = None
+
+    def fatal_code(self, fields: Fields, func: str, mark: Mark, run: Run) -> None:
+        """`FATAL(code=N): text`."""
+        code, text = number(fields, "code"), fields["text"] or ""
+        if self.fatal is None:
+            self.fatal = Fatal(code, text, func, mark)
+        wait = _PRODUCER.search(text) or _CONSUMERS.search(text)
+        if code == 8 and wait is not None:
+            task = raw_id(int(wait["ring"]), int(wait["local"]))
+            consumers = "consumers" in text
+            self.tensor = TensorWait(task, consumers, mark)
+            if not consumers:
+                run.confirm_open(task)
+            run.task(task)
+
+    def fatal_words(self, fields: Fields, func: str, mark: Mark) -> None:
+        """`FATAL: words`, the head of a message of several lines."""
+        text = fields["text"] or ""
+        code = next((code for words, code in _BLOCKED if words in text), 0)
+        if self.fatal is None:
+            self.fatal = Fatal(code, text, func, mark)
+        if code in _RING_CODES:
+            ring = _RING.search(text)
+            self.ring = RingFull(int(ring[1]) if ring else None, text, mark)
+            self.ring.host_built = "Exhausted!" in text and "Deadlock" not in text
+            self.ring.by_scope = code == 1
+
+    def ring_state(self, fields: Fields) -> None:
+        """`Task ring R: current=…, last_alive=…, active=15/16`."""
+        if self.ring is not None:
+            self.ring.ring = number(fields, "ring")
+            self.ring.active = f"{fields['active']}/{fields['window']}"
+            if self.ring.head is None:
+                self.ring.head = raw_id(self.ring.ring, number(fields, "alive"))
+
+    def ring_head(self, fields: Fields, run: Run) -> None:
+        """`Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
+        ring = self.ring
+        if ring is None or ring.ring is None:
+            return
+        ring.head = raw_id(ring.ring, number(fields, "local"))
+        ring.head_state = number(fields, "state")
+        ring.consumers_left = max(0, number(fields, "all") - number(fields, "done"))
+        ring.scope_released = fields["released"] == "1"
+        if ring.head_state == 0:
+            run.confirm_open(ring.head)
+            run.settle_executed()
+
+    def scope_head(self, fields: Fields) -> None:
+        """`Head task L is the oldest task owned by an open scope`."""
+        if self.ring is not None:
+            self.ring.by_scope = True
+            if self.ring.ring is not None:
+                self.ring.head = raw_id(self.ring.ring, number(fields, "local"))
+
+    def failed(self, fields: Fields, mark: Mark) -> None:
+        """The run's return code, or the codes that the host read back."""
+        rc = optional_number(fields, "rc")
+        status = rc if rc is not None else optional_number(fields, "status")
+        if status and self.status in {None, -1}:
+            self.status, self.status_mark = status, mark
+        self.orch_code = optional_number(fields, "orch") or self.orch_code
+        self.sched_code = optional_number(fields, "sched") or self.sched_code

@@ -1,0 +1,149 @@
+"""Who holds a run up, and who waits: read from the log where it says so, concluded otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from livedbg.adapters.ascend.run import Run
+from livedbg.adapters.ascend.stalls import Stall
+from livedbg.adapters.ascend.tasks import TaskRecord
+from livedbg.adapters.ascend.trouble import Trouble
+from livedbg.model import Edge, EdgeKind, EdgeState, TaskState
+
+__all__ = ["Suspicion", "suspects", "wait_edges"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """The tasks that hold a run up.
+
+    Attributes:
+        tasks: their ids; several when the log can't tell them apart.
+        certain: a line of the log says so.
+        reason: what makes them suspects.
+    """
+
+    tasks: tuple[int, ...] = ()
+    certain: bool = False
+    reason: str = ""
+
+
+def suspects(run: Run, stall: Stall | None, trouble: Trouble) -> Suspicion:
+    """The tasks that hold the run up, as far as the log tells."""
+    if stall is not None and stall.running:
+        return Suspicion(tuple(sorted(stall.running)), True, "the watchdog's dump says that it is running")
+    if stall is not None and stall.ready:
+        return Suspicion(tuple(sorted(stall.ready)), True, "the watchdog's dump says that it is ready and on no core")
+    if trouble.ring is not None and trouble.ring.head_state == 0 and trouble.ring.head is not None:
+        return _through(run, trouble.ring.head, "it is the oldest task of the full ring and has not completed")
+    if trouble.tensor is not None and not trouble.tensor.consumers:
+        return _through(run, trouble.tensor.task, "the orchestrator waited for its output")
+    return _in_flight(run)
+
+
+def _through(run: Run, raw: int, reason: str) -> Suspicion:
+    """The task itself, or what it waits for where the graph and its state say that it isn't running."""
+    record = run.task(raw)
+    if record.state is TaskState.SUBMITTED and run.graph is not None:
+        seen, todo, found = {raw}, [raw], []
+        while todo:
+            task = todo.pop()
+            open_before = [p for p in run.graph.predecessors.get(task, ()) if run.task(p).open]
+            if not open_before:
+                found.append(task)
+            todo += [p for p in open_before if p not in seen]
+            seen.update(open_before)
+        return Suspicion(tuple(sorted(found)), True, reason)
+    return Suspicion((raw,), True, reason)
+
+
+def _in_flight(run: Run) -> Suspicion:
+    """No line names it: dispatched tasks that are not known to have completed. Those whose kernel has
+    never been seen to complete in this log come first."""
+    flying = run.in_flight()
+    if not flying:
+        return Suspicion()
+    never = [t for t in flying if not run.history[t.kernels]]
+    if never and len(never) < len(flying):
+        return _named(never, "its kernel has not completed once in this log, the others' have")
+    return _named(flying, "it was dispatched and is not known to have completed")
+
+
+def _named(records: list[TaskRecord], reason: str) -> Suspicion:
+    return Suspicion(tuple(t.raw for t in records), False, reason)
+
+
+def wait_edges(run: Run, suspicion: Suspicion, stall: Stall | None, trouble: Trouble, quiet: bool) -> Iterator[Edge]:
+    """Edges that say who waits for the suspects: those that the graph doesn't declare.
+
+    Args:
+        run: the run.
+        suspicion: who holds it up.
+        stall: the watchdog's dump, if there is one.
+        trouble: what went wrong.
+        quiet: nothing has happened for long, so that what is open may be said to wait.
+    """
+    stuck = stall is not None or trouble.ring is not None or trouble.tensor is not None or quiet
+    if run.phase == "completed" or not stuck:
+        return
+    if run.graph is None:
+        yield from _undeclared(run, suspicion)
+    yield from _orchestrator(run, suspicion, trouble, quiet)
+
+
+def _undeclared(run: Run, suspicion: Suspicion) -> Iterator[Edge]:
+    """Without a graph: every task that waits can only wait for what is still open."""
+    names = run.names
+    single = len(suspicion.tasks) == 1
+    waiting = [
+        t for t in run.tasks.values() if t.state is TaskState.SUBMITTED and t.raw not in suspicion.tasks and t.open
+    ]
+    alone = len(waiting) == 1
+    for record in waiting:
+        for raw in suspicion.tasks:
+            what = "the only task" if single else "one of the tasks"
+            yield Edge(
+                kind=EdgeKind.DEPENDS_ON,
+                source=names.task(record.raw),
+                target=names.task(raw),
+                evidence=f"it waits, and {what} that can still complete is this one ({record.evidence or 'log'})"
+                if single
+                else f"it waits, and {what} that can still complete is this one (no task graph was written)",
+                any_of=not single,
+                inferred=not (single and alone and record.missing == 1),
+            )
+
+
+def _orchestrator(run: Run, suspicion: Suspicion, trouble: Trouble, quiet: bool) -> Iterator[Edge]:
+    """What the thread that submits tasks waits for."""
+    names = run.names
+    ring, tensor = trouble.ring, trouble.tensor
+    if tensor is not None:
+        yield Edge(
+            kind=EdgeKind.WAITS_FOR,
+            source=names.orchestrator,
+            target=names.task(tensor.task),
+            evidence=f"{tensor.mark.source}: {tensor.mark.text}",
+            inferred=tensor.consumers,
+            timed=True,
+        )
+    elif ring is not None and ring.ring is not None and not ring.host_built:
+        where = f"{ring.mark.source}: {ring.mark.text}"
+        resource = names.ring(ring.ring)
+        yield Edge(kind=EdgeKind.WAITS_FOR, source=names.orchestrator, target=resource, evidence=where, timed=True)
+        if ring.head is not None and ring.head_state == 0 and not ring.by_scope:
+            yield Edge(kind=EdgeKind.HOLDS, source=names.task(ring.head), target=resource, evidence=where)
+        elif ring.by_scope or not ring.scope_released:
+            yield Edge(kind=EdgeKind.HOLDS, source=names.orchestrator, target=resource, evidence=where)
+    elif quiet and run.orchestrator == "submitting" and suspicion.tasks:
+        for raw in suspicion.tasks:
+            yield Edge(
+                kind=EdgeKind.WAITS_FOR,
+                source=names.orchestrator,
+                target=names.task(raw),
+                state=EdgeState.PENDING,
+                evidence="it has not finished submitting, and nothing else is going on",
+                any_of=len(suspicion.tasks) > 1,
+                inferred=True,
+            )

@@ -1,0 +1,153 @@
+"""One job as its logs and files tell: its present run and what went wrong in it.
+
+A job has one log (or a host and a device log with the same pid) and runs one task graph after
+another; `handle` takes its messages in order, `collect` gives the events that follow.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from livedbg.adapters.ascend.emission import Emitter
+from livedbg.adapters.ascend.graph import LostOrder, TaskGraph
+from livedbg.adapters.ascend.handlers import HANDLERS
+from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.messages import Fields
+from livedbg.adapters.ascend.names import KernelNames, Names
+from livedbg.adapters.ascend.run import Run
+from livedbg.adapters.ascend.stalls import StallReader
+from livedbg.adapters.ascend.trouble import Crash, Trouble
+from livedbg.adapters.ascend.waits import Suspicion
+from livedbg.events import Event, Stamp
+
+__all__ = ["QUIET_NS", "World"]
+
+QUIET_NS: Final = 10_000_000_000
+"""A run whose log said nothing for this long is quiet (the scheduler's own watchdog has the same limit)."""
+
+_LOST_LIMIT: Final = 100  # missing orderings that are reported one by one
+_SIGNALS: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
+
+
+class World:
+    """One job.
+
+    Args:
+        names: the identifiers of its entities.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.kernels = KernelNames()
+        self.graph: TaskGraph | None = None
+        self.graph_mark: Mark = NOWHERE
+        self._lost: tuple[LostOrder, ...] = ()
+        self.last_mark: Mark = NOWHERE
+        self.last_wall_ns: int | None = None
+        self.quiet = False
+        self.stale = False
+        self.chips: dict[int, int] = {}
+        self.emitter = Emitter(self)
+        self._start()
+
+    def _start(self) -> None:
+        self.run = Run(self.names, self.kernels)
+        self.stalls = StallReader(self.run)
+        self.trouble = Trouble()
+        self.suspicion = Suspicion()
+        if self.graph is not None:
+            self.run.use_graph(self.graph)
+
+    def handle(self, kind: str, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+        """Take one message; returns the entities that it speaks of."""
+        self.heard(mark)
+        handler = HANDLERS.get(kind)
+        if handler is None:
+            return ()
+        self.stale = True
+        return handler(self, fields, func, mark)
+
+    def heard(self, mark: Mark) -> None:
+        """The log goes on."""
+        if mark.wall_ns is not None:
+            self.last_wall_ns = max(mark.wall_ns, self.last_wall_ns or 0)
+        self.last_mark = mark
+        if self.quiet:
+            self.quiet, self.stale = False, True
+
+    def begin(self, *, on_device: bool) -> None:
+        """A run begins, on the host or on the device; one that ended before it is forgotten."""
+        if len(self.chips) > 1:
+            self.run.phase = "running"  # several chips share this log: whose run begins isn't known
+        elif self.run.phase in {"completed", "failed"} or (self.run.phase == "running" and on_device):
+            self._start()
+            self.emitter.forget()
+        if self.run.phase in {"unknown", "starting"}:
+            self.run.phase = "running" if on_device else "starting"
+        if self.run.orchestrator == "unknown":
+            self.run.orchestrator = "submitting"
+
+    def runs(self) -> None:
+        """The log speaks of a run whose begin it doesn't show."""
+        if self.run.phase in {"unknown", "starting"}:
+            self.run.phase = "running"
+
+    def end(self, mark: Mark) -> None:
+        """The run has ended: well, unless the log says otherwise."""
+        if self.trouble.status or self.trouble.fatal or (self.stalls.stall and self.stalls.stall.exit):
+            self.run.phase = "failed"
+        elif self.run.phase != "completed":
+            self.run.finish(mark)
+
+    def use_graph(self, graph: TaskGraph, mark: Mark) -> bool:
+        """Take in a `deps.json`; says whether it fits the run that the log tells of."""
+        if not self.run.fits(graph):
+            return False
+        self.graph, self.graph_mark = graph, mark
+        self._lost = tuple(islice(graph.lost_orders(), _LOST_LIMIT))
+        self.run.use_graph(graph)
+        self.stale = True
+        return True
+
+    def check_graph(self) -> None:
+        """Let go of a graph that the log contradicts (an older run's file)."""
+        if self.graph is not None and self.run.graph is not None and not self.run.fits(self.graph):
+            self.emitter.drop_graph(self.graph)
+            self.run.graph = self.graph = None
+            self._lost = ()
+
+    def lost_orders(self) -> tuple[LostOrder, ...]:
+        """Orderings that the graph lost."""
+        return self._lost
+
+    def use_names(self, found: dict[int, str]) -> None:
+        """Take in names of kernels."""
+        if self.kernels.learn(found):
+            self.run.changed.update(self.run.tasks)
+            self.stale = True
+
+    def exited(self, status: int, mark: Mark) -> None:
+        """The process's exit status is known (128+N or -N: by signal N)."""
+        self.stale = True
+        signal = -status if status < 0 else status - 128 if status > 128 else 0
+        if signal in {4, 6, 7, 8, 11} and self.trouble.crash is None:
+            self.trouble.crash = Crash(_SIGNALS[signal], "", mark)
+        if status == 0 and self.run.phase in {"starting", "running"} and not self.stalls.stall:
+            self.run.finish(mark)
+
+    def be_quiet(self, now_wall_ns: int) -> None:
+        """Where nothing has come for long, what is open may be said to wait."""
+        if self.quiet or self.run.phase != "running" or self.last_wall_ns is None:
+            return
+        if now_wall_ns - self.last_wall_ns >= QUIET_NS:
+            self.quiet = self.stale = True
+
+    def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
+        """The events that follow from what was taken since the last call.
+
+        Args:
+            stamp: stamp of the events.
+            whole: all that is there has been read: conclude too.
+        """
+        return self.emitter.collect(stamp, whole=whole)
