@@ -159,24 +159,28 @@ def _why_denied(pid: int) -> Problem:
             if scope == 3
             else f"{command}   or   sudo sysctl kernel.yama.ptrace_scope=0",
         )
-    if os.geteuid() == 0 or _in_container():
+    if _protects_itself(pid):
         return Problem(
-            "container",
-            f"The kernel refuses to let this container look into process {pid}: it belongs to another container "
-            "or to the host, or CAP_SYS_PTRACE is missing, or a seccomp profile forbids it.",
-            "run livedbg where the process runs, or: docker run --cap-add=SYS_PTRACE …   "
-            "or in Kubernetes: securityContext.capabilities.add: [SYS_PTRACE]",
+            "not-dumpable",
+            f"Process {pid} protects itself (set-user-ID program, or prctl PR_SET_DUMPABLE 0).",
+            command,
         )
     return Problem(
-        "not-dumpable",
-        f"Process {pid} protects itself (set-user-ID program, or prctl PR_SET_DUMPABLE 0).",
-        command,
+        "container",
+        f"The kernel refuses to let us look into process {pid}: it belongs to another container or to the host, "
+        "or CAP_SYS_PTRACE is missing, or a seccomp profile or security module forbids it.",
+        "run livedbg where the process runs, or: docker run --cap-add=SYS_PTRACE …   "
+        "or in Kubernetes: securityContext.capabilities.add: [SYS_PTRACE]",
     )
+
+
+def _protects_itself(pid: int) -> bool:
+    """Whether it isn't dumpable: then its /proc files belong to root (proc(5), /proc/PID)."""
+    try:
+        return Path(f"/proc/{pid}/environ").stat().st_uid == 0 != Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return False
 
 
 def _own_capability() -> bool:
     return bool(int(status_fields(os.getpid()).get("CapEff", "0"), 16) >> _CAP_SYS_PTRACE & 1)
-
-
-def _in_container() -> bool:
-    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()

@@ -88,3 +88,9 @@ def look(waits: Path, spawn: Callable[..., Any], tmp_path: Path) -> Callable[...
         raise AssertionError(f"{mode}: not seen: {seen.snapshot.edges} {seen.snapshot.threads}")
 
     return start
+
+
+@pytest.fixture
+def observe() -> Callable[..., Snapshot]:
+    """What a one-look session of the /proc adapter finds of some pids."""
+    return observe_once

@@ -1,0 +1,156 @@
+"""Threads and processes that come and go while they are watched; what an observe session leaves untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.events import EdgesReplaced, Event, ThreadsSeen, Tick
+from livedbg.linux.procfs import read_stat, status_fields, thread_ids
+from livedbg.model import EdgeKind, SourceHealth, ThreadState
+from livedbg.session import Session
+from livedbg.snapshot import Snapshot
+from livedbg.view import Update
+
+HOST = "box"
+
+
+class Watched:
+    """A running session: the newest snapshot and all events."""
+
+    def __init__(self) -> None:
+        self.updates: list[Update] = []
+        self.events: list[Event] = []
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.updates[-1].snapshot if self.updates else Snapshot()
+
+    async def until(self, true: Callable[[Snapshot], bool], deadline_s: float = 40.0) -> None:
+        async with asyncio.timeout(deadline_s):
+            while not true(self.snapshot):  # noqa: ASYNC110 (the truth may lie outside of the snapshot)
+                await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def watching(*targets: TargetProcess, tree: bool = True, interval_s: float = 0.05) -> AsyncIterator[Watched]:
+    """Watch processes by the adapter alone."""
+    watched = Watched()
+    request = Request(host=HOST, processes=targets, tree=tree, interval_s=interval_s)
+    session = Session(request, [ProcAdapter()], watched.updates.append, watched.events.extend)
+    running = asyncio.create_task(session.run())
+    try:
+        yield watched
+    finally:
+        if not running.done():
+            session.stop()
+        await running
+
+
+def order(target: Any, letter: bytes) -> str:
+    """Tell `waits orders` what to do; the value it answers with."""
+    target.stdin.write(letter)
+    return str(target.line().partition("=")[2])
+
+
+async def test_threads_are_seen_to_start_and_to_end(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "orders"])
+    async with watching(TargetProcess(target.pid)) as watched:
+        await watched.until(lambda s: bool(s.threads))
+        tid = await asyncio.to_thread(order, target, b"t")
+        thread = f"thread:{HOST}/{target.pid}/{tid}"
+        await watched.until(lambda s: thread in s.threads and s.threads[thread].waits_in is not None)
+        assert (EdgeKind.PART_OF, thread, f"process:{HOST}/{target.pid}") in watched.snapshot.edges
+        await asyncio.to_thread(order, target, b"x")
+        await watched.until(lambda s: s.threads[thread].exited)
+        assert (EdgeKind.PART_OF, thread, f"process:{HOST}/{target.pid}") not in watched.snapshot.edges
+
+
+async def test_children_are_followed_and_seen_to_end(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "orders"])
+    async with watching(TargetProcess(target.pid)) as watched:
+        await watched.until(lambda s: bool(s.threads))
+        child = await asyncio.to_thread(order, target, b"f")
+        process = f"process:{HOST}/{child}"
+        await watched.until(lambda s: process in s.processes)
+        assert watched.snapshot.processes[process].ppid == target.pid
+        await asyncio.to_thread(order, target, b"k")
+        await watched.until(lambda s: s.processes[process].exited)
+        assert not watched.snapshot.processes[f"process:{HOST}/{target.pid}"].exited
+
+
+async def test_children_are_left_alone_without_tree(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "orders"])
+    await asyncio.to_thread(order, target, b"f")
+    async with watching(TargetProcess(target.pid), tree=False) as watched:
+        await watched.until(lambda s: bool(s.threads))
+        ticks = [e for e in watched.events if isinstance(e, Tick)]
+        await watched.until(lambda _: len([e for e in watched.events if isinstance(e, Tick)]) > len(ticks) + 3)
+        assert set(watched.snapshot.processes) == {f"process:{HOST}/{target.pid}"}
+
+
+async def test_the_session_ends_with_its_target_and_says_so(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "orders"])
+    async with watching(TargetProcess(target.pid)) as watched:
+        await watched.until(lambda s: bool(s.threads))
+        target.stdin.write(b"q")
+        await watched.until(lambda s: s.processes[f"process:{HOST}/{target.pid}"].exited)
+        await watched.until(lambda _: watched.updates[-1].ended)
+    (status,) = watched.snapshot.statuses.values()
+    assert (status.health, status.code) == (SourceHealth.ENDED, "")
+    assert watched.snapshot.processes[f"process:{HOST}/{target.pid}"].exit_status == 7  # still a zombie of ours
+
+
+async def test_a_pid_that_was_used_again_is_not_taken_for_the_target(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "orders"])
+    before = TargetProcess(target.pid, read_stat(target.pid).start_ticks - 100)
+    async with watching(before) as watched:
+        await watched.until(lambda _: bool(watched.updates) and watched.updates[-1].ended)
+    assert watched.snapshot.threads == {}
+    assert [s.health for s in watched.snapshot.statuses.values()] == [SourceHealth.ENDED]
+
+
+async def test_quiet_threads_and_edges_are_told_once(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "mutex"])
+    async with watching(TargetProcess(target.pid)) as watched:
+        await watched.until(lambda _: sum(isinstance(e, Tick) for e in watched.events) > 12)
+    seen = [thread.id for e in watched.events if isinstance(e, ThreadsSeen) for thread in e.threads]
+    assert len(seen) == len(set(seen)) == 4
+    assert sum(isinstance(e, EdgesReplaced) for e in watched.events) == 2  # waits; threads of the process
+
+
+async def test_a_stopped_process_is_said_to_be_stopped(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "sleep"])
+    os.kill(target.pid, signal.SIGSTOP)
+    process = f"process:{HOST}/{target.pid}"
+    async with watching(TargetProcess(target.pid)) as watched:
+        await watched.until(lambda s: process in s.processes and s.processes[process].state is ThreadState.STOPPED)
+        await watched.until(lambda s: all("SIGCONT" in (t.waits_in or "") for t in s.threads.values()))
+        os.kill(target.pid, signal.SIGCONT)
+        await watched.until(lambda s: s.processes[process].state is ThreadState.WAITING)
+
+
+def _counters(pid: int) -> dict[int, tuple[str, ...]]:
+    names = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches", "TracerPid", "State")
+    return {tid: tuple(status_fields(pid, tid)[name] for name in names) for tid in thread_ids(pid)}
+
+
+async def test_P1_observing_leaves_the_target_untouched(waits: Path, spawn: Callable[..., Any]) -> None:
+    """No context switch of a blocked thread, no tracer, no stop, over many looks."""
+    for mode in ("mutex", "ring", "cond", "flock"):
+        target = spawn([waits, mode, "/dev/null"] if mode != "flock" else [waits, mode, waits.parent / "lock.file"])
+        process = f"process:{HOST}/{target.pid}"
+        async with watching(TargetProcess(target.pid), interval_s=0.01) as watched:
+            await watched.until(lambda s, process=process: any(e.kind is EdgeKind.WAITS_FOR for e in s.edges.values()))
+            before = _counters(target.pid)
+            ticks = sum(isinstance(e, Tick) for e in watched.events)
+            await watched.until(lambda _, t=ticks, w=watched: sum(isinstance(e, Tick) for e in w.events) > t + 10)
+            assert _counters(target.pid) == before
+        assert all(counters[2] == "0" for counters in before.values())
