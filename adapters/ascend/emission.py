@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Emitter"]
 
+_ORCHESTRATOR: Final = {"done": TaskState.COMPLETED, "failed": TaskState.FAILED}
 _BATCH: Final = 5_000  # tasks in one event
 
 
@@ -112,22 +113,23 @@ class Emitter:
         if changed:
             self._edges.put(self._missing_edge(lost) for lost in self._world.lost_orders())
         waits = any(key.source == self._world.names.orchestrator for key in self._inferred)
-        state = "waiting" if waits else self._world.run.orchestrator
-        if state != self._orchestrator_seen and (waits or self._orchestrator_seen):
+        fatal = self._world.trouble.fatal
+        failed = fatal is not None and 0 < fatal.code < 100 and not waits
+        state = "waiting" if waits else "failed" if failed else self._world.run.orchestrator
+        if state != self._orchestrator_seen and (waits or failed or self._orchestrator_seen):
             self._orchestrator_seen = state
-            tasks.append(self._orchestrator_task(waits))
+            tasks.append(self._orchestrator_task(state))
         return [TasksSeen(tasks=tuple(tasks[i : i + _BATCH]), **stamp) for i in range(0, len(tasks), _BATCH)]
 
-    def _orchestrator_task(self, waits: bool) -> Task:
-        done = self._world.run.orchestrator == "done" and not waits
+    def _orchestrator_task(self, state: str) -> Task:
         return Task(
             id=self._world.names.orchestrator,
             system="ascend",
             name="orchestrator",
             kernel="orchestrator",
-            state=TaskState.COMPLETED if done else TaskState.RUNNING,
+            state=_ORCHESTRATOR.get(state, TaskState.RUNNING),
             owner="AICPU thread",
-            attributes={"role": "submits the tasks", "waiting": "yes" if waits else "no"},
+            attributes={"role": "submits the tasks", "waiting": "yes" if state == "waiting" else "no"},
         )
 
     def _declared_edges(self, raw: int) -> list[Edge]:

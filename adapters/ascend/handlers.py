@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS", "Handler"]
 
+_PLACES: Final = ("aic", "aiv0", "aiv1")  # of a cluster's three cores, by offset
+
 Handler = Callable[["World", Fields, str, Mark], tuple[str, ...]]
 """Takes one message; returns the identifiers of the entities that it speaks of."""
 
@@ -49,7 +51,13 @@ def _dispatched(world: World, fields: Fields, func: str, mark: Mark) -> tuple[st
     record.blocks = max(record.blocks, number(fields, "blocks"))
     core = int(fields["core"] or 0) if "core" in fields else world.run.core_at(thread, number(fields, "offset"))
     world.run.dispatch(
-        raw, core, mark, slot=fields["slot"] or "idle", subslot=(fields["sub"] or "").lower(), thread=thread
+        raw,
+        core,
+        mark,
+        slot=fields["slot"] or "idle",
+        subslot=(fields["sub"] or "").lower(),
+        place=_PLACES[number(fields, "offset") % 3],
+        thread=thread,
     )
     where = (world.names.core(core),) if core is not None else ()
     return (world.names.task(raw), *where)

@@ -97,11 +97,11 @@ class Run:
             record.evidence, record.evidence_text = mark.source, mark.text
         self.changed.add(record.raw)
 
-    def complete(self, record: TaskRecord, why: str, mark: Mark) -> None:
-        """Conclude that a task has completed (R1)."""
+    def complete(self, record: TaskRecord, why: str, mark: Mark, *, timely: bool = False) -> None:
+        """Conclude that a task has completed (R1); `timely`: not long before the line that shows it."""
         if record.state is TaskState.COMPLETED or record.raw in self.confirmed:
             return
-        at = mark if mark.exact else Mark(mark.source, mark.text)
+        at = mark if mark.exact and timely else Mark(mark.source, mark.text)
         for core in record.cores:
             self._free(core, record.raw)
         record.cores.clear()
@@ -156,12 +156,12 @@ class Run:
     # cores
 
     def core(self, number: int, subslot: str = "", thread: int | None = None) -> CoreRecord:
-        """The record of a core, made when it is first named."""
+        """The record of a core, made when it is first named; `subslot`: which of its cluster's three it is."""
         record = self.cores.get(number)
         if record is None:
             record = self.cores[number] = CoreRecord(number)
             self.changed_cores.add(number)
-        if subslot and subslot != "?" and not record.subslot:
+        if subslot and subslot != record.subslot:
             record.subslot = subslot
             self.changed_cores.add(number)
         if thread is not None and record.thread != thread:
@@ -175,7 +175,9 @@ class Run:
             core.running = None
             self.changed_cores.add(number)
 
-    def dispatch(self, raw: int, number: int | None, mark: Mark, *, slot: str, subslot: str, thread: int) -> None:
+    def dispatch(
+        self, raw: int, number: int | None, mark: Mark, *, slot: str, subslot: str, place: str, thread: int
+    ) -> None:
         """A scheduler thread handed (a block of) a task to a core: `idle` runs at once, `pending` queues."""
         record = self.task(raw)
         record.dispatched += 1
@@ -189,7 +191,7 @@ class Run:
         if number is None:
             self.set_state(record, TaskState.RUNNING, mark)
             return
-        core = self.core(number, subslot, thread)
+        core = self.core(number, place, thread)
         self.changed_cores.add(number)
         if slot == "pending" and core.running is not None:
             if core.pending is not None:
@@ -222,7 +224,7 @@ class Run:
         record.finished += 1
         self.changed.add(raw)
         if not record.cores and record.finished >= record.needed:
-            self.complete(record, f"{core.label} was given its next task", mark)
+            self.complete(record, f"{core.label} was given its next task", mark, timely=True)
 
     def core_at(self, thread: int, offset: int) -> int | None:
         """The core at a scheduler thread's offset, where the log listed the clusters (before 2026-05-12)."""

@@ -59,7 +59,8 @@ class Stall:
 
 
 class StallReader:
-    """Reads the rounds of one run.
+    """Reads the rounds of one run. A TASK line's `core=8(aiv0)` names the task's subslot, not the core's
+    place in its cluster; that is what CLUSTER lines and dispatch offsets tell.
 
     Args:
         run: whose tasks and cores the rounds speak of.
@@ -114,7 +115,7 @@ class StallReader:
 
     def _runs_on(self, raw: int, number_: int, subslot: str) -> None:
         record = self.run.task(raw)
-        core = self.run.core(number_, subslot)
+        core = self.run.core(number_)
         if core.running is not None and core.running != raw:
             other = self.run.task(core.running)
             other.cores.pop(number_, None)

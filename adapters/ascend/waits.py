@@ -100,16 +100,19 @@ def _undeclared(run: Run, suspicion: Suspicion) -> Iterator[Edge]:
         t for t in run.tasks.values() if t.state is TaskState.SUBMITTED and t.raw not in suspicion.tasks and t.open
     ]
     alone = len(waiting) == 1
+    if not single:
+        why = "it waits, and this is one of the tasks that are still open (no task graph was written)"
+    elif suspicion.certain:
+        why = "it waits, and no other task is running or ready"
+    else:
+        why = f"it waits, and of the tasks that are open this is the likeliest: {suspicion.reason}"
     for record in waiting:
         for raw in suspicion.tasks:
-            what = "the only task" if single else "one of the tasks"
             yield Edge(
                 kind=EdgeKind.DEPENDS_ON,
                 source=names.task(record.raw),
                 target=names.task(raw),
-                evidence=f"it waits, and {what} that can still complete is this one ({record.evidence or 'log'})"
-                if single
-                else f"it waits, and {what} that can still complete is this one (no task graph was written)",
+                evidence=why,
                 any_of=not single,
                 inferred=not (single and alone and record.missing == 1),
             )

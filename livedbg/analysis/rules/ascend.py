@@ -1,0 +1,389 @@
+"""Diagnosis of Ascend runs: who holds the run up, what crashed or failed, which order was lost.
+
+All rules read what the Ascend adapter put on the stream: tasks, edges and the diagnostics of
+docs/systems/ascend.md; none of them looks at a log. A diagnostic that was overtaken by later lines
+carries `resolved=yes` and counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.rules.ascend_words import (
+    Job,
+    clock,
+    count_behind,
+    evidence,
+    jobs,
+    name_of,
+    names_of,
+    quiet_for_s,
+    where_of,
+)
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.model import Severity, Task, TaskState
+
+__all__ = ["AscendRule", "rules"]
+
+
+@dataclass(frozen=True, slots=True)
+class AscendRule:
+    """A rule that asks one question of each Ascend job in turn."""
+
+    name: str
+    doc: str
+    look: Callable[[str, Job, RuleInput], Iterable[Finding]]
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """What it finds in `state`."""
+        for job in jobs(state.snapshot):
+            yield from self.look(self.name, job, state)
+
+
+def rules() -> Sequence[Rule]:
+    """The rules for Ascend, most telling first."""
+    return (
+        AscendRule(
+            "ascend-crash",
+            "The process of an Ascend run ended by a signal or an uncaught C++ exception (log, or exit status). The "
+            "task that was running then is named as the likely place, which is inferred.",
+            _crash,
+        ),
+        AscendRule(
+            "ascend-stall",
+            "A task of an Ascend run does not complete and others wait for it. Rests on the scheduler's watchdog "
+            "([STALL …], TIMEOUT_EXIT), on a full ring's oldest task, on a tensor that the orchestrator waits for, or "
+            "(inferred) on a log that has gone quiet with tasks in flight. Names the cause and not the symptom.",
+            _stall,
+        ),
+        AscendRule(
+            "ascend-scope-deadlock",
+            "The orchestrator waits for a slot of a ring that only the end of its own open scope can free.",
+            _scope_deadlock,
+        ),
+        AscendRule(
+            "ascend-core-anomaly",
+            "An AI core says that it has finished, and the scheduler still counts it as busy: not the kernel is stuck.",
+            _core_anomaly,
+        ),
+        AscendRule(
+            "ascend-run-failed",
+            "An Ascend run ended with an error code, and no stall explains it: the code in words, the runtime's hint.",
+            _run_failed,
+        ),
+        AscendRule(
+            "ascend-starved-watchdog",
+            "The scheduler's watchdog fired, but its thread had hardly run: it was stopped by a debugger or got no "
+            "processor time. Such a time-out shows no stall.",
+            _starved,
+        ),
+        AscendRule(
+            "ascend-missing-edge",
+            "Two tasks write the same elements of a tensor and deps.json has no path between them (an argument "
+            "declared as output where it is read and written). Write-after-read orders are not tracked by the runtime "
+            "and not looked for.",
+            _missing_edge,
+        ),
+        AscendRule(
+            "ascend-flag-cycle",
+            "A stuck task and a task that depends on it both name a tensor without dependency: a flag in memory may "
+            "close a cycle that no edge declares. Always inferred.",
+            _flag_cycle,
+        ),
+        AscendRule("ascend-run-complete", "An Ascend run completed all its tasks.", _run_complete),
+    )
+
+
+def _crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    crash = job.said("terminate")
+    if crash is None:
+        return
+    running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
+    place = ""
+    if len(running) == 1:
+        place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} then."
+    yield Finding(
+        rule=rule,
+        severity=Severity.CRITICAL,
+        sentence=f"{crash.sentence}{place}",
+        entities=tuple(task.id for task in running) if len(running) == 1 else (),
+        evidence=evidence(crash, *running),
+        next=(
+            "run it again under `livedbg launch`, which catches the exception with its stack",
+            "look at the lines before it in the log",
+        ),
+        inferred=bool(place),
+        since_wall_ns=crash.at_wall_ns,
+    )
+
+
+def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    if job.completed or job.said("terminate") is not None or job.said("watchdog-starved") is not None:
+        return
+    ring, tensor = job.said("ring-full"), job.said("tensor-wait-timeout")
+    if ring is not None and (ring.attributes.get("by_scope") == "yes" or ring.attributes.get("host_built") == "yes"):
+        return
+    told = job.said("timeout-exit") or job.said("stall-summary")
+    quiet = told is None and ring is None and tensor is None
+    if job.said("core-anomaly") is not None or (quiet and not _quiet_too_long(job, state)):
+        return
+    roots = job.roots(state.snapshot)
+    if not roots:
+        yield from _nobody_runs(rule, job, state)
+        return
+    sentence = _who(roots, job, state)
+    if ring is not None:
+        sentence += (
+            f" The runtime reports “{ring.sentence.partition(':')[0]}”, which is the symptom: a slot comes free only "
+            "when the oldest task completes, so the orchestrator waits."
+        )
+    elif tensor is not None:
+        sentence += " The orchestrator waited for it (tensor data) and gave up."
+    elif job.waits_for_orchestrator(state):
+        sentence += " The orchestrator has not finished submitting and waits for it."
+    sentence += _behind(roots, job, state) + _progress(job)
+    participants = [task.id for task in roots]
+    for task in roots:
+        if task.state is TaskState.RUNNING:
+            participants += task.where
+    if ring is not None:
+        participants += [entity for entity in ring.entities if entity not in participants]
+    if tensor is not None or (ring is None and job.waits_for_orchestrator(state)):
+        participants.append(job.orchestrator)
+    since = min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None)
+    yield Finding(
+        rule=rule,
+        severity=Severity.CRITICAL,
+        sentence=sentence,
+        entities=tuple(dict.fromkeys(participants)),
+        evidence=evidence(told, ring, tensor, job.state, *roots),
+        next=_next(roots, job),
+        inferred=job.state.attributes.get("certain") != "yes",
+        since_wall_ns=since,
+    )
+
+
+def _quiet_too_long(job: Job, state: RuleInput) -> bool:
+    """Nothing in the log for longer than a task may run (longer still for a kernel that is known to be slow)."""
+    if job.state.attributes.get("quiet") != "yes":
+        return False
+    limit_s = state.settings.task_stall_s
+    for task in job.roots(state.snapshot):
+        known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
+        if known is not None:
+            limit_s = max(limit_s, state.settings.slow_factor * known.longest_ns / 1e9)
+    return quiet_for_s(job, state.snapshot) >= limit_s
+
+
+def _who(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
+    """The claim itself: which task, where, since when."""
+    snapshot = state.snapshot
+    if len(roots) > 1:
+        many = job.state.attributes.get("certain") == "yes"
+        head = f"{len(roots)} tasks have not completed" if many else f"One of {len(roots)} tasks has not completed"
+        return f"{head}: {names_of(roots)}."
+    task = roots[0]
+    since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
+    if task.state is TaskState.RUNNING:
+        likely = "" if job.state.attributes.get("certain") == "yes" else f" ({job.state.attributes.get('reason', '')})"
+        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since} and does not complete{likely}."
+    if task.state is TaskState.READY and task.attributes.get("deferred") == "yes":
+        return (
+            f"The kernel of task {name_of(task)} has returned, but its deferred (asynchronous) completion has not "
+            f"come{since}: all cores are idle."
+        )
+    if task.state is TaskState.READY:
+        return (
+            f"Task {name_of(task)} has everything that it waits for and is on no core{since}: either its kernel has "
+            "returned and its asynchronous completion was never signalled, or it was never dispatched."
+        )
+    return f"Task {name_of(task)} has not completed{since}."
+
+
+def _behind(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
+    """What waits behind the roots, in words."""
+    behind, direct, known = count_behind(roots, job, state)
+    if not behind:
+        return ""
+    tasks = "1 task waits" if behind == 1 else f"{behind} tasks wait"
+    exact = f", {direct} directly" if known else ""
+    return f" {tasks} behind {'it' if len(roots) == 1 else 'them'}{exact}."
+
+
+def _progress(job: Job) -> str:
+    done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
+    return f" {done} of {total} tasks are done." if done and total else ""
+
+
+def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
+    steps = []
+    kernel = roots[0].kernel or "its kernel"
+    if roots[0].state is TaskState.READY:
+        steps.append(f"find who should signal the asynchronous completion that {kernel} registered")
+    else:
+        steps.append(f"look at what {kernel} waits for: a flag or signal that nobody sets, or a loop without end")
+    steps.append("livedbg stacks PID --native   (the AICore thread's frame shows the line, on the simulator)")
+    if job.said("ring-full") is not None:
+        steps.append("don't raise PTO2_RING_TASK_WINDOW first: it only lets more tasks queue up behind the stuck one")
+    if job.state.attributes.get("graph") != "yes":
+        steps.append("run once with dep_gen on a healthy input: deps.json then shows what waits for what")
+    return tuple(steps)
+
+
+def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """A stall with no task that could complete: only waiting tasks, or none at all."""
+    told = job.said("timeout-exit") or job.said("stall-summary")
+    if told is None:
+        return
+    waiting = [t for t in job.tasks(state.snapshot) if t.state is TaskState.SUBMITTED]
+    if waiting:
+        sentence = (
+            f"{job.state.attributes.get('waiting', len(waiting))} tasks wait and none is running or ready: their "
+            f"dependencies can never be met ({names_of(waiting[:8])})."
+        )
+        entities = tuple(task.id for task in waiting)
+        steps = ("look for a cycle, or for a producer that was never submitted, in the orchestration code",)
+    else:
+        sentence = "All submitted tasks are done, and the orchestrator submits no more: it is what hangs."
+        entities = (job.orchestrator,)
+        steps = ("look at what the orchestration code waits for on its AICPU thread",)
+    yield Finding(
+        rule=rule,
+        severity=Severity.CRITICAL,
+        sentence=sentence + _progress(job),
+        entities=entities,
+        evidence=evidence(told, *waiting[:8]),
+        next=steps,
+    )
+
+
+def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    ring = job.said("ring-full")
+    if ring is None or job.completed or ring.attributes.get("by_scope") != "yes":
+        return
+    yield Finding(
+        rule=rule,
+        severity=Severity.CRITICAL,
+        sentence=(
+            f"The orchestrator waits for a free slot of {_ring_name(ring.entities)}, and the ring's oldest task belongs "
+            "to a scope that only the orchestrator can end: it waits for itself."
+        ),
+        entities=ring.entities,
+        evidence=evidence(ring),
+        next=(
+            "split the scope into smaller ones",
+            "or raise PTO2_RING_TASK_WINDOW to hold the scope's largest live set",
+        ),
+        since_wall_ns=ring.at_wall_ns,
+    )
+
+
+def _ring_name(entities: Sequence[str]) -> str:
+    rings = [entity for entity in entities if entity.startswith("ring:")]
+    return f"task ring {rings[0].rpartition('/')[2]}" if rings else "its task ring"
+
+
+def _core_anomaly(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    if job.completed:
+        return
+    for anomaly in job.all_said("core-anomaly"):
+        yield Finding(
+            rule=rule,
+            severity=Severity.CRITICAL,
+            sentence=f"{anomaly.sentence} The kernel is done; the scheduler's completion polling is what is stuck.",
+            entities=anomaly.entities,
+            evidence=evidence(anomaly),
+            next=("keep the device log and report it to the runtime's maintainers",),
+            since_wall_ns=anomaly.at_wall_ns,
+        )
+
+
+def _run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    failed, fatal = job.said("runtime-failed"), job.said("fatal")
+    if (failed is None and fatal is None) or job.completed or any(_explained(job)):
+        return
+    main = fatal or failed
+    assert main is not None
+    message = main.attributes.get("message", "")
+    words = f" It says: “{message}”." if message and message not in main.sentence else ""
+    hint = (failed or main).attributes.get("hint", "")
+    by_orchestrator = int(main.attributes.get("error_code", "0")) < 100
+    yield Finding(
+        rule=rule,
+        severity=Severity.CRITICAL,
+        sentence=main.sentence + words,
+        entities=(job.orchestrator,) if by_orchestrator else (),
+        evidence=evidence(fatal, failed),
+        next=(hint,) if hint else ("look at the lines before it in the log",),
+        since_wall_ns=main.at_wall_ns,
+    )
+
+
+def _explained(job: Job) -> Iterator[bool]:
+    """Whether another rule already says why the run failed."""
+    ring = job.said("ring-full")
+    yield ring is not None and ring.attributes.get("host_built") != "yes"
+    for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
+        yield job.said(code) is not None
+
+
+def _starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    starved = job.said("watchdog-starved")
+    if starved is None or job.completed:
+        return
+    yield Finding(
+        rule=rule,
+        severity=Severity.ERROR,
+        sentence=starved.sentence,
+        evidence=evidence(starved, job.said("timeout-exit")),
+        next=(
+            "run it again without a debugger that stops it, or with fewer jobs on the machine",
+            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts)",
+        ),
+        since_wall_ns=starved.at_wall_ns,
+    )
+
+
+def _missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    for lost in job.all_said("missing-edge"):
+        yield Finding(
+            rule=rule,
+            severity=Severity.ERROR,
+            sentence=f"{lost.sentence} They may run at the same time, and the result depends on which ends last.",
+            entities=lost.entities,
+            evidence=evidence(lost),
+            next=(
+                "declare the tensor as add_inout() (or add_input() too) in the task that was submitted second",
+                "or order the two with set_dependencies()",
+            ),
+            since_wall_ns=lost.at_wall_ns,
+        )
+
+
+def _flag_cycle(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    if job.completed:
+        return
+    for cycle in job.all_said("flag-cycle"):
+        yield Finding(
+            rule=rule,
+            severity=Severity.WARNING,
+            sentence=cycle.sentence,
+            entities=cycle.entities,
+            evidence=evidence(cycle),
+            next=("check in the kernels' code who sets the flag",),
+            inferred=True,
+        )
+
+
+def _run_complete(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    complete = job.said("run-complete")
+    if complete is not None and job.completed:
+        yield Finding(
+            rule=rule,
+            severity=Severity.INFO,
+            sentence=complete.sentence,
+            evidence=evidence(complete),
+            since_wall_ns=complete.at_wall_ns,
+        )

@@ -1,0 +1,164 @@
+"""What the Ascend rules share: jobs as the diagnostics describe them, and names, places and counts in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Diagnostic, EdgeKind, EdgeState, Evidence, Task
+from livedbg.snapshot import Snapshot
+
+__all__ = [
+    "Job",
+    "clock",
+    "count_behind",
+    "evidence",
+    "jobs",
+    "name_of",
+    "names_of",
+    "quiet_for_s",
+    "where_of",
+]
+
+_NAMES_SHOWN: Final = 6
+_EVIDENCE_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One Ascend job: its `run-state` diagnostic and the others of the same scope."""
+
+    state: Diagnostic
+    others: tuple[Diagnostic, ...]
+
+    @property
+    def scope(self) -> str:
+        """`ascend`, or `ascend/LABEL` where several jobs are looked at."""
+        return self.state.attributes.get("scope", "ascend")
+
+    @property
+    def orchestrator(self) -> str:
+        """Identifier of the thread that submits its tasks."""
+        return f"task:{self.scope}/orchestrator"
+
+    @property
+    def completed(self) -> bool:
+        """Its present run has ended well."""
+        return self.state.attributes.get("phase") == "completed"
+
+    def all_said(self, code: str) -> list[Diagnostic]:
+        """Its diagnostics of one code that still hold."""
+        return [d for d in self.others if d.code == code and d.attributes.get("resolved") != "yes"]
+
+    def said(self, code: str) -> Diagnostic | None:
+        """The first of them."""
+        return next(iter(self.all_said(code)), None)
+
+    def roots(self, snapshot: Snapshot) -> list[Task]:
+        """The tasks that hold it up, as the adapter concluded."""
+        return [snapshot.tasks[entity] for entity in self.state.entities if entity in snapshot.tasks]
+
+    def tasks(self, snapshot: Snapshot) -> list[Task]:
+        """All its tasks but the orchestrator."""
+        prefix = f"task:{self.scope}/r"
+        return [t for t in snapshot.tasks.values() if t.system == "ascend" and t.id.startswith(prefix)]
+
+    def waits_for_orchestrator(self, state: RuleInput) -> bool:
+        """Whether the orchestrator waits for one of the roots."""
+        roots = set(self.state.entities)
+        return any(
+            key.kind is EdgeKind.WAITS_FOR and key.source == self.orchestrator and key.target in roots
+            for key in state.snapshot.edges
+        )
+
+
+def jobs(snapshot: Snapshot) -> list[Job]:
+    """The Ascend jobs of a snapshot."""
+    by_scope: dict[str, list[Diagnostic]] = {}
+    for diagnostic in snapshot.diagnostics.values():
+        if diagnostic.system == "ascend":
+            by_scope.setdefault(diagnostic.attributes.get("scope", ""), []).append(diagnostic)
+    found = []
+    for said in by_scope.values():
+        state = next((d for d in said if d.code == "run-state"), None)
+        if state is not None:
+            found.append(Job(state, tuple(d for d in said if d is not state)))
+    return found
+
+
+def name_of(task: Task) -> str:
+    """`r1t2 (MUL, func 2)`."""
+    func = task.attributes.get("func")
+    if not task.kernel:
+        return task.name
+    number = f", func {func}" if func and not task.kernel.startswith("func ") else ""
+    return f"{task.name} ({task.kernel}{number})"
+
+
+def names_of(tasks: Sequence[Task]) -> str:
+    """Names of several tasks, cut."""
+    shown = ", ".join(name_of(task) for task in tasks[:_NAMES_SHOWN])
+    return shown + (f" and {len(tasks) - _NAMES_SHOWN} more" if len(tasks) > _NAMES_SHOWN else "")
+
+
+def where_of(task: Task, snapshot: Snapshot) -> str:
+    """`on core 8 (AIV0)`."""
+    cores = [snapshot.resources[core].name if core in snapshot.resources else core for core in task.where]
+    return f"on {', '.join(cores)}" if cores else "on a core that the log doesn't name"
+
+
+def clock(task: Task) -> str:
+    """When a task entered its state: `03:10:17`, or `03:10:17 or a little later`."""
+    at = time.strftime("%H:%M:%S", time.gmtime((task.since_wall_ns or 0) // 1_000_000_000))
+    return f"{at} UTC" if task.attributes.get("since") == "exact" else f"{at} UTC or a little later"
+
+
+def quiet_for_s(job: Job, snapshot: Snapshot) -> float:
+    """How long a job's log has said nothing."""
+    last = job.state.attributes.get("last_wall_ns")
+    return (snapshot.now().wall_ns - int(last)) / 1e9 if last else 0.0
+
+
+def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
+    """The evidence of diagnostics, and the lines that tasks rest on; each line once."""
+    found: dict[tuple[str, str], Evidence] = {}
+    for one in said:
+        if isinstance(one, Diagnostic):
+            for item in one.evidence:
+                found.setdefault((item.source, item.text), item)
+        elif one is not None and one.attributes.get("evidence"):
+            item = Evidence(
+                kind="log",
+                source=one.attributes["evidence"],
+                text=one.attributes["evidence_text"],
+                at_wall_ns=one.since_wall_ns,
+            )
+            found.setdefault((item.source, item.text), item)
+    return tuple(found.values())[:_EVIDENCE_SHOWN]
+
+
+def count_behind(roots: Sequence[Task], job: Job, state: RuleInput) -> tuple[int, int, bool]:
+    """How many tasks wait behind the roots.
+
+    Returns:
+        all of them (as the runtime counts, where its lists are cut); those that wait directly; and
+        whether that second number is known.
+    """
+    ids = {task.id for task in roots}
+    pending: dict[str, list[str]] = {}
+    for key, edge in state.snapshot.edges.items():
+        if key.kind is EdgeKind.DEPENDS_ON and edge.state is EdgeState.PENDING:
+            pending.setdefault(key.target, []).append(key.source)
+    direct = {waiter for root in ids for waiter in pending.get(root, ())}
+    seen, todo = set(direct), list(direct)
+    while todo:
+        for waiter in pending.get(todo.pop(), ()):
+            if waiter not in seen and waiter not in ids:
+                seen.add(waiter)
+                todo.append(waiter)
+    counted = int(job.state.attributes.get("waiting", "0") or 0)
+    known = job.state.attributes.get("graph") == "yes" or (len(seen) == 1 and counted <= 1)
+    return max(len(seen), counted), len(direct), known
