@@ -38,6 +38,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         next: what to do next, commands first.
         inferred: it was concluded from signs, not read directly.
         since_wall_ns: since when it holds, where known.
+        state: what the verdict is when this finding is the worst one; None where it decides nothing by itself.
+        roots: those of its entities that the others wait for, for the verdict; empty: all of them.
+        topic: `precision` or `dependency` for findings of that kind (exit code 12), else "".
     """
 
     rule: str
@@ -48,6 +51,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     next: tuple[str, ...] = ()
     inferred: bool = False
     since_wall_ns: int | None = None
+    state: VerdictState | None = None
+    roots: tuple[str, ...] = ()
+    topic: str = ""
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
