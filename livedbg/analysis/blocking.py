@@ -1,0 +1,124 @@
+"""From the edges of the state to "who can't go on until whom".
+
+    waits_for  X -> Y         X is blocked by Y
+    depends_on T1 -> T2       T1 is blocked by T2
+    holds      T -> R         R is blocked by T: it comes free when T goes on
+    a process that is waited for, or that holds something, is blocked by its live threads: any one
+    of them can act for it. A stopped process is blocked by nothing: only a signal from outside
+    helps; its threads are blocked by it.
+
+Invariants:
+    B1. Only pending edges block.
+    B2. A wait for an inner part (the semaphore inside a Python lock) doesn't count beside the
+        same waiter's wait for the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, Resource, Thread, ThreadState
+from livedbg.snapshot import Snapshot
+
+__all__ = ["Blocking", "blocking_of"]
+
+_SERVED: Final = frozenset({"pipe", "socket", "eventfd"})
+"""Kinds of resources that any one of their holders can serve."""
+
+_HALTED: Final = frozenset({ThreadState.STOPPED, ThreadState.TRACED})
+_OVER: Final = frozenset({ThreadState.ZOMBIE, ThreadState.DEAD})
+
+
+@dataclass(slots=True)
+class Blocking:
+    """Blocking relations.
+
+    Attributes:
+        pairs: (blocked, by what).
+        any_of: those pairs of which, per blocked entity, any one is enough to go on.
+        timed: entities that go on by themselves after some time.
+        stand_ins: processes that are in the graph for their threads only.
+    """
+
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    any_of: set[tuple[str, str]] = field(default_factory=set)
+    timed: set[str] = field(default_factory=set)
+    stand_ins: set[str] = field(default_factory=set)
+
+
+def blocking_of(snapshot: Snapshot) -> Blocking:
+    """The blocking relations of a state."""
+    pending = [edge for edge in snapshot.edges.values() if edge.state is EdgeState.PENDING]
+    found = Blocking()
+    found.pairs = [(edge.source, edge.target) for edge in pending if edge.kind is EdgeKind.DEPENDS_ON]
+    inner = _parts(pending)
+    actors = set()
+    halted = {p.id for p in snapshot.processes.values() if p.state in _HALTED and not p.exited}
+    for edge in pending:
+        if edge.kind is EdgeKind.WAITS_FOR:
+            if _superseded(edge, inner, snapshot.edges) or _halted(edge.source, snapshot.threads):
+                continue
+            _wait(edge, found)
+            actors.add(edge.target)
+        elif edge.kind is EdgeKind.HOLDS:
+            _hold(edge, found, snapshot.resources)
+            actors.add(edge.source)
+    actors.update(edge.target for edge in pending if edge.kind is EdgeKind.DEPENDS_ON and edge.target[:8] == "process:")
+    _stand_ins(snapshot, actors, halted, found)
+    return found
+
+
+def _parts(pending: Iterable[Edge]) -> dict[str, list[str]]:
+    parts: dict[str, list[str]] = {}
+    for edge in pending:
+        if edge.kind is EdgeKind.PART_OF and not edge.source.startswith(("thread:", "task:")):
+            parts.setdefault(edge.source, []).append(edge.target)
+    return parts
+
+
+def _superseded(edge: Edge, inner: Mapping[str, list[str]], edges: Mapping[EdgeKey, Edge]) -> bool:
+    """Whether the same waiter waits for the whole that the target is a part of (B2)."""
+    wholes = inner.get(edge.target, ())
+    return any(EdgeKey(EdgeKind.WAITS_FOR, edge.source, whole) in edges for whole in wholes)
+
+
+def _halted(entity: str, threads: Mapping[str, Thread]) -> bool:
+    thread = threads.get(entity)
+    return thread is not None and thread.state in _HALTED
+
+
+def _wait(edge: Edge, found: Blocking) -> None:
+    pair = (edge.source, edge.target)
+    found.pairs.append(pair)
+    if edge.any_of:
+        found.any_of.add(pair)
+    if edge.timed and not edge.target.startswith("gil:"):  # take_gil asks again and again
+        found.timed.add(edge.source)
+
+
+def _hold(edge: Edge, found: Blocking, resources: Mapping[str, Resource]) -> None:
+    pair = (edge.target, edge.source)
+    found.pairs.append(pair)
+    resource = resources.get(edge.target)
+    kind = resource.kind if resource is not None else edge.target.partition(":")[0]
+    if edge.any_of or kind in _SERVED:
+        found.any_of.add(pair)
+
+
+def _stand_ins(snapshot: Snapshot, actors: set[str], halted: set[str], found: Blocking) -> None:
+    """Processes stand for their threads; threads of a stopped process wait for it."""
+    waiting = {waiter for waiter, _ in found.pairs}
+    for thread in snapshot.threads.values():
+        if thread.exited or thread.state in _OVER:
+            continue
+        if thread.process in halted:
+            if thread.id in actors or thread.state in _HALTED:
+                found.pairs.append((thread.id, thread.process))
+        elif thread.process in actors:
+            pair = (thread.process, thread.id)
+            found.pairs.append(pair)
+            found.any_of.add(pair)
+            if thread.process not in waiting:
+                found.stand_ins.add(thread.process)
