@@ -1,10 +1,10 @@
 """Threads that glibc parked because the kernel found a cycle of PI mutexes: what they wait for.
 
 The kernel answers EDEADLK to FUTEX_LOCK_PI when the owner of the wanted mutex waits, through other
-PI mutexes, for the caller. The parked thread no longer says which mutex it wanted. But its owner
-must be one of the threads that wait behind the parked one, and often the mutex's address is still on
-the stack. So: a mutex from the stack, when its owner is the farthest of those behind; otherwise one
-of those threads. Either way it is marked as inferred.
+PI mutexes, for the caller. The parked thread no longer says which mutex it wanted. But its owner is
+at the far end of those who wait behind the parked thread, or, when several threads of one cycle ran
+into it at once and were parked, behind another parked one. Often the mutex's address is still on the
+stack: it counts when its owner is the only thread that this leaves. Whatever is chosen is marked as inferred.
 """
 
 from __future__ import annotations
@@ -38,29 +38,30 @@ def resolve_parked(host: str, pid: int, waits: dict[int, Wait]) -> None:
             for waited in wait.waited:
                 for holding in waited.holders:
                     waiters[holding.entity].append(ids.thread(host, pid, tid))
-    for tid in parked:
-        depths = _behind(ids.thread(host, pid, tid), waiters)
-        waits[tid] = Wait("pthread_mutex_lock", False, _choose(waits[tid].waited, depths))
+    threads = {tid: ids.thread(host, pid, tid) for tid in parked}
+    ends = {tid: _farthest(thread, waiters) for tid, thread in threads.items()}
+    for tid, thread in threads.items():
+        behind_others = {end for other in parked if other != tid for end in ends[other]}
+        owners = (ends[tid] | behind_others) - {thread}
+        waits[tid] = Wait("pthread_mutex_lock", False, _choose(waits[tid].waited, owners))
 
 
-def _behind(thread: str, waiters: dict[str, list[str]]) -> dict[str, int]:
-    """The threads that wait for `thread`, directly (1) or through others (2 and more)."""
-    depths: dict[str, int] = {}
-    edge = [thread]
-    depth = 0
-    while edge:
-        depth += 1
-        edge = [w for t in edge for w in waiters.get(t, ()) if w not in depths and w != thread]
-        depths.update(dict.fromkeys(edge, depth))
-    return depths
+def _farthest(thread: str, waiters: dict[str, list[str]]) -> set[str]:
+    """Of the threads that wait for `thread`, directly or through others, those at the far end;
+    itself when nobody does."""
+    seen = {thread}
+    edge = {thread}
+    while further := {w for t in edge for w in waiters.get(t, ())} - seen:
+        seen |= further
+        edge = further
+    return edge
 
 
-def _choose(possible: tuple[Waited, ...], depths: dict[str, int]) -> tuple[Waited, ...]:
-    fitting = [(depths.get(h.entity, 0), waited) for waited in possible for h in waited.holders]
-    depth, best = max(fitting, key=lambda item: item[0], default=(0, None))
-    if best is not None and (not depths or depth == max(depths.values())):
-        return (best,)
-    names = ", ".join(entity.rpartition("/")[2] for entity in depths)
-    evidence = f"the kernel found a cycle of PI mutexes (EDEADLK): it wants one that a thread behind it holds ({names})"
-    farthest = [entity for entity, far in depths.items() if far == max(depths.values())]
-    return tuple(Waited(entity, evidence, inferred=True) for entity in farthest)
+def _choose(possible: tuple[Waited, ...], owners: set[str]) -> tuple[Waited, ...]:
+    """The mutex of the stack that fits, else any of the threads of which one must hold the wanted one."""
+    fitting = [waited for waited in possible if not owners or any(h.entity in owners for h in waited.holders)]
+    if fitting and len(owners) <= 1:
+        return (fitting[0],)
+    names = ", ".join(sorted(entity.rpartition("/")[2] for entity in owners))
+    evidence = f"the kernel found a cycle of PI mutexes (EDEADLK): it wants one that {names} holds"
+    return tuple(Waited(entity, evidence, inferred=True) for entity in sorted(owners))

@@ -33,16 +33,16 @@ def test_pi_mutexes_in_a_cycle_close_although_the_kernel_parked_one(look: Looker
     threads = {seen.thread_id(name): int(name[1]) for name in ("t0", "t1", "t2")}
     parked = 0
     for thread, number in threads.items():
-        (edge,) = seen.waits(thread).values()
+        edges = seen.waits(thread).values()
         owner = next(t for t, n in threads.items() if n == (number + 1) % 3)
-        if edge.inferred:
+        reached = {holder for e in edges for holder in seen.holders(e.target)} | {e.target for e in edges}
+        assert owner in reached
+        if all(edge.inferred for edge in edges):
             parked += 1
-            assert edge.target == owner or set(seen.holders(edge.target)) == {owner}
-            assert "EDEADLK" in edge.evidence
+            assert all("EDEADLK" in edge.evidence for edge in edges)
         else:
-            assert edge.target == seen.lock_id("mutex", f"m{(number + 1) % 3}")
-            assert set(seen.holders(edge.target)) == {owner}
-    assert parked == 1
+            assert set(seen.waits(thread)) == {seen.lock_id("mutex", f"m{(number + 1) % 3}")}
+    assert parked in (1, 2)  # threads that close the cycle at once are all refused
 
 
 @pytest.mark.parametrize(
