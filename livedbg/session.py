@@ -221,7 +221,7 @@ class Session:
         """Fold what came in; publish, at most each _PUBLISH_S and for at most half of the time."""
         published = 0.0
         gap = _PUBLISH_S
-        while True:
+        while not self._stopping.is_set():  # wait_for can swallow a cancellation (cpython #86296)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _TICK_S)
             self._wake.clear()

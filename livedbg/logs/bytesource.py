@@ -94,6 +94,9 @@ def unpacked(packed: BinaryIO) -> Iterator[bytes]:
     while True:
         data = rest or packed.read(_PACKED_STEP)
         if not data:
+            last = member.flush()
+            if last:
+                yield last
             return
         try:
             piece = member.decompress(data, _UNPACKED_STEP)

@@ -34,9 +34,10 @@ _TERMINATE = re.compile(
 )
 _WHAT = re.compile(r"^\s*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
 _FAULT = re.compile(r"Fatal Python error: ([^\n]*)")
-_SIGNAL = re.compile(
-    r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)\b"
-    r"|^(Aborted) \(core dumped\)|^(Aborted)$",
+_SIGNAL_NAMES = r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)"
+_SIGNAL = re.compile(  # as a shell, UCX's handler or the kernel's log say it
+    rf"(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d+ \({_SIGNAL_NAMES}"
+    r"|\b(segfault) at [0-9a-f]+ ip |^(Aborted)(?: \(core dumped\)| *$)",
     re.MULTILINE,
 )
 _GLIBC = re.compile(
@@ -63,6 +64,7 @@ class CrashDecoder(LogDecoder):
         b"terminating ",
         b"Fatal Python error",
         b"Segmentation fault",
+        b"segfault at",
         b"Bus error",
         b"Aborted",
         b"Illegal instruction",
@@ -87,9 +89,9 @@ class CrashDecoder(LogDecoder):
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """See LogDecoder."""
         events: list[Event] = []
-        if record.severity.rank < Severity.ERROR.rank:  # a traceback that somebody logged as harmless
-            return events, ()
         for kind, type_name, message, stack in _crashes(record.text):
+            if kind == "traceback" and record.severity.rank < Severity.ERROR.rank:
+                continue  # somebody logged it as harmless
             events.append(ExceptionSeen(hit=self._hit(record, kind, type_name, message, stack), **stamp))
         return events, ()
 
@@ -147,8 +149,8 @@ def _died(kind: str, match: re.Match[str], text: str) -> _Crash:
         return kind, "assert", f"{match[1]}: {match[2]}: {match[3]}", _native_frames(text)
     if kind == "glibc-abort":
         return kind, "SIGABRT", match[1].strip(), _native_frames(text)
-    word = match[1] or match[2] or match[3]
-    return kind, _SIGNALS[word], match[0].strip(), _native_frames(text)
+    word = next(group for group in match.groups() if group)
+    return kind, _SIGNALS[word], word, _native_frames(text)
 
 
 _SIGNALS: Final = {
@@ -156,6 +158,7 @@ _SIGNALS: Final = {
     "Bus error": "SIGBUS",
     "Illegal instruction": "SIGILL",
     "Floating point exception": "SIGFPE",
+    "segfault": "SIGSEGV",
     "Aborted": "SIGABRT",
 }
 

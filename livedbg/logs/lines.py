@@ -59,6 +59,7 @@ class LineCutter:
         self._limit = limit
         self._rest = b""
         self._dropped = 0
+        self._cut = False  # the beginning of the open line was flushed
 
     @property
     def offset(self) -> int:
@@ -73,7 +74,7 @@ class LineCutter:
     @property
     def open(self) -> bool:
         """Whether a line has begun and not ended."""
-        return bool(self._rest)
+        return bool(self._rest) or self._cut
 
     def feed(self, data: bytes) -> list[Line]:
         """The lines that end in `data`."""
@@ -105,6 +106,7 @@ class LineCutter:
             return []
         line = Line(line_text(self._rest, self._dropped), self._offset, self._number)
         self._offset += len(self._rest) + self._dropped
+        self._cut = True
         self._rest, self._dropped = b"", 0
         return [line]
 
@@ -116,5 +118,5 @@ class LineCutter:
         self._offset += len(kept) + dropped + 1
         if self._number is not None:
             self._number += 1
-        self._rest, self._dropped = b"", 0
+        self._rest, self._dropped, self._cut = b"", 0, False
         return line

@@ -32,11 +32,12 @@ _RAISED_MORE = re.compile(
 )
 _NATIVE_STACK = re.compile(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
-    r"|\[0x[0-9a-f]+\]|/\S+\(\S*\+?0x[0-9a-f]+\) ?\[0x|Stack trace|Backtrace|======="
+    r"|\[0x[0-9a-f]+\]|/\S+\(\S*\+?0x[0-9a-f]+\) ?\[0x|Stack trace|Backtrace|======= (?:Backtrace|Memory map)"
 )
 
 
 _MORE_FIRST = frozenset("#f*P@[/SB=CFDELNRTn")  # what a line that the two above match can begin with
+_RULE = "========="  # what compute-sanitizer begins its lines with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
 
 
@@ -58,13 +59,15 @@ class Continuation:
     Args:
         message: the first line without its header.
         shape: name of the shape of its header, or `plain`.
+        severe: it is a warning or worse: what `logging.exception` writes is followed by a traceback.
     """
 
-    __slots__ = ("_indented", "_shape", "_state", "held_traceback", "lines")
+    __slots__ = ("_indented", "_ruled", "_state", "_traceback_follows", "held_traceback", "lines")
 
-    def __init__(self, message: str, shape: str) -> None:
+    def __init__(self, message: str, shape: str, severe: bool) -> None:
         self._state = _State.SINGLE
-        self._shape = shape
+        self._traceback_follows = severe and shape in _PYTHON_SHAPES
+        self._ruled = message.startswith(_RULE)
         self._indented = shape == "plain" and message[:1].isspace()
         self.lines = 1
         self.held_traceback = False
@@ -133,18 +136,18 @@ class Continuation:
         if not line:
             return False
         if line[:1] in " \t":
-            if self._indented:
+            if self._indented or (not self._traceback_follows and line.startswith("  + Exception Group Traceback")):
                 return False
             self._enter(line)
             return True
-        if self._shape in _PYTHON_SHAPES and self._enter(line):
-            return True  # logging.exception: the traceback has no header of its own
+        if self._traceback_follows and _TRACEBACK.match(line) is not None:
+            return self._enter(line)
         if line[0] not in _MORE_FIRST:
             return False
         if _NATIVE_STACK.match(line) is not None:
             self._state = _State.NATIVE
             return True
-        return _RAISED_MORE.match(line) is not None
+        return _RAISED_MORE.match(line) is not None or (self._ruled and line.startswith(_RULE))
 
     def _after_exception(self, line: str, state: _State) -> bool:
         if not line:

@@ -35,7 +35,8 @@ class _Pending:
         self.head = head
         self.texts = [line.text]
         self.size = len(line.text)
-        self.continuation = Continuation(message, PLAIN if header is None else header.shape)
+        severe = header is not None and header.severity.rank >= Severity.WARNING.rank
+        self.continuation = Continuation(message, PLAIN if header is None else header.shape, severe)
 
 
 class RecordAssembler:
@@ -63,6 +64,15 @@ class RecordAssembler:
         """Whether a record is held back because its end has not been seen."""
         return bool(self._pending)
 
+    @property
+    def mixed(self) -> bool:
+        """Whether records of several ranks are held back at once."""
+        return len(self._pending) > 1
+
+    def recognises(self, text: str) -> bool:
+        """Whether a line begins with a header of a known shape."""
+        return self._recogniser.header(split_prefix(text)[1]) is not None
+
     def feed(self, lines: Iterable[Line]) -> list[LogRecord]:
         """Take lines in order.
 
@@ -75,10 +85,14 @@ class RecordAssembler:
 
     def flush(self) -> list[LogRecord]:
         """End the records that are held back."""
+        self.close()
+        return self._take()
+
+    def close(self) -> None:
+        """End the records that are held back; they come out of the next `feed` or `flush`."""
         for pending in self._pending.values():
             self._close(pending)
         self._pending.clear()
-        return self._take()
 
     def add(self, line: Line) -> bool:
         """Take one line; its record comes out of `feed` or `flush`.
@@ -87,6 +101,7 @@ class RecordAssembler:
             Whether it begins a record (of its rank).
         """
         prefix, body = split_prefix(line.text)
+        prefix = prefix.rstrip()
         pending = self._pending.get(prefix)
         header = self._recogniser.header(body) if body else None
         if pending is not None and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
@@ -105,10 +120,6 @@ class RecordAssembler:
             head = body[: header.end] if header.held else ""
             self._pending[prefix] = _Pending(line, body[header.end :], header, head)
         return True
-
-    def drop(self) -> None:
-        """Forget the records that are held back."""
-        self._pending.clear()
 
     def single(self, line: Line) -> LogRecord:
         """One line as one record, whatever stands around it."""
@@ -149,8 +160,7 @@ class RecordAssembler:
 
     def _take(self) -> list[LogRecord]:
         done, self._done = self._done, []
-        if len(self._pending) > 1:
-            done.sort(key=_offset)
+        done.sort(key=_offset)
         return done
 
 

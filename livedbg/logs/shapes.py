@@ -25,6 +25,7 @@ class Header(NamedTuple):
     """What the header of a record says.
 
     Attributes:
+        shape: name of the shape, as in `LogSource.format`.
         end: where the message begins.
         held: the shape prefixes each line of a record with the same header (glog and its kin).
     """
@@ -44,7 +45,7 @@ class Shape:
     """A log shape.
 
     Attributes:
-        name: as in `LogSource.format`.
+        name: of the shape; its headers may say more exactly what they are (`Header.shape`).
         first: the characters that a line of this shape can begin with; empty: any.
         pattern: matches the header at the beginning of a line.
         read: makes the header of a match.
@@ -84,11 +85,12 @@ class Recogniser:
             match = shape.pattern.match(line)
             if match is None:
                 continue
-            self.counts[shape.name] = self.counts.get(shape.name, 0) + 1
+            header = shape.read(match, self.clock)
+            self.counts[header.shape] = self.counts.get(header.shape, 0) + 1
             self._hits[number] += 1
             if number:
                 self._move_up(number)
-            return shape.read(match, self.clock)
+            return header
         return None
 
     def _move_up(self, number: int) -> None:
@@ -114,7 +116,7 @@ class Recogniser:
 
 
 _PREFIX = re.compile(
-    r"\[(?:rank|default)\d+\]:? ?|\[\w{1,30}/\d+\]:|(?:\d{1,6}: )(?=\[|[VIWEF]\d{4} |\d{4}-|Traceback)"
+    r"(?:\[default\d+\]:|\[rank\d+\]:? ?|\[\w{1,30}/\d+\]:|\d{1,6}: (?=\[|[VIWEF]\d{4} |\d{4}-|Traceback))+"
 )
 
 

@@ -1,0 +1,228 @@
+"""The adapter that reads logs, and feeds the decoders of all adapters.
+
+A look for new logs, a look at each log's size, then slices of those that have more, in turns, each
+in a worker thread; what comes out goes on the stream before the next slice is read. Reading waits
+while the stream is full. Looks get rarer while nothing happens, and never take more than a
+fiftieth of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from livedbg.adapter import Adapter, Context, Request
+from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
+from livedbg.adapters.logfiles.decoding import Decoding
+from livedbg.adapters.logfiles.feed import SourceFeed
+from livedbg.errors import SourceError
+from livedbg.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
+from livedbg.logs.crashes import CrashDecoder
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import LogRecord, LogSource, SourceHealth, SourceStatus
+from livedbg.sanitize import clean_line
+
+__all__ = ["LogAdapter"]
+
+_WHOLE_LIMIT: Final = 4 << 20  # a log that is bigger at the beginning is skimmed
+_WHOLE_BUDGET: Final = 16 << 20  # and all logs beyond so many bytes in all
+_SLICES_S: Final = 0.05  # of slices before what came out goes on the stream
+_FASTEST_S: Final = 0.1
+_SLOWEST_S: Final = 1.0
+_LOOK_FASTEST_S: Final = 1.0
+_LOOK_SLOWEST_S: Final = 5.0
+_SHARE: Final = 50  # a look may take 1/50 of the time
+_SETTLE_S: Final = 1.5  # a live session does not wait longer for big logs
+_BATCH: Final = 1000  # records in one event
+_OPEN_AT_ONCE: Final = 200  # logs that are kept open between looks
+
+
+@dataclass(slots=True)
+class _Round:
+    """What some slices gave."""
+
+    records: list[LogRecord] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    busy: bool = False
+
+
+class LogAdapter(Adapter):
+    """Reads logs."""
+
+    name: ClassVar[str] = "logs"
+    sees: ClassVar[str] = (
+        "log files, directories and patterns that you name, the output of launched programs, and the logs that a "
+        "target has open or names in its environment"
+    )
+    cost: ClassVar[str] = "reads the files; nothing is done to the target"
+
+    def __init__(self) -> None:
+        self._feeds: list[SourceFeed] = []
+        self._turn = 0
+        self._problems: dict[str, str] = {}
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """With logs named, or processes that may write some."""
+        return bool(request.logs or request.processes)
+
+    def decoders(self, request: Request) -> Sequence[LogDecoder]:
+        """What any program's log says of a crash."""
+        return (CrashDecoder(),)
+
+    async def run(self, context: Context) -> None:
+        """See Adapter."""
+        self._decoding = Decoding(context.decoders)
+        self._catalogue = Catalogue(context.request)
+        self._budget = _WHOLE_BUDGET
+        started = time.monotonic()
+        settled, idle_s, look_gap_s, look_at = False, _FASTEST_S, _LOOK_FASTEST_S, 0.0
+        while True:
+            if time.monotonic() >= look_at:
+                found, took_s = await self._look(context)
+                look_gap_s = _LOOK_FASTEST_S if found else min(_LOOK_SLOWEST_S, look_gap_s * 1.5)
+                look_at = time.monotonic() + max(look_gap_s, took_s * _SHARE)
+            begun = time.monotonic()
+            round_ = await asyncio.to_thread(self._slices, context.stamp())
+            took_s = time.monotonic() - begun
+            self._emit(context, round_)
+            await context.drain()
+            caught_up = not round_.busy
+            if not settled and (caught_up or (not context.request.once and self._only_skims(started))):
+                await self._settle(context)
+                settled = True
+                if context.request.once:
+                    return
+            if caught_up:
+                if self._decoding.fed:
+                    self._flush(context)
+                idle_s = _FASTEST_S if round_.records else min(_SLOWEST_S, idle_s * 1.3)
+                await context.sleep(max(idle_s, took_s * _SHARE if not round_.records else 0.0))
+
+    # looking for logs
+
+    async def _look(self, context: Context) -> tuple[bool, float]:
+        """Find logs; whether there were new ones, and how long the look took."""
+        host = context.request.host
+        pids = [
+            process.pid
+            for process in context.snapshot().processes.values()
+            if context.request.tree and process.host == host and not process.exited
+        ]
+        begun = time.monotonic()
+        look = await asyncio.to_thread(self._catalogue.look, pids)
+        took_s = time.monotonic() - begun
+        stamp = context.stamp()
+        for status in look.statuses:
+            context.emit(StatusSeen(status=status, **stamp))
+        for candidate in look.new:
+            shown = await asyncio.to_thread(self._open, candidate, stamp)
+            self._emit(context, shown)
+            await context.drain()
+        return bool(look.new), took_s
+
+    def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
+        """Begin to read a log."""
+        try:
+            feed = SourceFeed(candidate.source, candidate.path, self._decoding)
+            feed.poll()
+            shown = feed.begin(min(_WHOLE_LIMIT, self._budget), stamp)
+        except (SourceError, OSError) as error:
+            return _Round(events=self._trouble(candidate.source, str(error), stamp, error))
+        if not feed.skimming:
+            self._budget = max(0, self._budget - feed.tail.size)
+        feed.rest(at_once=len(self._feeds) > _OPEN_AT_ONCE)
+        self._feeds.append(feed)
+        source = feed.described(force=True) or feed.source
+        return _Round(records=shown, events=[LogSourceSeen(source=source, **stamp), *self._decoding.take()])
+
+    # reading
+
+    def _slices(self, stamp: Stamp) -> _Round:
+        """Slices of the logs that have more, in turns, for a bounded time."""
+        result = _Round()
+        deadline = time.monotonic() + _SLICES_S
+        feeds = self._feeds[self._turn :] + self._feeds[: self._turn]
+        for number, feed in enumerate(feeds):
+            try:
+                self._slice(feed, result, stamp)
+            except (SourceError, OSError) as error:
+                result.events += self._trouble(feed.source, str(error), stamp, error)
+                continue
+            if time.monotonic() > deadline:
+                result.busy = result.busy or number + 1 < len(feeds)
+                self._turn = (self._turn + number + 1) % len(self._feeds)
+                break
+        result.events += self._decoding.take()
+        return result
+
+    def _slice(self, feed: SourceFeed, result: _Round, stamp: Stamp) -> None:
+        if feed.poll():
+            result.records += feed.step(stamp)
+            self._catalogue.read(feed.tail.identity, feed.tail.head)
+            result.busy = result.busy or feed.tail.backlog > 0
+        else:
+            result.records += feed.settle(stamp)
+            feed.rest(at_once=len(self._feeds) > _OPEN_AT_ONCE)
+        if feed.source.id in self._problems:
+            del self._problems[feed.source.id]
+            result.events.append(_status_event(feed.source, SourceHealth.OK, stamp))
+        source = feed.described()
+        if source is not None:
+            result.events.append(LogSourceSeen(source=source, **stamp))
+
+    def _only_skims(self, started: float) -> bool:
+        """Whether all that is left of the first look is big logs that took long enough."""
+        if time.monotonic() - started < _SETTLE_S:
+            return False
+        return all(feed.skimming or feed.tail.backlog == 0 for feed in self._feeds)
+
+    async def _settle(self, context: Context) -> None:
+        """The first full look is done: end what is held back in logs that nobody writes to now."""
+        stamp = context.stamp()
+        once = context.request.once
+        ended = _Round()
+        for feed in self._feeds:
+            if not feed.skimming and (once or feed.old):
+                ended.records += feed.settle(stamp, final=True)
+                source = feed.described(force=True)
+                if source is not None:
+                    ended.events.append(LogSourceSeen(source=source, **stamp))
+        self._emit(context, ended)
+        self._flush(context)
+        context.settled()
+
+    def _flush(self, context: Context) -> None:
+        self._decoding.flush(context.stamp())
+        context.emit(*self._decoding.take())
+
+    def _emit(self, context: Context, round_: _Round) -> None:
+        stamp = context.stamp()
+        for begin in range(0, len(round_.records), _BATCH):
+            context.emit(LogsSeen(records=tuple(round_.records[begin : begin + _BATCH]), **stamp))
+        if round_.events:
+            context.emit(*round_.events)
+
+    def _trouble(self, source: LogSource, sentence: str, stamp: Stamp, error: Exception) -> list[Event]:
+        """Say that a log can't be read, once (C2)."""
+        remedy = error.remedy if isinstance(error, SourceError) else ""
+        text = error.message if isinstance(error, SourceError) else sentence
+        if self._problems.get(source.id) == text:
+            return []
+        self._problems[source.id] = text
+        return [_status_event(source, SourceHealth.FAILED, stamp, text, remedy)]
+
+
+def _status_event(source: LogSource, health: SourceHealth, stamp: Stamp, sentence: str = "", remedy: str = "") -> Event:
+    status = SourceStatus(
+        source="logs",
+        target=source.path or source.id,
+        health=health,
+        code="unreadable",
+        sentence=clean_line(sentence),
+        remedy=clean_line(remedy),
+    )
+    return StatusSeen(status=status, **stamp)

@@ -1,0 +1,161 @@
+"""Which logs a session reads: what was named, and what the targets write.
+
+Invariants:
+    C1. A file is read once, whatever names it has (links, a launched program's capture that is also
+        its descriptor 1), and a rotated log is not read again under its new name or when packed.
+    C2. What can't be found or read is said once, and again when that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from livedbg import ids
+from livedbg.adapter import Request
+from livedbg.adapters.logfiles.discovery import ProcessLogs
+from livedbg.logs.paths import Scan, scan
+from livedbg.logs.tail import Identity, read_head
+from livedbg.model import LogSource, SourceHealth, SourceStatus
+from livedbg.sanitize import clean_line
+
+__all__ = ["Candidate", "Catalogue", "Look"]
+
+_HEAD_LEAST = 16  # bytes of a beginning that tell a file
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A log to open."""
+
+    path: Path
+    source: LogSource
+    mtime_ns: int
+
+
+@dataclass(slots=True)
+class Look:
+    """What a look for logs gave: new ones, and changes of what is to be said."""
+
+    new: list[Candidate]
+    statuses: list[SourceStatus]
+
+
+class Catalogue:
+    """Finds logs. Not thread-safe; does file I/O.
+
+    Args:
+        request: what the session looks at.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._known: set[Path] = set()
+        self._identities: dict[Identity, bytes] = {}  # of what is or was read, and how it begins
+        self._processes: dict[int, ProcessLogs] = {}
+        self._said: dict[tuple[str, str], SourceStatus] = {}
+
+    def look(self, pids: Iterable[int]) -> Look:
+        """Look once.
+
+        Args:
+            pids: the processes whose logs are wanted, besides those that the request names.
+        """
+        said: dict[tuple[str, str], SourceStatus] = {}
+        new = [candidate for candidate in self._candidates(pids, said) if candidate is not None]
+        changed = [status for key, status in said.items() if self._said.get(key) != status]
+        changed += [_well(status) for key, status in self._said.items() if key not in said]
+        self._said = said
+        new.sort(key=lambda candidate: candidate.mtime_ns)
+        return Look(new, changed)
+
+    def read(self, identity: Identity | None, head: bytes) -> None:
+        """Remember what is being read (C1)."""
+        if identity is not None and len(head) >= len(self._identities.get(identity, b"")):
+            self._identities[identity] = head
+
+    def _candidates(self, pids: Iterable[int], said: dict[tuple[str, str], SourceStatus]) -> Iterator[Candidate | None]:
+        host = self._request.host
+        for target in self._request.processes:
+            for name, captured in (("stdout", target.stdout), ("stderr", target.stderr)):
+                if captured is not None:
+                    source = LogSource(
+                        id=f"log:{host}/{target.pid}/{name}",
+                        name=name,
+                        path=str(captured),
+                        process=ids.process(host, target.pid),
+                    )
+                    yield self._new(captured, source)
+        for named in self._request.logs:
+            found = scan(named, frozenset(self._known))
+            for file in found.files:
+                path = file.path.absolute()
+                yield self._new(path, LogSource(id=_id(host, path), name=clean_line(file.name), path=str(path)))
+            for status in self._told(named, found):
+                said[(status.target, status.code)] = status
+        for pid in dict.fromkeys([*(target.pid for target in self._request.processes), *pids]):
+            for log in self._processes.setdefault(pid, ProcessLogs(pid)).find():
+                source = LogSource(
+                    id=_id(host, log.path),
+                    name=clean_line(log.name),
+                    path=str(log.path),
+                    process=ids.process(host, pid),
+                )
+                yield self._new(log.path, source)
+
+    def _new(self, path: Path, source: LogSource) -> Candidate | None:
+        """A candidate, unless the file is read already (C1)."""
+        if path in self._known:
+            return None
+        try:
+            status = path.stat()
+        except OSError:
+            return None
+        identity = (status.st_dev, status.st_ino)
+        head = read_head(path)
+        before = self._identities.get(identity)
+        if before is not None and head.startswith(before[: len(head)]):
+            return None
+        if path.suffix == ".gz" and len(head) >= _HEAD_LEAST and self._begins_like(head):
+            return None
+        self._known.add(path)
+        self._identities[identity] = head
+        return Candidate(path, source, status.st_mtime_ns)
+
+    def _begins_like(self, head: bytes) -> bool:
+        """Whether something that is or was read begins like this."""
+        return any(len(other) >= _HEAD_LEAST and head.startswith(other) for other in self._identities.values())
+
+    def _told(self, named: str, found: Scan) -> Iterator[SourceStatus]:
+        """What is to be said of a named place."""
+        target = clean_line(named)
+        if found.missing:
+            once = self._request.once
+            health = SourceHealth.FAILED if once else SourceHealth.DEGRADED
+            sentence = f"{target} is not there" + ("" if once else " yet; it is read as soon as it appears")
+            yield _status(target, health, "no-such-log", sentence, f"ls -l {target}")
+        for folder in found.denied:
+            sentence = f"{clean_line(str(folder))} can't be listed: permission denied"
+            yield _status(clean_line(str(folder)), SourceHealth.DEGRADED, "no-permission", sentence, f"ls -ld {folder}")
+        if found.skipped:
+            names = ", ".join(clean_line(path.name) for path in found.skipped[:5])
+            more = f" and {len(found.skipped) - 5} more" if len(found.skipped) > 5 else ""
+            sentence = f"{target}: not read because they are no text: {names}{more}"
+            yield _status(target, SourceHealth.OK, "binary-skipped", sentence, "")
+        if found.too_many:
+            sentence = f"{target} holds very many files; only the first ones are read"
+            yield _status(target, SourceHealth.DEGRADED, "too-many-files", sentence, "name a folder deeper down")
+
+
+def _id(host: str, path: Path) -> str:
+    return clean_line(f"log:{host}/{str(path).lstrip('/')}")
+
+
+def _status(target: str, health: SourceHealth, code: str, sentence: str, remedy: str) -> SourceStatus:
+    return SourceStatus(source="logs", target=target, health=health, code=code, sentence=sentence, remedy=remedy)
+
+
+def _well(before: SourceStatus) -> SourceStatus:
+    """What was said before does not hold any more."""
+    return _status(before.target, SourceHealth.OK, before.code, "", "")

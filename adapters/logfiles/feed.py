@@ -1,0 +1,215 @@
+"""One log from its file to records: reading ahead, skimming what is big, following what grows.
+
+Invariants:
+    G1. The decoders see the records of a log in its order, each at most once, and every record
+        that holds one of their triggers.
+    G2. Of what was there at the beginning of a big log only the newest records are shown; the
+        decoders still see all that matters of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from livedbg.adapters.logfiles.decoding import Decoding
+from livedbg.events import Stamp
+from livedbg.logs.bytesource import FileBytes
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.lines import LineCutter
+from livedbg.logs.records import RecordAssembler
+from livedbg.logs.skim import Skimmer
+from livedbg.logs.tail import PackedFile, Tail
+from livedbg.model import LogRecord, LogSource
+
+__all__ = ["SLICE", "SourceFeed"]
+
+SLICE: Final = 256 * 1024
+"""Bytes that one step reads of a log that is read whole."""
+
+_SKIM_SLICE: Final = 512 * 1024
+_PREVIEW: Final = 256 * 1024  # bytes at the end of a big log that are shown at once
+_PREVIEW_RECORDS: Final = 1000
+_BACKLOG: Final = 64 << 20  # a log that has grown so far ahead is skimmed to catch up
+_PACKED_RATIO: Final = 10  # how much bigger a packed log gets, about
+_QUIET_S: Final = 0.5  # after which a record counts as complete
+_QUIET_LINE_S: Final = 2.0  # after which a line without an end is shown
+_REST_S: Final = 30.0  # after which a quiet file is closed
+_DESCRIBE_S: Final = 2.0  # between two descriptions of a log that grows
+
+
+class SourceFeed:
+    """One log.
+
+    Args:
+        source: its description; `size`, `lines` and `format` are kept up to date here.
+        path: the file.
+        decoding: the decoders.
+    """
+
+    def __init__(self, source: LogSource, path: Path, decoding: Decoding) -> None:
+        self.source = source
+        self.path = path
+        self._decoding = decoding
+        self.tail: Tail | PackedFile = PackedFile(path) if path.suffix == ".gz" and path.is_file() else Tail(path)
+        self.problem: str | None = None
+        self._assembler = RecordAssembler(source.id, SourceClock())
+        self._cutter = LineCutter()
+        self._skimmer: Skimmer | None = None
+        self._skim_until = 0
+        self._format: str | None = None
+        self._last_data = time.monotonic()
+        self._described = 0.0
+
+    @property
+    def skimming(self) -> bool:
+        """Whether the beginning of a big log is being worked through."""
+        return self._skimmer is not None
+
+    def poll(self) -> bool:
+        """Whether there is something to read.
+
+        Raises:
+            SourceError: it can't be read.
+        """
+        ready = self.tail.poll()
+        if self.tail.mtime_ns:
+            self._assembler.clock.reference_ns = max(self.tail.mtime_ns, 0)
+        return ready
+
+    def begin(self, whole_limit: int, stamp: Stamp) -> list[LogRecord]:
+        """The first look at what is there already.
+
+        Args:
+            whole_limit: a log of more bytes is skimmed; the newest records are shown at once.
+            stamp: of now.
+
+        Returns:
+            The records to show at once.
+        """
+        self._decoding.opened(self.source, stamp)
+        if isinstance(self.tail, PackedFile):
+            if self.tail.packed_size * _PACKED_RATIO > whole_limit:
+                self._skim(sys.maxsize)
+            return []
+        if self.tail.size <= whole_limit or not self._skim(self.tail.size):
+            return []
+        return self._preview(self.tail.size)
+
+    def step(self, stamp: Stamp) -> list[LogRecord]:
+        """Read one slice.
+
+        Returns:
+            The records to show.
+
+        Raises:
+            SourceError: it can't be read.
+        """
+        records: list[LogRecord] = []
+        if self._skimmer is None and isinstance(self.tail, Tail) and self.tail.backlog > _BACKLOG:
+            records = self._decoding.feed(self._assembler.flush(), stamp)
+            self._skim(self.tail.size)
+        limit = SLICE if self._skimmer is None else min(_SKIM_SLICE, self._skim_until - self.tail.offset)
+        piece = self.tail.read(max(limit, 1))
+        if piece is None:
+            self._end_skim(stamp)
+            return records
+        self._last_data = time.monotonic()
+        if piece.restart:
+            return self._restart(stamp)
+        if self._skimmer is not None:
+            self._decoding.feed(self._skimmer.feed(piece.data), stamp)
+            if self.tail.offset >= self._skim_until:
+                self._end_skim(stamp)
+            return records
+        return self._decoding.feed(self._assembler.feed(self._cutter.feed(piece.data)), stamp)
+
+    def settle(self, stamp: Stamp, final: bool = False) -> list[LogRecord]:
+        """Nothing more is there now: end what was held back, if it was quiet long enough.
+
+        Args:
+            stamp: of now.
+            final: nothing more will come.
+        """
+        quiet_s = time.monotonic() - self._last_data
+        records: list[LogRecord] = []
+        if final or (self._cutter.open and quiet_s >= _QUIET_LINE_S):
+            records += self._assembler.feed(self._cutter.flush())
+        if final or (self._assembler.waiting and quiet_s >= _QUIET_S):
+            records += self._assembler.flush()
+        return self._decoding.feed(records, stamp)
+
+    def rest(self, at_once: bool) -> None:
+        """Close the file while nothing happens to it; it is opened again when something does."""
+        if at_once or time.monotonic() - self._last_data > _REST_S:
+            self.tail.release()
+
+    @property
+    def old(self) -> bool:
+        """Whether nothing was written to it lately: its last record is complete."""
+        return time.time_ns() - self.tail.mtime_ns > _QUIET_S * 1e9
+
+    def described(self, force: bool = False) -> LogSource | None:
+        """The description of the log, when it has changed and it is time to say so."""
+        number = None if self._skimmer is not None else self._cutter.number
+        lines = None if number is None else number - 1 + self._cutter.open
+        now = msgspec.structs.replace(
+            self.source, size=self.tail.size, lines=lines, format=self._assembler.format or self._format
+        )
+        if now == self.source or not (force or time.monotonic() - self._described > _DESCRIBE_S):
+            return None
+        self.source = now
+        self._described = time.monotonic()
+        return now
+
+    def _skim(self, until: int) -> bool:
+        """Pass over what has no trigger up to `until`; False when the decoders want everything."""
+        triggers = self._decoding.triggers
+        if triggers is None:
+            return False
+        self._skimmer = Skimmer(self._assembler, triggers, self._cutter.offset, self._cutter.number)
+        self.tail.seek(self._cutter.offset)
+        self._skim_until = until
+        return True
+
+    def _end_skim(self, stamp: Stamp) -> None:
+        """Go on line by line from the first line that has not ended."""
+        if self._skimmer is None:
+            return
+        if isinstance(self.tail, PackedFile):
+            self._decoding.feed(self._skimmer.feed(b"\n"), stamp)  # its last line may have no end
+        self._decoding.feed(self._skimmer.flush(), stamp)
+        self._cutter = LineCutter(self._skimmer.offset, self._skimmer.number)
+        self.tail.seek(self._skimmer.offset)
+        self._skimmer = None
+
+    def _restart(self, stamp: Stamp) -> list[LogRecord]:
+        """The file was rotated or truncated: end what the old one held."""
+        if self._skimmer is not None:
+            self._decoding.feed(self._skimmer.flush(), stamp)
+            self._skimmer = None
+            records = []
+        else:
+            records = self._assembler.feed(self._cutter.flush()) + self._assembler.flush()
+        self._cutter = LineCutter()
+        return self._decoding.feed(records, stamp)
+
+    def _preview(self, size: int) -> list[LogRecord]:
+        """The newest records of a big log, without links and numbers: the decoders have not come there."""
+        assembler = RecordAssembler(self.source.id, SourceClock(self.tail.mtime_ns))
+        data = FileBytes(self.path)
+        try:
+            for line in LineCutter().feed(data.read(0, SLICE)):  # for the clock anchor
+                assembler.recognises(line.text)
+            begin = max(0, size - _PREVIEW)
+            block = data.read(begin, size - begin)
+        finally:
+            data.close()
+        first = block.find(b"\n") + 1 if begin else 0
+        records = assembler.feed(LineCutter(begin + first, None).feed(block[first:])) + assembler.flush()
+        self._format = assembler.format
+        return records[-_PREVIEW_RECORDS:]

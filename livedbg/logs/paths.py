@@ -1,0 +1,173 @@
+"""Which files are logs: expanding what the user named, and telling logs from other files.
+
+What the user names as a file is always read. In a directory everything is read but known other
+kinds (data, sources, archives), hidden files, documents, and what turns out to be binary.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Found", "Scan", "looks_binary", "scan"]
+
+_MOST_FILES: Final = 20_000
+_DEEPEST: Final = 16
+_SNIFFED: Final = 4096
+
+_LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err", ".stdout", ".stderr"})
+# fmt: off
+_OTHER_SUFFIXES: Final = frozenset(
+    (
+        ".json", ".jsonl", ".bin", ".pt", ".pth", ".pt2", ".npy", ".npz", ".pkl", ".pickle", ".safetensors", ".ckpt",
+        ".onnx", ".h5", ".parquet", ".arrow", ".csv", ".tsv", ".so", ".o", ".a", ".ko", ".exe", ".dll", ".whl",
+        ".pyc", ".zip", ".tar", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".jar", ".vmfb", ".cubin", ".fatbin",
+        ".ptx", ".ireeprof", ".ireereplay", ".py", ".pyi", ".pyx", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h",
+        ".hh", ".hpp", ".inc", ".rs", ".go", ".js", ".ts", ".java", ".sh", ".bash", ".gdb", ".mlir", ".ll", ".s",
+        ".dot", ".md", ".rst", ".html", ".htm", ".css", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf",
+        ".ipynb", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".lock", ".db", ".sqlite", ".core", ".dump",
+        ".prof", ".trace", ".nsys-rep", ".ncu-rep", ".qdrep", ".pid", ".swp",
+    )
+)
+# fmt: on
+_DOCUMENTS: Final = re.compile(
+    r"(?:README|LICENSE|COPYING|NOTICE|CHANGELOG|AUTHORS|Makefile|CMakeLists)\b", re.IGNORECASE
+)
+_ROTATED: Final = re.compile(r"(?:[.-]\d{1,10}|[.-]\d{4}-?\d\d-?\d\d(?:[-_T.]\d\d[\d:_.-]*)?|\.gz|\.old|\.bak)+$")
+_MAGIC: Final = (
+    b"\x7fELF",
+    b"PK\x03\x04",
+    b"\x89PNG",
+    b"\x28\xb5\x2f\xfd",
+    b"\x80\x02",
+    b"\x80\x04",
+    b"\xfd7zXZ",
+    b"BZh",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to read.
+
+    Attributes:
+        name: what to call it: its path below the directory that was named, or its own name.
+        named: the user (or a process's environment) named it itself.
+    """
+
+    path: Path
+    name: str
+    named: bool
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a look at the named places gave.
+
+    Attributes:
+        missing: names for which there is nothing now.
+        denied: directories that can't be listed.
+        skipped: files in directories that are not text.
+        too_many: a directory held more files than are read.
+    """
+
+    files: list[Found] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    denied: list[Path] = field(default_factory=list)
+    skipped: list[Path] = field(default_factory=list)
+    too_many: bool = False
+
+
+def scan(named: str, known: frozenset[Path] = frozenset()) -> Scan:
+    """What `named` (a file, a directory or a glob) stands for now.
+
+    Args:
+        named: as the user wrote it; `~` is expanded.
+        known: files of which the content need not be looked at again.
+    """
+    result = Scan()
+    path = Path(named).expanduser()
+    if path.is_dir():
+        _add_directory(result, path, known)
+    elif path.exists():
+        result.files.append(Found(path, path.name, True))
+    elif glob.has_magic(str(path)):
+        matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (absolute patterns too)
+        for match in map(Path, matches):
+            if match.is_dir():
+                _add_directory(result, match, known)
+            else:
+                result.files.append(Found(match, match.name, True))
+        if not matches:
+            result.missing.append(named)
+    else:
+        result.missing.append(named)
+    return result
+
+
+def _add_directory(result: Scan, top: Path, known: frozenset[Path]) -> None:
+    for path in _walk(top, result, set(), 0):
+        if len(result.files) >= _MOST_FILES:
+            result.too_many = True
+            return
+        if path in known:
+            result.files.append(Found(path, str(path.relative_to(top)), False))
+            continue
+        suffix = _suffix(path.name)
+        if suffix in _OTHER_SUFFIXES or _DOCUMENTS.match(path.name):
+            continue
+        if suffix not in _LOG_SUFFIXES and looks_binary(path):
+            result.skipped.append(path)
+            continue
+        result.files.append(Found(path, str(path.relative_to(top)), False))
+
+
+def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int) -> Iterator[Path]:
+    """The regular files below `folder`, links followed, each directory once."""
+    try:
+        status = folder.stat()
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError:
+        result.denied.append(folder)
+        return
+    if (status.st_dev, status.st_ino) in visited:
+        return
+    visited.add((status.st_dev, status.st_ino))
+    folders = []
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        try:
+            if entry.is_file():
+                yield Path(entry.path)
+            elif entry.is_dir():
+                folders.append(Path(entry.path))
+        except OSError:
+            result.denied.append(Path(entry.path))
+    if depth < _DEEPEST:
+        for below in folders:
+            yield from _walk(below, result, visited, depth + 1)
+
+
+def _suffix(name: str) -> str:
+    """The suffix that tells the kind: `.log` of `a.log`, `a.log.1`, `a.log.2.gz`, `a.log-20260101`."""
+    return Path(_ROTATED.sub("", name)).suffix.lower()
+
+
+def looks_binary(path: Path) -> bool:
+    """Whether the beginning of a file is no text. What can't be read counts as text: reading it tells why."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_SNIFFED)
+    except OSError:
+        return False
+    if head.startswith(b"\x1f\x8b"):
+        return False
+    return head.startswith(_MAGIC) or head.count(0) * 10 > len(head)

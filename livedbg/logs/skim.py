@@ -1,0 +1,142 @@
+"""Reading a big log for its decoders only: records without a trigger are passed over unread.
+
+The blocks are searched for the triggers (`bytes.find`); only around a hit are lines cut, decoded
+and put together. Line numbers stay right, because line ends are counted on the way.
+
+Invariant:
+    K1. Every record of one line, and every record whose trigger stands in one of its first
+        LOOK_BACK + 1 lines, comes out as it would of reading everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from livedbg.logs.lines import Line, line_text
+from livedbg.logs.records import RecordAssembler
+from livedbg.model import LogRecord
+
+__all__ = ["ANCHOR", "LOOK_BACK", "Skimmer"]
+
+ANCHOR = b"[CLOCK_ANCHOR]"
+"""Always read: it sets the clock of the log."""
+
+LOOK_BACK = 3
+"""Lines before a hit that can be the beginning of its record."""
+
+_GRACE = 64  # lines read on after a hit while records of several ranks are mixed
+_FAR_BACK = 64 * 1024  # bytes that are kept to look back at
+_LONGEST = 4 << 20  # a line that is longer is taken in pieces
+
+
+class Skimmer:
+    """Takes the blocks of a log in order, gives the records that hold a trigger (and some others).
+
+    Args:
+        assembler: puts the lines together.
+        triggers: what to look for.
+        offset: where the first block begins.
+        number: number of its first line.
+    """
+
+    def __init__(self, assembler: RecordAssembler, triggers: Iterable[bytes], offset: int, number: int | None) -> None:
+        self._assembler = assembler
+        self._triggers: Sequence[bytes] = sorted({*triggers, ANCHOR})
+        self._rest = b""  # what the next block follows on: lines to look back at, and the line that has not ended
+        self._offset = offset  # of `_rest`
+        self._number = number  # of the first line in `_rest`
+        self._searched = 0  # how much of `_rest` was searched
+        self._reading = False  # in a record that is not at its end
+        self._since_hit = 0
+        self._next = [-1] * len(self._triggers)
+
+    @property
+    def offset(self) -> int:
+        """Where the first line begins that has not ended."""
+        return self._offset + self._searched
+
+    @property
+    def number(self) -> int | None:
+        """Number of that line."""
+        return None if self._number is None else self._number + self._rest.count(b"\n", 0, self._searched)
+
+    def feed(self, data: bytes) -> list[LogRecord]:
+        """Take a block."""
+        piece = self._rest + data
+        cut = piece.rfind(b"\n") + 1
+        if cut <= self._searched:
+            if len(piece) - self._searched < _LONGEST:
+                self._rest = piece
+                return []
+            cut = len(piece)
+        body = piece[:cut]
+        used = self._search(body)
+        kept = cut if self._reading else max(used, _lines_back(body, LOOK_BACK))
+        if self._number is not None:
+            self._number += body.count(b"\n", 0, kept)
+        self._offset += kept
+        self._rest, self._searched = piece[kept:], cut - kept
+        return self._assembler.feed(())
+
+    def flush(self) -> list[LogRecord]:
+        """The records that are held back; the caller reads on at `offset`."""
+        self._reading = False
+        return self._assembler.flush()
+
+    def _search(self, body: bytes) -> int:
+        """Read what matters of whole lines; gives how far lines were used up."""
+        self._next = [-1] * len(self._triggers)
+        position, used, until = self._searched, 0, -1
+        counted, number = 0, self._number
+        while position < len(body):
+            hit = self._hit(body, position)
+            if not self._reading:
+                if hit == len(body):
+                    break
+                position, until = self._begin(body, used, hit), hit
+                self._reading = True
+            if number is not None:
+                number += body.count(b"\n", counted, position)
+                counted = position
+            end = body.find(b"\n", position)
+            end = len(body) if end < 0 else end
+            begins = self._assembler.add(Line(line_text(body[position:end]), self._offset + position, number))
+            self._since_hit = 0 if hit < end else self._since_hit + 1
+            if begins and hit >= end and position > until and self._may_stop():
+                self._reading = False
+                self._assembler.close()
+            position = used = min(end + 1, len(body))
+        return used
+
+    def _may_stop(self) -> bool:
+        return not self._assembler.mixed or self._since_hit > _GRACE
+
+    def _begin(self, body: bytes, lowest: int, hit: int) -> int:
+        """Where the record of a hit can begin: its line, or up to LOOK_BACK lines before."""
+        start = first = max(lowest, body.rfind(b"\n", 0, hit) + 1)
+        for _ in range(LOOK_BACK):
+            if self._assembler.recognises(line_text(body[start : start + 1024].partition(b"\n")[0])):
+                return start
+            if start <= lowest:
+                break
+            start = max(lowest, body.rfind(b"\n", 0, start - 1) + 1)
+        return start if first - start < _LONGEST else first
+
+    def _hit(self, body: bytes, position: int) -> int:
+        """Where the next trigger is, or the end of `body`."""
+        upcoming = self._next
+        for number, trigger in enumerate(self._triggers):
+            if upcoming[number] < position:
+                found = body.find(trigger, position)
+                upcoming[number] = len(body) if found < 0 else found
+        return min(upcoming)
+
+
+def _lines_back(body: bytes, lines: int) -> int:
+    """Where the last `lines` lines of `body` begin (not more than a block back)."""
+    position = len(body)
+    for _ in range(lines + 1):
+        position = body.rfind(b"\n", max(0, len(body) - _FAR_BACK), position)
+        if position < 0:
+            return len(body) if len(body) > _FAR_BACK else 0
+    return position + 1

@@ -1,0 +1,252 @@
+"""Following one file through whatever happens to it.
+
+By polling `stat`, which works on every file system (inotify does not see what other hosts write to
+a network file system).
+
+Invariants:
+    T1. Every byte written to the file is read once, in order, as long as the tail is polled before
+        the file rotates twice or is truncated twice.
+    T2. After a rotation by rename the rest of the old file is read before the new one begins.
+    T3. What is not there yet is opened when it appears; what vanished is read to its end.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from livedbg.errors import SourceError
+from livedbg.logs.bytesource import unpacked
+
+__all__ = ["HEAD", "Identity", "PackedFile", "Piece", "Tail", "read_head"]
+
+HEAD = 256
+"""Bytes at the beginning by which a file is known again after it was renamed or packed."""
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a read gave.
+
+    Attributes:
+        data: the bytes; empty for a new beginning.
+        restart: the file was rotated or truncated: what comes next begins at offset 0 of a new one.
+    """
+
+    data: bytes
+    restart: bool = False
+
+
+class Tail:
+    """One followed file.
+
+    Args:
+        path: where it is, or will be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.identity: Identity | None = None
+        self.head = b""
+        self.offset = 0
+        self.size = 0
+        self.mtime_ns = 0
+        self.missing = True
+        self._file: BinaryIO | None = None
+        self._replaced = False
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that are there and were not read."""
+        return max(0, self.size - self.offset) + (1 if self._replaced else 0)
+
+    def poll(self) -> bool:
+        """Look at the file.
+
+        Returns:
+            Whether there is something to read.
+
+        Raises:
+            SourceError: it is there and can't be read.
+        """
+        try:
+            status = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            self.missing = True
+            self._see_open()
+            if not self.backlog and self._file is not None and os.fstat(self._file.fileno()).st_nlink == 0:
+                self.release()  # deleted, and read to its end: let the disk have it back
+            return self.backlog > 0
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        self.missing = False
+        identity = (status.st_dev, status.st_ino)
+        if self.identity is None:
+            self._open()
+        elif identity != self.identity:
+            self._replaced = True
+            self._see_open()
+            return True
+        elif status.st_mtime_ns != self.mtime_ns or status.st_size != self.size:
+            self._open()
+            self._replaced = status.st_size < self.offset or self._head_changed()
+        self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
+        return self.backlog > 0
+
+    def read(self, limit: int) -> Piece | None:
+        """The next piece, of at most `limit` bytes; None when there is nothing now.
+
+        Raises:
+            SourceError: it can't be read.
+        """
+        try:
+            data = b""
+            if self._file is None and self.identity is not None and not self._replaced:
+                self._open()
+            if self._file is not None and (not self._replaced or not self._truncated()):
+                data = os.pread(self._file.fileno(), limit, self.offset)
+            if data:
+                self.offset += len(data)
+                if len(self.head) < HEAD:
+                    self.head = os.pread(self._file.fileno(), HEAD, 0) if self._file is not None else b""
+                return Piece(data)
+        except OSError as error:
+            self.release()
+            raise unreadable(self.path, error) from error
+        if not self._replaced:
+            return None
+        self._replaced = False
+        self.release()
+        self.identity, self.head, self.offset, self.size, self.mtime_ns = None, b"", 0, 0, 0
+        return Piece(b"", restart=True)
+
+    def seek(self, offset: int) -> None:
+        """Go on reading at `offset`."""
+        self.offset = offset
+
+    def release(self) -> None:
+        """Close the file; a later `poll` that sees a change opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> None:
+        if self._file is not None:
+            return
+        try:
+            self._file = os.fdopen(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        status = os.fstat(self._file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            self.release()
+            raise SourceError(
+                f"{self.path} is not a regular file", "name a file, a directory or a pattern", "not-a-file"
+            )
+        identity = (status.st_dev, status.st_ino)
+        if self.identity is not None and identity != self.identity:
+            self.release()  # replaced since the stat: the next poll sees it
+            return
+        self.identity = identity
+
+    def _see_open(self) -> None:
+        """The size of what is open, whatever stands at the path now."""
+        if self._file is not None:
+            self.size = os.fstat(self._file.fileno()).st_size
+
+    def _head_changed(self) -> bool:
+        """Whether the file was truncated and has grown again beyond what was read."""
+        if self._file is None or not self.head:
+            return False
+        return os.pread(self._file.fileno(), len(self.head), 0) != self.head
+
+    def _truncated(self) -> bool:
+        """Whether what is open is itself what was replaced (truncation, not rename)."""
+        if self._file is None:
+            return False
+        return os.fstat(self._file.fileno()).st_size < self.offset or self._head_changed()
+
+
+class PackedFile:
+    """A gzip file read once from beginning to end; the same interface as Tail where it matters."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.missing = False
+        self.offset = 0
+        self._rest = b""
+        self._done = False
+        try:
+            self._file = path.open("rb")
+            status = os.fstat(self._file.fileno())
+        except OSError as error:
+            raise unreadable(path, error) from error
+        self.identity: Identity | None = (status.st_dev, status.st_ino)
+        self.mtime_ns = status.st_mtime_ns
+        self.packed_size = status.st_size
+        self._pieces = unpacked(self._file)
+        self.head = self._next()[:HEAD]
+
+    @property
+    def size(self) -> int:
+        """Bytes that were unpacked so far."""
+        return self.offset + len(self._rest)
+
+    @property
+    def backlog(self) -> int:
+        """Whether there is more to read, as 0 or 1."""
+        return 0 if self._done else 1
+
+    def poll(self) -> bool:
+        """Whether there is more to read."""
+        return not self._done
+
+    def read(self, limit: int) -> Piece | None:
+        """The next piece; None at the end."""
+        data, self._rest = self._rest[:limit] or self._next()[:limit], self._rest[limit:]
+        if not data:
+            self._done = True
+            self.release()
+            return None
+        self.offset += len(data)
+        return Piece(data)
+
+    def seek(self, offset: int) -> None:
+        """A packed file goes on where it is."""
+
+    def release(self) -> None:
+        """Close the file at its end."""
+        if self._done:
+            self._file.close()
+
+    def _next(self) -> bytes:
+        self._rest = next(self._pieces, b"")
+        return self._rest
+
+
+def read_head(path: Path) -> bytes:
+    """The first bytes of a file, unpacked if it is gzip; empty when it can't be read."""
+    try:
+        with path.open("rb") as file:
+            if file.read(2) != b"\x1f\x8b":
+                file.seek(0)
+                return file.read(HEAD)
+            file.seek(0)
+            return next(unpacked(file), b"")[:HEAD]
+    except OSError:
+        return b""
+
+
+def unreadable(path: Path, error: OSError) -> SourceError:
+    """The error for a log that can't be read."""
+    if isinstance(error, PermissionError):
+        return SourceError(
+            f"{path} can't be read: permission denied", f"sudo setfacl -m u:$USER:r {path}", "no-permission"
+        )
+    return SourceError(f"{path} can't be read: {error.strerror or error}", f"ls -l {path}", "unreadable")

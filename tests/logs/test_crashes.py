@@ -1,0 +1,161 @@
+"""The crash decoder on what real programs write when they die."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from livedbg.events import ExceptionSeen, Stamper
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.crashes import CrashDecoder
+from livedbg.logs.lines import LineCutter
+from livedbg.logs.records import RecordAssembler
+from livedbg.model import ExceptionHit, LogSource
+
+
+def hits(data: bytes) -> list[ExceptionHit]:
+    """What the decoder makes of a log."""
+    decoder = CrashDecoder()
+    decoder.opened(LogSource(id="log:box/x", name="x", process="process:box/7"))
+    assembler, cutter = RecordAssembler("log:box/x", SourceClock()), LineCutter()
+    records = [*assembler.feed(cutter.feed(data)), *assembler.feed(cutter.flush()), *assembler.flush()]
+    found = []
+    for record in records:
+        assert not decoder.feed(record, Stamper("box")())[0] or any(t.decode() in record.text for t in decoder.triggers)
+    decoder = CrashDecoder()
+    decoder.opened(LogSource(id="log:box/x", name="x", process="process:box/7"))
+    for record in records:
+        for event in decoder.feed(record, Stamper("box")())[0]:
+            assert isinstance(event, ExceptionSeen)
+            found.append(event.hit)
+    return found
+
+
+def stderr_of(code: str, *flags: str) -> bytes:
+    return subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, timeout=60, check=False).stderr
+
+
+def test_an_uncaught_python_exception() -> None:
+    (hit,) = hits(stderr_of("def f():\n  raise ValueError('bad shape\\nsecond line')\nf()"))
+    assert (hit.type, hit.message, hit.process) == ("ValueError", "bad shape", "process:box/7")
+    assert [(frame.function, frame.line, frame.language) for frame in hit.stack] == [
+        ("f", 2, "python"),
+        ("<module>", 3, "python"),
+    ]
+    assert hit.catchpoint == "log: traceback"
+
+
+def test_of_chained_exceptions_the_last_one() -> None:
+    code = "try:\n  1/0\nexcept ZeroDivisionError as e:\n  raise RuntimeError('outer') from e"
+    (hit,) = hits(stderr_of(code))
+    assert (hit.type, hit.message) == ("RuntimeError", "outer")
+    (hit,) = hits(stderr_of(code.replace(" from e", "")))
+    assert (hit.type, hit.message) == ("RuntimeError", "outer")
+
+
+def test_an_exception_without_message_and_one_in_a_package() -> None:
+    assert [hit.type for hit in hits(stderr_of("raise KeyboardInterrupt"))] == ["KeyboardInterrupt"]
+    (hit,) = hits(stderr_of("import json\njson.loads('{')"))
+    assert hit.type == "json.decoder.JSONDecodeError"
+
+
+def test_logged_exceptions_count_as_severe_as_they_were_logged() -> None:
+    code = "import logging\ntry:\n  1/0\nexcept Exception as e:\n  logging.{}('x', exc_info=True)"
+    assert [hit.type for hit in hits(stderr_of(code.format("error")))] == ["ZeroDivisionError"]
+    assert hits(stderr_of(code.format("warning"))) == []
+
+
+def test_ranks_that_die_at_once() -> None:
+    text = stderr_of("raise ValueError('x')").decode()
+    mixed = "".join(f"[rank{rank}]: {line}\n" for line in text.splitlines() for rank in (0, 1))
+    assert [(hit.type, hit.message) for hit in hits(mixed.encode())] == [("ValueError", "x")] * 2
+
+
+def test_faulthandler() -> None:
+    hit = hits(stderr_of("import ctypes\ndef f():\n  ctypes.string_at(0)\nf()", "-X", "faulthandler"))[0]
+    assert hit.type == "Segmentation fault"
+    assert "f" in [frame.function for frame in hit.stack]
+
+
+def test_the_same_crash_again_is_counted() -> None:
+    text = stderr_of("raise ValueError('x')")
+    assert [hit.count for hit in hits(text + b"---\n" + text)] == [1, 2]
+    assert len({hit.id for hit in hits(text + b"---\n" + text)}) == 1
+
+
+@pytest.fixture(scope="module")
+def cpp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that dies in the way that its argument names."""
+    folder = tmp_path_factory.mktemp("crash")
+    source = folder / "die.cpp"
+    source.write_text(
+        "#include <cassert>\n#include <cstdlib>\n#include <cstring>\n#include <stdexcept>\n#include <thread>\n"
+        "namespace app { struct EngineError : std::runtime_error { using std::runtime_error::runtime_error; }; }\n"
+        "int main(int, char** argv) {\n"
+        '  if (!strcmp(argv[1], "throw")) throw app::EngineError("segment 3 failed");\n'
+        '  if (!strcmp(argv[1], "thread")) { std::thread t([] {}); }\n'
+        '  if (!strcmp(argv[1], "assert")) assert(argv[0] == nullptr);\n'
+        '  if (!strcmp(argv[1], "free")) { char* volatile p = (char*)malloc(99); free(p); free(p); }\n'
+        "}\n"
+    )
+    compiler = shutil.which("g++")
+    assert compiler is not None, "the tests need g++ (apt install g++)"
+    subprocess.run([compiler, "-w", str(source), "-o", str(folder / "die")], check=True, timeout=100)
+    return folder / "die"
+
+
+@pytest.mark.parametrize(
+    ("how", "type_name", "message"),
+    [
+        ("throw", "app::EngineError", "segment 3 failed"),
+        ("thread", "std::terminate", "terminate called without an active exception"),
+        ("assert", "assert", "Assertion `argv[0] == nullptr' failed."),
+        ("free", "SIGABRT", "free(): double free detected in tcache 2"),
+    ],
+)
+def test_cpp_programs_that_die(cpp: Path, how: str, type_name: str, message: str) -> None:
+    done = subprocess.run([str(cpp), how], capture_output=True, timeout=60, check=False)
+    (hit,) = hits(done.stderr)
+    assert hit.type == type_name
+    assert hit.message.endswith(message)
+
+
+def test_what_the_shell_says_of_a_signal() -> None:
+    assert [hit.type for hit in hits(b"bash: line 1: 4711 Segmentation fault      (core dumped) ./a\n")] == ["SIGSEGV"]
+    assert [hit.type for hit in hits(b"Aborted (core dumped)\n")] == ["SIGABRT"]
+    kernel = b"[   12.345678] python[4711]: segfault at 0 ip 00007f1 sp 00007f2 error 4 in libtorch.so\n"
+    assert [hit.type for hit in hits(kernel)] == ["SIGSEGV"]
+    ucx = b"[box:4711:0:4712] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))\n"
+    assert [hit.type for hit in hits(ucx)] == ["SIGSEGV"]
+
+
+def test_a_pytorch_error_with_its_native_frames() -> None:
+    text = b"""Traceback (most recent call last):
+  File "a.py", line 1, in f
+torch.AcceleratorError: CUDA error: device-side assert triggered
+Search for `cudaErrorAssert' in the documentation.
+CUDA kernel errors might be asynchronously reported at some other API call.
+Exception raised from c10_cuda_check_implementation at /pytorch/c10/cuda/CUDAException.cpp:42 (most recent call first):
+frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x98 (0x7f1234567890 in /lib/libc10.so)
+frame #1: <unknown function> + 0x1c (0x7f12 in /lib/libtorch.so)
+"""
+    (hit,) = hits(text)
+    assert hit.type == "torch.AcceleratorError"
+    assert hit.message.startswith("CUDA error: device-side assert triggered")
+    assert [(f.function[:17], f.module, f.language) for f in hit.stack] == [
+        ("f", None, "python"),
+        ("c10::Error::Error", "libc10.so", "native"),
+        ("<unknown function", "libtorch.so", "native"),
+    ]
+
+
+def test_what_only_speaks_of_crashes_is_none() -> None:
+    harmless = b"""README: err.txt ends with "terminate called after throwing..."; rc 134
+we handle Segmentation fault later
+"""
+    assert hits(harmless) == []
+    assert hits(b"INFO:root:no terminate called here\n") == []
