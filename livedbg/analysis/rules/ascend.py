@@ -267,8 +267,8 @@ def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         rule=rule,
         severity=Severity.CRITICAL,
         sentence=(
-            f"The orchestrator waits for a free slot of {_ring_name(ring.entities)}, and the ring's oldest task belongs "
-            "to a scope that only the orchestrator can end: it waits for itself."
+            f"The orchestrator waits for a free slot of {_ring_name(ring.entities)}, and the ring's oldest task "
+            "belongs to a scope that only the orchestrator can end: it waits for itself."
         ),
         entities=ring.entities,
         evidence=evidence(ring),
