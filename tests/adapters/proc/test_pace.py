@@ -1,0 +1,23 @@
+"""How often the adapter looks."""
+
+from __future__ import annotations
+
+from livedbg.adapters.proc.pace import Pace
+
+
+def test_backs_off_while_nothing_changes_and_returns_at_once() -> None:
+    pace = Pace(0.5)
+    pauses = [pace.after(changed=False, cost_s=0.001) for _ in range(20)]
+    assert pauses[0] == 0.5
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 2.0
+    assert pace.after(changed=True, cost_s=0.001) == 0.5
+
+
+def test_a_costly_look_is_taken_seldom() -> None:
+    assert Pace(0.5).after(changed=True, cost_s=0.1) == 5.0
+
+
+def test_a_slower_interval_than_the_slowest_is_kept() -> None:
+    pace = Pace(5.0)
+    assert {pace.after(changed=False, cost_s=0.0) for _ in range(20)} == {5.0}

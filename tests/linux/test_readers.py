@@ -1,0 +1,187 @@
+"""Readers of /proc, memory, mappings, sockets and locks, on this process and on texts."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livedbg.linux import memory, procfs
+from livedbg.linux.abi import native_abi
+from livedbg.linux.file_locks import blocking_locks, parse_locks
+from livedbg.linux.libc import detect_libc
+from livedbg.linux.maps import find_mapping, parse_maps, parse_maps_text
+from livedbg.linux.procfs import BlockedSyscall, Running, parse_stat, parse_syscall
+from livedbg.linux.sockets import SocketTable, unix_peer
+from livedbg.linux.syscall_names import SYSCALLS_AARCH64, SYSCALLS_X86_64
+from livedbg.model import ThreadState
+
+PID = os.getpid()
+
+
+def test_memory_is_read_in_one_batch_around_holes() -> None:
+    data = ctypes.create_string_buffer(b"livedbg", 64)
+    at = ctypes.addressof(data)
+    requests = [(at, 7), (16, 8), (at + 4, 3), (16, 8), (at, 4)] * 300
+    assert memory.read_many(PID, requests) == [b"livedbg", None, b"dbg", None, b"live"] * 300
+    assert memory.read(PID, at, 7) == b"livedbg"
+    assert memory.read_text(PID, at) == b"livedbg"
+    assert memory.read_many(PID, []) == []
+
+
+def test_memory_of_nobody() -> None:
+    with pytest.raises(ProcessLookupError):
+        memory.read(2**22 + 5, 4096, 8)
+    with pytest.raises(OSError, match=r".*"):
+        memory.read(PID, 16, 8)
+
+
+def test_maps_of_this_process() -> None:
+    mappings = parse_maps(PID)
+    assert mappings == sorted(mappings)
+    data = ctypes.create_string_buffer(64)
+    found = find_mapping(mappings, ctypes.addressof(data))
+    assert found is not None
+    assert found.start <= ctypes.addressof(data) < found.end
+    assert find_mapping(mappings, 16) is None
+    assert any(m.executable and m.path == os.path.realpath(sys.executable) for m in mappings)
+
+
+def test_maps_with_spaces_deleted_files_and_shared_memory() -> None:
+    text = (
+        b"7f0000000000-7f0000001000 rw-s 00002000 00:01 77                         /dev/shm/a b (deleted)\n"
+        b"7f0000001000-7f0000002000 r-xp 00000000 fe:00 12                         /lib/x.so\n"
+        b"7f0000003000-7f0000004000 rw-p 00000000 00:00 0 \n"
+    )
+    shared, code, anonymous = parse_maps_text(text)
+    assert (shared.path, shared.deleted, shared.shared, shared.inode, shared.offset) == (
+        "/dev/shm/a b",
+        True,
+        True,
+        77,
+        8192,
+    )
+    assert code.executable
+    assert anonymous.path == ""
+
+
+def test_stat_with_parentheses_and_spaces_in_the_name() -> None:
+    text = b"42 (a) b (c)) S 7 42 42 0 -1 4194304 1 0 0 0 30 12 0 0 20 0 3 0 12345 0 0 " + b"0 " * 27 + b"256"
+    stat = parse_stat(text)
+    assert (stat.name, stat.state, stat.ppid, stat.cpu_ticks) == ("a) b (c)", ThreadState.WAITING, 7, 42)
+    assert (stat.threads, stat.start_ticks, stat.exit_status) == (3, 12345, 1)
+    assert procfs.read_stat(PID).ppid == os.getppid()
+
+
+def test_syscall_texts() -> None:
+    assert parse_syscall(b"running\n") == Running()
+    assert parse_syscall(b"-1 0x7ffc 0x7f00\n") == BlockedSyscall(-1, (), 0x7FFC, 0x7F00)
+    assert parse_syscall(b"0 0x3 0x7ff 0x1 0x0 0x0 0x0 0x7ffc 0x7f00\n").args == (3, 0x7FF, 1, 0, 0, 0)
+
+
+def test_a_blocked_thread_of_this_process() -> None:
+    leave = threading.Event()
+    tids: list[int] = []
+
+    def wait() -> None:
+        tids.append(threading.get_native_id())
+        leave.wait(60)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    abi = native_abi()
+    assert abi is not None
+    deadline = time.monotonic() + 30
+    while not tids or not isinstance(procfs.blocked_syscall(PID, tids[0]), BlockedSyscall):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert tids[0] in procfs.thread_ids(PID)
+    call = procfs.blocked_syscall(PID, tids[0])
+    leave.set()
+    thread.join()
+    assert isinstance(call, BlockedSyscall)
+    assert abi.syscalls[call.number] == "futex"
+
+
+def test_system_call_tables() -> None:
+    for number, name in ((0, "read"), (202, "futex"), (232, "epoll_wait"), (441, "epoll_pwait2"), (247, "waitid")):
+        assert SYSCALLS_X86_64[number] == name
+    for number, name in ((63, "read"), (98, "futex"), (22, "epoll_pwait"), (441, "epoll_pwait2"), (95, "waitid")):
+        assert SYSCALLS_AARCH64[number] == name
+
+
+def test_libc_of_this_process_is_known() -> None:
+    libc = detect_libc(PID, parse_maps(PID))
+    assert libc.kind == "glibc"
+    assert libc.version == tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2]))  # type: ignore[union-attr]
+    assert libc.layouts_known
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "known"),
+    [
+        ("/lib/ld-musl-x86_64.so.1", "musl", False),
+        ("/apex/com.android.runtime/lib64/bionic/libc.so", "bionic", False),
+        ("/nowhere/libc-2.31.so", "glibc", True),
+        ("/nowhere/program", "unknown", False),
+    ],
+)
+def test_libc_by_its_file(path: str, kind: str, known: bool) -> None:
+    line = f"7f0000001000-7f0000002000 r-xp 00000000 fe:00 12    {path}\n"
+    libc = detect_libc(PID, parse_maps_text(line.encode()))
+    assert (libc.kind, libc.layouts_known) == (kind, known)
+
+
+def test_sockets_of_this_process_and_their_peers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            table = SocketTable(PID)
+            listening, end = (table.get(os.fstat(s.fileno()).st_ino) for s in (server, client))
+            assert listening is not None
+            assert listening.listening
+            assert listening.local == f"127.0.0.1:{server.getsockname()[1]}"
+            assert end is not None
+            assert table.peer(end) == os.fstat(accepted.fileno()).st_ino
+    left, right = socket.socketpair()
+    with left, right:
+        assert unix_peer(os.fstat(left.fileno()).st_ino) == os.fstat(right.fileno()).st_ino
+
+
+def test_file_locks_and_who_stands_behind_them() -> None:
+    locks = parse_locks(
+        b"1: FLOCK  ADVISORY  WRITE 70 fe:00:1234 0 EOF\n"
+        b"1: -> FLOCK  ADVISORY  WRITE 71 fe:00:1234 0 EOF\n"
+        b"2: POSIX  ADVISORY  READ 72 fe:00:1234 10 29\n"
+        b"3: OFDLCK ADVISORY  WRITE -1 fe:00:99 0 EOF\n"
+        b"3: -> OFDLCK ADVISORY  WRITE -1 fe:00:99 0 EOF\n"
+    )
+    assert [lock.pid for lock in blocking_locks(locks, "FLOCK", 71, 1234)] == [70]
+    assert blocking_locks(locks, "FLOCK", 72, 1234) == []
+    assert [lock.number for lock in blocking_locks(locks, "OFDLCK", 5, 99)] == [3]
+
+
+@given(st.binary(max_size=400))
+def test_maps_text_of_any_bytes_never_makes_up_a_mapping(data: bytes) -> None:
+    """Lines that aren't mappings are refused or ignored, nothing else happens."""
+    try:
+        found = parse_maps_text(data)
+    except ValueError:
+        return
+    assert all(isinstance(mapping.start, int) for mapping in found)
+
+
+def test_environment_and_command_of_this_process() -> None:
+    assert procfs.command_line(PID)
+    assert (
+        procfs.read_environment(PID).get("PATH")
+        == Path("/proc/self/environ").read_bytes().partition(b"PATH=")[2].split(b"\0")[0].decode()
+    )
