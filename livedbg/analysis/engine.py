@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis
+from types import MappingProxyType
+
+from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, WaitGraph
+from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.rules import all_rules
+from livedbg.analysis.rules.base import RuleInput, Settings
+from livedbg.analysis.verdict import ranked, verdict_of
 from livedbg.snapshot import Snapshot
 
 __all__ = ["Diagnostician", "diagnose"]
 
 
 class Diagnostician:
-    """Diagnoses one snapshot after another, reusing what didn't change (the graph)."""
+    """Diagnoses one snapshot after another, reusing what didn't change (the graph).
+
+    Args:
+        settings: thresholds of the rules.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings()
+        self._rules = all_rules()
+        self._graphs = GraphKeeper()
 
     def diagnose(self, snapshot: Snapshot) -> Diagnosis:
         """The diagnosis of `snapshot`; equal to what a fresh diagnostician would say of it."""
-        return NO_DIAGNOSIS
+        if not snapshot.revision:
+            return NO_DIAGNOSIS
+        graph: WaitGraph = self._graphs.graph_of(snapshot)
+        state = RuleInput(snapshot, graph, self._settings)
+        found: list[Finding] = [finding for rule in self._rules for finding in rule.apply(state)]
+        findings = ranked(found, state)
+        named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
+        return Diagnosis(verdict_of(findings, state), named, graph, snapshot.revision)
 
 
-def diagnose(snapshot: Snapshot) -> Diagnosis:
+def diagnose(snapshot: Snapshot, settings: Settings | None = None) -> Diagnosis:
     """The diagnosis of one snapshot, from nothing."""
-    return Diagnostician().diagnose(snapshot)
+    return Diagnostician(settings).diagnose(snapshot)

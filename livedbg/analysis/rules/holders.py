@@ -1,0 +1,286 @@
+"""Locks whose holder doesn't let go: it died, sits in a call, sleeps, or runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import (
+    duration,
+    edge_evidence,
+    many,
+    name_of,
+    pids_of,
+    since_wall_ns,
+    thread_evidence,
+    waited_ns,
+)
+from livedbg.model import Evidence, Resource, Severity, Thread, ThreadState
+
+__all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy", "rules"]
+
+_LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "gil:", "core:")
+_EXITED: Final = re.compile(r"(\d+) \(exited\)")
+_SLEEP: Final = re.compile(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
+_SURE_NS: Final = 200_000_000
+"""A wait that lasts from one look to the next, at least so long, is no passing one."""
+
+
+def _stacks(entities: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"livedbg stacks {pid} --native" for pid in pids_of(entities)[:2])
+
+
+def _proofs(pairs: Iterable[tuple[str, str]], state: RuleInput) -> list[Evidence]:
+    found = [edge_evidence(waiter, blocker, state.snapshot) for waiter, blocker in pairs]
+    return [proof for proof in found if proof is not None]
+
+
+def _held_locks(state: RuleInput) -> Iterator[tuple[Thread, str, list[str]]]:
+    """(holder, lock, who waits for it) of the locks that somebody waits for, the heaviest first."""
+    graph, snapshot = state.graph, state.snapshot
+    stuck = {member for cycle in graph.cycles for member in cycle}
+    held = []
+    for lock in snapshot.resources:
+        if not lock.startswith(_LOCKS):
+            continue
+        waiters = list(graph.waiters_of(lock))
+        if waiters:
+            held += [(snapshot.threads.get(holder), lock, waiters) for holder in graph.blockers_of(lock)]
+    held.sort(key=lambda row: (-graph.behind(row[1]), row[1]))
+    for thread, lock, waiters in held:
+        if thread is not None and thread.id not in stuck:
+            yield thread, lock, waiters
+
+
+class DeadOwner:
+    """A lock whose owner has ended."""
+
+    name = "dead-owner"
+    doc = (
+        "Threads wait for a lock whose owner word names a thread that has ended: it took the lock with it, nobody can "
+        "release it. Rests on the owner word and on the list of live threads. Where a forked child waits for a lock "
+        "that a thread of its parent held at the fork, the rule `fork-held-lock` says so instead."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a lock."""
+        for lock, resource in state.snapshot.resources.items():
+            waiters = tuple(state.graph.waiters_of(lock))
+            owner = self._owner(lock, resource, state) if waiters else None
+            if owner is None:
+                continue
+            threads = [state.snapshot.threads[w] for w in waiters if w in state.snapshot.threads]
+            since = [s for s in (since_wall_ns(t, state.snapshot) for t in threads) if s is not None]
+            yield Finding(
+                rule=self.name,
+                severity=Severity.CRITICAL,
+                sentence=(
+                    f"{many(state.graph.behind(lock), 'waiter')} behind {name_of(lock, state.snapshot)}: "
+                    f"its owner, thread {owner}, has ended without releasing it, so nobody can."
+                ),
+                entities=(lock, *waiters),
+                evidence=tuple(_proofs([(waiter, lock) for waiter in waiters[:8]], state)),
+                next=(
+                    *_stacks(waiters),
+                    "find the code that ends a thread (return, exception, pthread_exit) with this lock taken; "
+                    "a robust mutex (PTHREAD_MUTEX_ROBUST) would tell the next one that takes it",
+                ),
+                since_wall_ns=min(since, default=None),
+                state=VerdictState.STALLED,
+                roots=(lock,),
+            )
+
+    def _owner(self, lock: str, resource: Resource, state: RuleInput) -> str | None:
+        if _forked_owner(lock, resource, state) is not None:
+            return None
+        told = _EXITED.fullmatch(resource.attributes.get("owner", ""))
+        if told is not None and not state.graph.blockers_of(lock):
+            return told[1]
+        for holder in state.graph.blockers_of(lock):
+            thread = state.snapshot.threads.get(holder)
+            if thread is not None and (thread.exited or thread.state in (ThreadState.ZOMBIE, ThreadState.DEAD)):
+                return str(thread.tid)
+        return None
+
+
+def _forked_owner(lock: str, resource: Resource, state: RuleInput) -> Thread | None:
+    """The live thread of the parent process that a lock of a forked child names as its owner."""
+    told = _EXITED.fullmatch(resource.attributes.get("owner", ""))
+    parts = lock.partition(":")[2].split("/")
+    if told is None or len(parts) < 3:
+        return None
+    process = state.snapshot.processes.get(f"process:{parts[0]}/{parts[1]}")
+    if process is None or process.ppid is None:
+        return None
+    owner = state.snapshot.threads.get(f"thread:{parts[0]}/{process.ppid}/{told[1]}")
+    return owner if owner is not None and not owner.exited else None
+
+
+class ForkHeldLock:
+    """A lock that was held when the process was forked."""
+
+    name = "fork-held-lock"
+    doc = (
+        "A forked child waits for a lock that another thread of its parent held at the moment of the fork. fork(2) "
+        "copies the lock as taken and the one calling thread only, so nobody in the child can release it. Rests on "
+        "the owner word (a thread of the parent) or on the same Python lock being held in the parent."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a lock."""
+        for lock, resource in state.snapshot.resources.items():
+            waiters = tuple(state.graph.waiters_of(lock))
+            if not waiters or state.graph.blockers_of(lock):
+                continue
+            owner = _forked_owner(lock, resource, state)
+            told = resource.attributes.get("evidence", "") if resource.kind == "pylock" else ""
+            if owner is None and "fork" not in f"{told} {resource.state}":
+                continue
+            by = f"{name_of(owner.id, state.snapshot)} of the parent process held it" if owner else told
+            proofs = _proofs([(waiter, lock) for waiter in waiters], state)
+            if told:
+                proofs.append(Evidence(kind="memory", source=name_of(lock, state.snapshot), text=told))
+            yield Finding(
+                rule=self.name,
+                severity=Severity.CRITICAL,
+                sentence=(
+                    f"{name_of(waiters[0], state.snapshot).capitalize()} waits for {name_of(lock, state.snapshot)}, "
+                    f"which was held when its process was forked ({by}): nobody in the child can release it."
+                ),
+                entities=(lock, *waiters),
+                evidence=tuple(proofs),
+                next=(
+                    *_stacks(waiters),
+                    "use the start method `spawn` or `forkserver` (Python), exec after fork, or pthread_atfork",
+                ),
+                state=VerdictState.STALLED,
+                roots=(waiters[0], lock),
+            )
+
+
+class GilHeld:
+    """A thread keeps the GIL while it sits in a call."""
+
+    name = "gil-held"
+    doc = (
+        "A thread holds the GIL of a Python process and sits in a system call, from one look to the next, while other "
+        "threads wait for the GIL: C code that blocks without releasing it. Rests on the GIL's holder in the "
+        "interpreter's memory and on the holder's system call. A holder that runs is no stall."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a GIL."""
+        for thread, lock, waiters in _held_locks(state):
+            waited = waited_ns(thread, state.snapshot)
+            if not lock.startswith("gil:") or thread.state is ThreadState.RUNNING or (waited or 0) < _SURE_NS:
+                continue
+            if thread.state in (ThreadState.STOPPED, ThreadState.TRACED) or thread.id in waiters:
+                continue
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR,
+                sentence=(
+                    f"{name_of(thread.id, state.snapshot).capitalize()} holds the GIL and sits in "
+                    f"{thread.waits_in or thread.syscall or 'a call'} for at least {duration(waited or 0)}; "
+                    f"{many(state.graph.behind(lock), 'thread')} can't run Python code meanwhile."
+                ),
+                entities=(thread.id, lock, *waiters),
+                evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
+                next=(
+                    *_stacks((thread.id,)),
+                    "the C code on its stack should release the GIL around the call (Py_BEGIN_ALLOW_THREADS)",
+                ),
+                since_wall_ns=since_wall_ns(thread, state.snapshot),
+                state=VerdictState.STALLED,
+                roots=(thread.id,),
+            )
+
+
+class HeldAndWaiting:
+    """A thread keeps a lock that others want, and waits itself for something else."""
+
+    name = "held-lock"
+    doc = (
+        "A thread holds a lock that others wait for and itself sleeps or waits for something that livedbg can't see "
+        "the end of. A stall when it has been so for the threshold (10 s), or when it sleeps for longer than that by "
+        "its own word; before that it is only reported, with what would tell."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a holder and lock."""
+        seen = set()
+        for thread, lock, _ in _held_locks(state):
+            waited = waited_ns(thread, state.snapshot)
+            idle = thread.state in (ThreadState.WAITING, ThreadState.DISK) and waited is not None
+            if lock.startswith("gil:") or not idle or thread.id in seen or self._passes_on(thread, state):
+                continue
+            seen.add(thread.id)
+            yield self._finding(thread, lock, waited or 0, state)
+
+    def _passes_on(self, thread: Thread, state: RuleInput) -> bool:
+        """Whether it waits for somebody who can be named: then the root is there."""
+        chain = state.graph.chain(thread.id)
+        end = chain[-1] if chain else thread.id
+        return end != thread.id and end.startswith(("thread:", "process:", "task:"))
+
+    def _finding(self, thread: Thread, lock: str, waited: int, state: RuleInput) -> Finding:
+        asleep = _SLEEP.fullmatch(thread.waits_in or "")
+        long_sleep = asleep is not None and float(asleep[1]) >= state.settings.thread_stall_s
+        sure = waited >= _SURE_NS and (long_sleep or waited >= state.settings.thread_stall_ns)
+        where = thread.waits_in or thread.syscall or "a call"
+        next_steps = _stacks((thread.id,))
+        if not sure:
+            next_steps += (f"livedbg watch {pids_of((thread.id,))[0]}   tells whether it goes on",)
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR if sure else Severity.WARNING,
+            sentence=(
+                f"{name_of(thread.id, state.snapshot).capitalize()} holds {name_of(lock, state.snapshot)} and sits in "
+                f"{where} for at least {duration(waited)}; {many(state.graph.behind(lock), 'waiter')} behind it."
+            ),
+            entities=(thread.id, lock, *state.graph.waiters_of(lock)),
+            evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
+            next=next_steps,
+            since_wall_ns=since_wall_ns(thread, state.snapshot),
+            state=VerdictState.STALLED if sure else VerdictState.UNKNOWN,
+            roots=(thread.id,),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LockConvoy:
+    """A thread runs and holds what others wait for."""
+
+    name: str = "lock-convoy"
+    doc: str = (
+        "A thread holds a lock (or the GIL) that others wait for, and it runs: no stall, it may release the lock at "
+        "any time; if it never does, its stack says where it loops. Reported with who waits."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a lock with a running holder."""
+        for thread, lock, waiters in _held_locks(state):
+            if thread.state is not ThreadState.RUNNING:
+                continue
+            yield Finding(
+                rule=self.name,
+                severity=Severity.INFO,
+                sentence=(
+                    f"{name_of(thread.id, state.snapshot).capitalize()} holds {name_of(lock, state.snapshot)} and is "
+                    f"running; {many(state.graph.behind(lock), 'waiter')} behind it."
+                ),
+                entities=(thread.id, lock, *waiters),
+                evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
+                next=_stacks((thread.id,)),
+                state=VerdictState.RUNNING,
+                roots=(thread.id,),
+            )
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (DeadOwner(), ForkHeldLock(), GilHeld(), HeldAndWaiting(), LockConvoy())

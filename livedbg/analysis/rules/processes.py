@@ -1,0 +1,149 @@
+"""What can be said of whole processes: stopped, traced, crashed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import many, name_of
+from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
+
+__all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
+
+_FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "assert", "signal", "uncaught"})
+"""Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
+
+
+def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
+    behind = state.graph.behind(process.id)
+    waits = f" {many(behind, 'waiter').capitalize()} behind it." if behind else ""
+    waiters = tuple(w for w in state.graph.waiters_of(process.id) if not w.startswith(f"thread:{process.id[8:]}/"))
+    notes = f" ({', '.join(process.notes)})" if process.notes else ""
+    return Finding(
+        rule=name,
+        severity=Severity.ERROR,
+        sentence=sentence + waits,
+        entities=(process.id, *waiters),
+        evidence=(
+            Evidence(
+                kind="proc",
+                source=f"/proc/{process.pid}/status",
+                text=f"state {process.state}{notes}",
+                at_wall_ns=state.snapshot.now(process.host).wall_ns or None,
+            ),
+        ),
+        next=steps,
+        state=VerdictState.STALLED,
+        roots=(process.id,),
+    )
+
+
+class StoppedProcess:
+    """A process that was stopped by a signal."""
+
+    name = "stopped-process"
+    doc = (
+        "A process is stopped by job control (SIGSTOP, SIGTSTP, or a read from the terminal in the background); it "
+        "goes on when it gets SIGCONT. Rests on its state in /proc."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a process."""
+        for process in state.snapshot.processes.values():
+            if process.state is ThreadState.STOPPED and not process.exited:
+                sentence = f"{name_of(process.id, state.snapshot).capitalize()} is stopped by a signal (job control)."
+                yield _process_finding(self.name, process, sentence, (f"kill -CONT {process.pid}",), state)
+
+
+class TracedProcess:
+    """A process that a debugger holds."""
+
+    name = "traced-process"
+    doc = (
+        "A process stands still under a debugger or tracer (state `t`), and goes on when that lets it. Rests on its "
+        "state and on TracerPid in /proc."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a process."""
+        for process in state.snapshot.processes.values():
+            if process.state is ThreadState.TRACED and not process.exited:
+                by = next((note for note in process.notes if note.startswith("traced by ")), "traced")
+                name = name_of(process.id, state.snapshot).capitalize()
+                steps = ("let it go on or detach in that debugger", f"cat /proc/{process.pid}/status | grep TracerPid")
+                yield _process_finding(self.name, process, f"{name} is held still ({by}).", steps, state)
+
+
+class Crash:
+    """Something ended by an uncaught exception, an abort or a signal."""
+
+    name = "crash"
+    doc = (
+        "A process was ended by a signal, or its log tells of something that a process doesn't survive: "
+        "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error. A Python traceback "
+        "counts when no process is alive that could have caught it; otherwise it is reported only."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding an exception; one a killed process that none explains."""
+        snapshot = state.snapshot
+        explained = set()
+        for hit in snapshot.exceptions.values():
+            if hit.catchpoint is None or not hit.catchpoint.startswith("log"):
+                continue
+            finding = self._logged(hit, state)
+            if finding.state is not None:
+                explained.add(hit.process)
+            yield finding
+        for process in snapshot.processes.values():
+            status = process.exit_status
+            if process.exited and status is not None and status < 0 and process.id not in explained:
+                yield self._killed(process, -status, state)
+
+    def _logged(self, hit: ExceptionHit, state: RuleInput) -> Finding:
+        snapshot = state.snapshot
+        kind = (hit.catchpoint or "").partition(": ")[2]
+        owner = snapshot.processes.get(hit.process) if hit.process else None
+        alive = any(not p.exited for p in ([owner] if owner else snapshot.processes.values()))
+        fatal = (kind in _FATAL and not (owner and alive)) or not alive
+        first_line = hit.message.partition("\n")[0]
+        again = f" ({hit.count} times)" if hit.count > 1 else ""
+        text = f"{hit.type}: {first_line}" if first_line else hit.type
+        what = "Crashed" if fatal else "An exception was logged, and its process goes on"
+        steps = ["look at the log lines before it"]
+        if fatal:
+            steps.append("run it again under `livedbg launch -- COMMAND`")
+        return Finding(
+            rule=self.name,
+            severity=Severity.CRITICAL if fatal else Severity.WARNING,
+            sentence=f"{what}: {text}{again}.",
+            entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
+            evidence=(Evidence(kind="log", source=hit.catchpoint or "log", text=text, at_wall_ns=hit.at_wall_ns),),
+            next=tuple(steps),
+            since_wall_ns=hit.at_wall_ns,
+            state=VerdictState.CRASHED if fatal else None,
+        )
+
+    def _killed(self, process: Process, number: int, state: RuleInput) -> Finding:
+        try:
+            word = signal.Signals(number).name
+        except ValueError:
+            word = f"signal {number}"
+        hint = "dmesg | grep -i oom   tells whether the kernel killed it for memory" if number == 9 else ""
+        return Finding(
+            rule=self.name,
+            severity=Severity.CRITICAL,
+            sentence=f"{name_of(process.id, state.snapshot).capitalize()} was ended by {word}.",
+            entities=(process.id,),
+            evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=f"signal {number} ({word})"),),
+            next=(hint,) if hint else ("coredumpctl info   shows its core dump, where one is kept",),
+            state=VerdictState.CRASHED,
+        )
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (Crash(), StoppedProcess(), TracedProcess())

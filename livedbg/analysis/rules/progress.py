@@ -1,0 +1,133 @@
+"""Work that doesn't get on: a task that runs too long, a count that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput, Settings
+from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
+from livedbg.model import Evidence, Severity, Task, TaskState
+from livedbg.snapshot import Clock, Durations, Snapshot
+
+__all__ = ["NoProgress", "TaskStalled", "limit_ns", "rules"]
+
+_OWN_RULES: Final = frozenset({"ascend"})
+"""Systems whose own rules judge their tasks, with what the runtime itself said."""
+
+
+def limit_ns(known: Durations | None, settings: Settings) -> float:
+    """How long a run of a kernel may take before it counts as stalled.
+
+    Args:
+        known: how long its completed runs took, where some were seen.
+        settings: thresholds.
+    """
+    if known is None or not known.count:
+        return settings.task_stall_ns
+    return max(known.longest_ns * settings.slow_factor, settings.slow_floor_s * 1e9)
+
+
+def _ran_ns(task: Task, now: Clock) -> int | None:
+    if task.since_wall_ns is not None:
+        return now.wall_ns - task.since_wall_ns
+    return now.mono_ns - task.since_mono_ns if task.since_mono_ns is not None else None
+
+
+class TaskStalled:
+    """A running task that takes far longer than its kernel ever did."""
+
+    name = "task-stalled"
+    doc = (
+        "A task has been running for much longer than the completed runs of its kernel (10 times the longest, at "
+        "least 2 s), or, where none was seen, for longer than the threshold (10 s) while others wait for it. "
+        "Systems with rules of their own are left to them."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a task."""
+        snapshot, now = state.snapshot, state.snapshot.now()
+        for task in snapshot.tasks.values():
+            if task.state is not TaskState.RUNNING or task.system in _OWN_RULES or state.graph.blockers_of(task.id):
+                continue
+            ran = _ran_ns(task, now)
+            known = snapshot.kernels.get((task.system, task.kernel or ""))
+            if ran is None or ran < limit_ns(known, state.settings):
+                continue
+            if known is None and not state.graph.behind(task.id):
+                continue
+            yield self._finding(task, ran, known, state)
+
+    def _finding(self, task: Task, ran: int, known: Durations | None, state: RuleInput) -> Finding:
+        where = f" on {', '.join(name_of(place, state.snapshot) for place in task.where)}" if task.where else ""
+        usual = ""
+        if known is not None and known.count:
+            usual = f"; its kernel's {many(known.count, 'completed run')} took {duration(known.longest_ns)} at most"
+        behind, direct = state.graph.behind(task.id), len(state.graph.waiters_of(task.id))
+        waits = f" {many(behind, 'task')} {'wait' if behind != 1 else 'waits'} behind it, {direct} directly."
+        proofs = [edge_evidence(waiter, task.id, state.snapshot) for waiter in state.graph.waiters_of(task.id)[:3]]
+        now = state.snapshot.now()
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR,
+            sentence=f"{name_of(task.id, state.snapshot).capitalize()} has been RUNNING{where} for {duration(ran)}"
+            f"{usual}.{waits if behind else ''}",
+            entities=(task.id, *task.where),
+            evidence=(
+                Evidence(kind="counter", source="run times of its kernel", text=usual.lstrip("; ") or "none completed"),
+                *[proof for proof in proofs if proof is not None],
+            ),
+            next=("look at what this kernel waits for: its inputs, its flags, the other members of its group",),
+            since_wall_ns=now.wall_ns - ran,
+            state=VerdictState.STALLED,
+            roots=(task.id,),
+        )
+
+
+class NoProgress:
+    """A count of completed work that has stopped short of its end."""
+
+    name = "no-progress"
+    doc = (
+        "A counter of completed work rose while it was watched, is short of its total, and has stood still for longer "
+        "than the threshold and than 10 times its usual step, while no watched thread used any CPU time to speak of. "
+        "Always inferred: it says that nothing gets on, not why."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a counter."""
+        snapshot = state.snapshot
+        if _busy(snapshot, state.settings):
+            return
+        mono = snapshot.now().mono_ns
+        for key, counter in snapshot.counters.items():
+            if counter.total is None or counter.value >= counter.total or not counter.changes:
+                continue
+            still = mono - counter.changed_mono_ns
+            step = (counter.changed_mono_ns - counter.first_mono_ns) / counter.changes
+            if still < max(state.settings.task_stall_ns, state.settings.slow_factor * step):
+                continue
+            value = f"{counter.value:g} of {counter.total:g}"
+            yield Finding(
+                rule=self.name,
+                severity=Severity.WARNING,
+                sentence=f"{key.name} of {name_of(key.entity, snapshot)} has stood at {value} for {duration(still)}; "
+                f"before that it rose every {duration(step)}.",
+                entities=(key.entity,),
+                evidence=(Evidence(kind="counter", source=f"{key.entity} {key.name}", text=value),),
+                next=("look at the tasks that run and at the last log lines",),
+                inferred=True,
+                since_wall_ns=snapshot.now().wall_ns - still,
+                state=VerdictState.STALLED,
+            )
+
+
+def _busy(snapshot: Snapshot, settings: Settings) -> bool:
+    """Whether some thread used a good part of a core lately."""
+    return any(a.window_ns and a.cpu_ns >= settings.busy_share * a.window_ns for a in snapshot.activity.values())
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (TaskStalled(), NoProgress())

@@ -1,0 +1,121 @@
+"""How rules name entities and spell times, so that all sentences sound alike."""
+
+from __future__ import annotations
+
+from livedbg import ids
+from livedbg.model import EdgeKey, EdgeKind, Evidence, Process, Thread
+from livedbg.snapshot import Snapshot
+
+__all__ = [
+    "duration",
+    "edge_evidence",
+    "host_of",
+    "many",
+    "name_of",
+    "pids_of",
+    "process_of",
+    "since_wall_ns",
+    "thread_evidence",
+    "waited_ns",
+]
+
+_SECOND = 1_000_000_000
+
+
+def duration(nanoseconds: float) -> str:
+    """`0.3 s`, `43 s`, `12 min`, `3.5 h`."""
+    seconds = nanoseconds / _SECOND
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def many(count: int, word: str) -> str:
+    """`1 thread`, `3 threads`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def host_of(entity: str) -> str:
+    """The host in the identifier of a thread, process or lock."""
+    return ids.parse(entity).parts[0]
+
+
+def process_of(entity: str, snapshot: Snapshot) -> Process | None:
+    """The process that a thread belongs to, or the process itself."""
+    thread = snapshot.threads.get(entity)
+    return snapshot.processes.get(thread.process if thread is not None else entity)
+
+
+def pids_of(entities: tuple[str, ...]) -> list[int]:
+    """The pids of the threads and processes among entities, lowest first."""
+    found = {int(ids.parse(e).parts[1]) for e in entities if e.startswith(("thread:", "process:"))}
+    return sorted(found)
+
+
+def name_of(entity: str, snapshot: Snapshot) -> str:
+    """An entity in a user's words: `thread 4712 (worker)`, `mutex 0x7f12…`, `pipe 3 of 4711`."""
+    thread = snapshot.threads.get(entity)
+    if thread is not None:
+        return f"thread {thread.tid}{f' ({thread.name})' if thread.name else ''}"
+    process = snapshot.processes.get(entity)
+    if process is not None:
+        command = process.command[0].rpartition("/")[2] if process.command else ""
+        return f"process {process.pid}{f' ({command})' if command else ''}"
+    resource = snapshot.resources.get(entity)
+    if resource is not None:
+        return "the GIL" if resource.kind == "gil" else resource.name or f"{resource.kind} {ids.parse(entity).short}"
+    task = snapshot.tasks.get(entity)
+    if task is not None:
+        return f"task {task.name}{f' {task.kernel}' if task.kernel else ''}"
+    kind, _, path = entity.partition(":")
+    return f"{kind} {path.rpartition('/')[2]}"
+
+
+def waited_ns(thread: Thread, snapshot: Snapshot) -> int | None:
+    """For how long, at least, a thread has sat in the same wait without using any CPU time."""
+    activity = snapshot.activity.get(thread.id)
+    if activity is None or activity.waiting_since_mono_ns is None:
+        return None
+    return max(0, snapshot.now(host_of(thread.id)).mono_ns - activity.waiting_since_mono_ns)
+
+
+def since_wall_ns(thread: Thread, snapshot: Snapshot) -> int | None:
+    """The same as a time of day."""
+    waited = waited_ns(thread, snapshot)
+    return snapshot.now(host_of(thread.id)).wall_ns - waited if waited is not None else None
+
+
+def edge_evidence(source: str, target: str, snapshot: Snapshot) -> Evidence | None:
+    """What is known of the fact that `source` waits for `target` or is held by it."""
+    for key in (
+        EdgeKey(EdgeKind.WAITS_FOR, source, target),
+        EdgeKey(EdgeKind.DEPENDS_ON, source, target),
+        EdgeKey(EdgeKind.HOLDS, target, source),
+    ):
+        edge = snapshot.edges.get(key)
+        if edge is not None:
+            held = key.kind is EdgeKind.HOLDS
+            kind = "inference" if edge.inferred else "memory" if "0x" in edge.evidence else "proc"
+            text = edge.evidence or f"{edge.kind}"
+            who, what = (target, source) if held else (source, target)
+            verb = "holds" if held else "waits for" if key.kind is EdgeKind.WAITS_FOR else "depends on"
+            subject = f"{name_of(who, snapshot)} {verb} {name_of(what, snapshot)}"
+            return Evidence(kind=kind, source=subject, text=text, at_wall_ns=snapshot.now().wall_ns or None)
+    return None
+
+
+def thread_evidence(thread: Thread, snapshot: Snapshot) -> Evidence:
+    """Where a thread is."""
+    host, pid, tid = ids.parse(thread.id).parts
+    del host
+    state = f"{thread.state}"
+    if thread.waits_in or thread.syscall:
+        state += f" in {thread.waits_in or thread.syscall}"
+    activity = snapshot.activity.get(thread.id)
+    if activity is not None:
+        state += f", used {activity.cpu_total_ns / 1e9:.2f} s of CPU while it was watched"
+    return Evidence(
+        kind="proc", source=f"/proc/{pid}/task/{tid}", text=state, at_wall_ns=snapshot.now().wall_ns or None
+    )

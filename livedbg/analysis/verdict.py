@@ -1,0 +1,168 @@
+"""The one answer: the verdict from the findings, or, without any, from what was seen of progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.words import duration, many, name_of
+from livedbg.model import Process, Thread, ThreadState
+from livedbg.snapshot import Snapshot
+
+__all__ = ["exit_code", "ranked", "verdict_of"]
+
+_ORDER: Final = (
+    VerdictState.CRASHED,
+    VerdictState.DEADLOCK,
+    VerdictState.STALLED,
+    VerdictState.DIVERGED,
+    VerdictState.EXITED,
+    VerdictState.RUNNING,
+    VerdictState.UNKNOWN,
+)
+_RANK: Final = {state: rank for rank, state in enumerate(_ORDER)}
+_BAD: Final = frozenset(_ORDER[:4])
+_BY_RULE: Final = {
+    "ascend-crash": VerdictState.CRASHED,
+    "ascend-stall": VerdictState.STALLED,
+    "ascend-scope-deadlock": VerdictState.DEADLOCK,
+    "ascend-core-anomaly": VerdictState.STALLED,
+    "ascend-run-failed": VerdictState.STALLED,
+    "ascend-run-complete": VerdictState.EXITED,
+}
+_ROOTS_SHOWN: Final = 20
+
+
+def _state(finding: Finding) -> VerdictState | None:
+    return finding.state if finding.state is not None else _BY_RULE.get(finding.rule)
+
+
+def ranked(findings: Iterable[Finding], state: RuleInput) -> list[Finding]:
+    """Findings in order of importance: by what they amount to, severity, and what waits behind."""
+
+    def weight(finding: Finding) -> tuple[int, int, int]:
+        amounts_to = _state(finding)
+        behind = max((state.graph.behind(entity) for entity in finding.entities[:8]), default=0)
+        return (_RANK[amounts_to] if amounts_to is not None else len(_ORDER), -finding.severity.rank, -behind)
+
+    return sorted(findings, key=weight)
+
+
+def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
+    """The verdict, from findings in order of importance."""
+    chief = next((finding for finding in findings if _state(finding) is not None), None)
+    amounts_to = _state(chief) if chief is not None else None
+    if chief is not None and amounts_to in _BAD:
+        alike = [f for f in findings if _state(f) is amounts_to]
+        named = (root for finding in alike for root in (finding.roots or finding.entities))
+        return Verdict(
+            state=amounts_to or VerdictState.UNKNOWN,
+            sentence=chief.sentence,
+            roots=tuple(dict.fromkeys(named)),
+            since_wall_ns=chief.since_wall_ns,
+        )
+    quiet = _without_findings(state, amounts_to)
+    if chief is None:
+        return quiet
+    if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN:
+        return Verdict(state=quiet.state, sentence=f"{quiet.sentence} {chief.sentence}", roots=chief.roots)
+    return Verdict(
+        state=amounts_to or quiet.state,
+        sentence=chief.sentence,
+        roots=chief.roots or quiet.roots,
+        since_wall_ns=chief.since_wall_ns,
+    )
+
+
+def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
+    """The exit code of the headless commands (DESIGN: 0, 10, 11, 12)."""
+    if verdict.state is VerdictState.CRASHED:
+        return 11
+    if verdict.state in (VerdictState.DEADLOCK, VerdictState.STALLED):
+        return 10
+    if verdict.state is VerdictState.DIVERGED or any(finding.topic for finding in findings):
+        return 12
+    return 0
+
+
+def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verdict:
+    snapshot = state.snapshot
+    alive = [p for p in snapshot.processes.values() if not p.exited]
+    if snapshot.processes and not alive:
+        return _exited(list(snapshot.processes.values()), snapshot)
+    threads = [t for t in snapshot.threads.values() if not t.exited]
+    roots = tuple(root for root in state.graph.roots if root.startswith(("thread:", "process:", "task:")))
+    if not threads:
+        text = "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
+        return Verdict(state=VerdictState.UNKNOWN, sentence=text, roots=roots[:_ROOTS_SHOWN])
+    busy = [thread for thread in threads if _active(thread, snapshot)]
+    if busy:
+        return Verdict(
+            state=VerdictState.RUNNING, sentence=_running(busy, threads, snapshot), roots=roots[:_ROOTS_SHOWN]
+        )
+    serving = [thread for thread in threads if _serves(thread, state)]
+    if serving and amounts_to is None:
+        first = serving[0]
+        sentence = (
+            f"Idle: {name_of(first.id, snapshot)} waits for connections ({first.waits_in}); "
+            f"nothing is stuck as far as can be seen."
+        )
+        return Verdict(state=VerdictState.RUNNING, sentence=sentence)
+    return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, snapshot), roots=roots[:_ROOTS_SHOWN])
+
+
+def _active(thread: Thread, snapshot: Snapshot) -> bool:
+    """Whether a thread runs, or used CPU time while it was watched."""
+    activity = snapshot.activity.get(thread.id)
+    return thread.state is ThreadState.RUNNING or (activity is not None and activity.cpu_total_ns > 0)
+
+
+def _running(busy: Sequence[Thread], threads: Sequence[Thread], snapshot: Snapshot) -> str:
+    first = max(busy, key=lambda thread: _share(thread, snapshot))
+    share = _share(first, snapshot)
+    used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
+    return (
+        f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
+        f"{name_of(first.id, snapshot)}{used}. Nothing is stuck as far as can be seen."
+    )
+
+
+def _share(thread: Thread, snapshot: Snapshot) -> float:
+    activity = snapshot.activity.get(thread.id)
+    if activity is None:
+        return 0.0
+    span = snapshot.now(thread.id.partition(":")[2].partition("/")[0]).mono_ns - activity.first_mono_ns
+    return activity.cpu_total_ns / span if span > 0 else 0.0
+
+
+def _serves(thread: Thread, state: RuleInput) -> bool:
+    """Whether it waits for connections that may come at any time."""
+    resources = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
+    return any(r is not None and r.attributes.get("listening") == "yes" for r in resources)
+
+
+def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
+    counts: dict[str, int] = {}
+    for thread in threads:
+        place = thread.waits_in or thread.syscall or str(thread.state)
+        counts[place] = counts.get(place, 0) + 1
+    places = sorted(counts.items(), key=lambda item: -item[1])[:3]
+    shown = ", ".join(f"{count} in {place}" for place, count in places)
+    firsts = [snapshot.activity[t.id].first_mono_ns for t in threads if t.id in snapshot.activity]
+    span = snapshot.now().mono_ns - min(firsts) if firsts else 0
+    watch = f" in the {duration(span)} that it was watched" if span > 0 else ""
+    return (
+        f"Idle or stuck, that can't be told yet: no thread used CPU time{watch}, and none waits for another that is "
+        f"stuck ({shown}). A longer look (`livedbg watch`) or the stacks would tell."
+    )
+
+
+def _exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
+    first = processes[0]
+    status = first.exit_status
+    how = "" if status is None else f" with status {status}"
+    more = f" and {many(len(processes) - 1, 'other')}" if len(processes) > 1 else ""
+    name = name_of(first.id, snapshot).capitalize()
+    return Verdict(state=VerdictState.EXITED, sentence=f"{name}{more} ended{how}.")
