@@ -22,6 +22,7 @@ from livedbg.panels.cells import Line
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.messages import Opened, Picked
+from livedbg.sanitize import clean_line
 from livedbg.themes import Role
 
 __all__ = ["MOVES", "LinePanel"]
@@ -92,6 +93,11 @@ class LinePanel(ScrollView, can_focus=True):
         """What stands there when there are no rows."""
         return ""
 
+    @property
+    def has_cursor(self) -> bool:
+        """Whether a row is selected; without, the keys scroll."""
+        return self.CURSOR
+
     # what the app calls
 
     def show(self, look: Look) -> None:
@@ -115,9 +121,9 @@ class LinePanel(ScrollView, can_focus=True):
         return self.line(self.cursor, 400).strip().text.strip() if self.count() else ""
 
     def title(self, text: str, right: str = "") -> None:
-        """Set the title and what stands on the lower border (own words and numbers only)."""
-        self.border_title = Text(text)  # type: ignore[assignment]  # the setter takes Text; no markup is parsed
-        self.border_subtitle = Text(right) if right else None  # type: ignore[assignment]
+        """Set the title and what stands on the lower border ."""
+        self.border_title = Text(clean_line(text))
+        self.border_subtitle = Text(clean_line(right)) if right else None
 
     # drawing
 
@@ -132,7 +138,7 @@ class LinePanel(ScrollView, can_focus=True):
     def line(self, index: int, width: int) -> Line:
         """One row, drawn."""
         ink = self.look.ink
-        mine = self.CURSOR and index == self.cursor
+        mine = self.has_cursor and index == self.cursor
         if mine and self.has_focus:
             drawn = Line(width, ink.selected, flat=True)
         elif mine and self.entity(index) == self.look.selection:
@@ -180,7 +186,7 @@ class LinePanel(ScrollView, can_focus=True):
     def move_to(self, index: int) -> None:
         """Put the cursor on a row and tell the app."""
         count = self.count()
-        if not self.CURSOR:
+        if not self.has_cursor:
             self.cursor = max(0, min(index, count - self.page_rows))
             self.scroll_to(y=self.cursor, animate=False)
             return

@@ -39,17 +39,25 @@ def fit(text: str, width: int, align: Align = "left", ellipsis: str = "…") -> 
     return " " * (width - size) + text if align == "right" else text + " " * (width - size)
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """`text`, sanitised, broken at spaces (or anywhere, when a word is too long) into lines of `width` cells."""
+def wrap(text: str, width: int, first: int | None = None) -> list[str]:
+    """`text`, sanitised, broken at spaces (or anywhere, when a word is too long) into lines of `width` cells.
+
+    Args:
+        text: what to break.
+        width: cells of a line.
+        first: cells of the first line, where it has fewer.
+    """
     lines: list[str] = []
     line = ""
+    room = width if first is None else first
     for word in clean_line(text).split(" "):
         joined = f"{line} {word}" if line else word
-        if cell_len(joined) <= width:
+        if cell_len(joined) <= room:
             line = joined
             continue
-        if line:
+        if line or room < width:
             lines.append(line)
+            room = width
         line = word
         while cell_len(line) > width > 0:
             part = set_cell_size(line, width).rstrip(" ") or line[:1]

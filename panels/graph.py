@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual import events
 from textual.geometry import Size
 
@@ -37,7 +39,7 @@ class GraphPanel(LinePanel):
         "Boxes above are waited for, boxes below wait; the arrow points at what is waited for. `w` changes between the "
         "wait chain of the selection, its neighbours and all roots; + and - change how many hops are shown."
     )
-    KEYS = _KEYS
+    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("graph", _KEYS)
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -70,16 +72,20 @@ class GraphPanel(LinePanel):
     def _arrange(self) -> None:
         """Choose and lay out; as many hops as fit on the screen, unless the user chose (`hops`)."""
         room = self.size
+        fan = max(2, room.width // 30)
         for hops in [self.hops] if self.hops else range(2, 9):
-            part = around(self.look.diagnosis, self._centre, self.scope, hops)
+            part = around(self.look.diagnosis, self._centre, self.scope, hops, fan)
             widths = {node: self._width(node) for node in part.nodes}
             layout = arrange(part.nodes, part.edges, widths, _HEIGHT)
             fits = layout.width <= room.width - 4 and layout.height <= room.height - 2
             if not (self.hops or hops == 2 or fits):
-                return
+                break
             self.part, self.layout_, self.shown_hops = part, layout, hops
             if not part.hidden or not fits:
-                return
+                break
+        chosen = self.layout_.boxes.get(self.look.selection or "")
+        if chosen is not None:
+            self.call_after_refresh(self._show, chosen)
 
     def resize_rows(self) -> None:
         """The size of the picture."""
@@ -143,7 +149,7 @@ class GraphPanel(LinePanel):
         selection = look.selection
         for wire in self.layout_.wires:
             strong = selection in {wire.waiter, wire.blocker}
-            style = ink.style(Role.ACCENT if strong else Role.FAINT if wire.upward else Role.BAD)
+            style = ink.style(Role.BAD if not wire.upward else Role.ACCENT if strong else Role.FAINT)
             for (x0, y0), (x1, y1) in zip(wire.points, wire.points[1:], strict=False):
                 canvas.wire(x0, y0, x1, y1, style)
         for box in self.layout_.boxes.values():

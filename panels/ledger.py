@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from livedbg.model import SourceStatus
 from livedbg.panels.look import Look
 from livedbg.panels.marks import health_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel
 from livedbg.panels.units import clock_ms, count, milliseconds
-from livedbg.snapshot import StatusKey
 from livedbg.themes import Role
 
 __all__ = ["LedgerPanel", "SourcesPanel"]
@@ -106,14 +106,15 @@ class SourcesPanel(TablePanel):
         found.sort(key=lambda item: (health_mark(item[1].health).order, item[0]))
         blind = sum(1 for status in look.snapshot.statuses.values() if health_mark(status.health).order < 2)
         title = f"{blind} with something missing" if blind else ""
-        return Rows(["\t".join(key) for key, _status in found], len(look.snapshot.statuses), title)
+        place = {key: str(number) for number, key in enumerate(look.snapshot.statuses)}
+        return Rows([place[key] for key, _status in found], len(look.snapshot.statuses), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One source on one target."""
-        source, target, code = identity.split("\t")
-        status = self.look.snapshot.statuses.get(StatusKey(source, target, code))
+        status = self._status(identity)
         if status is None:
             return [Cell("")] * len(self.COLUMNS)
+        target = status.target
         mark, ink = health_mark(status.health), self.look.ink
         label = self.look.names.label(target) if target.partition(":")[0].isalpha() and ":" in target else target
         return (
@@ -127,7 +128,13 @@ class SourcesPanel(TablePanel):
     def entity(self, index: int) -> str | None:
         """The target, where it is an entity."""
         row = super().entity(index)
-        return row.split("\t")[1] if row is not None else None
+        status = self._status(row) if row is not None else None
+        return status.target if status is not None else None
+
+    def _status(self, identity: str) -> SourceStatus | None:
+        """A row's status: rows are known by their place in the table of the state, which keeps its order."""
+        found = list(self.look.snapshot.statuses.values())
+        return found[int(identity)] if int(identity) < len(found) else None
 
     def find(self, entity: str) -> int | None:
         """A target has many rows: stay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from livedbg.model import LogRecord
 from livedbg.panels.base import LinePanel
@@ -30,7 +31,7 @@ class LogPanel(LinePanel):
         "The newest records of all logs. When the selected entity is spoken of in the log, only its records are "
         "shown; `a` shows all of them. The Logs screen reads whole logs."
     )
-    KEYS = _KEYS
+    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("log", _KEYS)
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord, Severity
@@ -42,7 +43,7 @@ class LogsPanel(LinePanel):
         "The first tab shows the newest records of all logs together; the others one whole log each, read as it is "
         "shown. `/` searches for a regular expression, Escape gives a search up."
     )
-    KEYS = _KEYS
+    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("logs", _KEYS)
     HEAD = 1
 

@@ -8,7 +8,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -43,7 +43,7 @@ class Neighbourhood:
     hidden: int = 0
 
 
-def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int) -> Neighbourhood:
+def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int, fan: int = 8) -> Neighbourhood:
     """The part of the graph to draw.
 
     Args:
@@ -51,6 +51,7 @@ def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int)
         selection: the centre; the verdict's roots when it waits for nothing and nothing for it.
         scope: what to show of it.
         hops: how far to go from the centre (AROUND), or down from the roots (ROOTS).
+        fan: how many of those that wait for one entity to show, by what waits behind them.
     """
     graph = diagnosis.graph
     starts = [selection] if selection is not None and _connected(graph, selection) else []
@@ -63,7 +64,7 @@ def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int)
             kept.update(dict.fromkeys(list(graph.chain(start))[:MAX_NODES]))
     hidden = 0
     if scope is not Scope.CHAIN or len(kept) < 2:
-        hidden = _spread(graph, starts, hops, kept)
+        hidden = _spread(graph, starts, hops, fan, kept)
     nodes = tuple(list(kept)[:MAX_NODES])
     inside = set(nodes)
     edges = tuple(
@@ -72,7 +73,7 @@ def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int)
     return Neighbourhood(nodes, edges, hidden)
 
 
-def _spread(graph: WaitGraph, starts: Iterable[str], hops: int, kept: dict[str, None]) -> int:
+def _spread(graph: WaitGraph, starts: Iterable[str], hops: int, fan: int, kept: dict[str, None]) -> int:
     """Breadth first over both directions; returns how many neighbours were left out."""
     queue = deque((start, 0) for start in starts)
     done = set[str]()
@@ -86,12 +87,21 @@ def _spread(graph: WaitGraph, starts: Iterable[str], hops: int, kept: dict[str, 
             left_out.add(entity)
             continue
         kept[entity] = None
-        neighbours = [*graph.blockers_of(entity), *graph.waiters_of(entity)]
+        waiters = _heaviest(graph, graph.waiters_of(entity), kept)
+        left_out.update(waiters[fan:])
+        neighbours = [*graph.blockers_of(entity)[:fan], *waiters[:fan]]
         if distance >= hops:
             left_out.update(neighbours)
         else:
             queue.extend((neighbour, distance + 1) for neighbour in neighbours)
     return len(left_out - kept.keys())
+
+
+def _heaviest(graph: WaitGraph, entities: Sequence[str], kept: Mapping[str, None]) -> list[str]:
+    """Those that are shown anyhow first, then by what waits behind them."""
+    if len(entities) > 500:
+        return sorted(entities, key=lambda entity: entity not in kept)
+    return sorted(entities, key=lambda entity: (entity not in kept, -graph.behind(entity)))
 
 
 def _connected(graph: WaitGraph, entity: str) -> bool:

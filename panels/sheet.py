@@ -60,6 +60,11 @@ class SheetPanel(LinePanel):
             if height != len(self._lines(max(self.scrollable_content_region.width, 20))):
                 self.refresh(layout=True)
 
+    @property
+    def has_cursor(self) -> bool:
+        """Only where a line leads somewhere."""
+        return any(paragraph.entity for paragraph in self.paragraphs)
+
     def follow(self, entity: str) -> None:
         """A sheet stays where it is."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from livedbg.model import Frame, Stack
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
@@ -24,7 +26,7 @@ class StackPanel(LinePanel):
         "The stack of the selected thread, innermost frame first: Python frames and native frames merged. "
         "A partial stack says so. Threads with the same stack are counted."
     )
-    KEYS = _KEYS
+    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("stack", _KEYS)
     HEAD = 2
     CURSOR = False

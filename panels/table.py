@@ -88,7 +88,7 @@ class TablePanel(LinePanel):
     HEAD = 1
     COLUMNS: ClassVar[tuple[Column, ...]] = ()
     SORTS: ClassVar[tuple[str, ...]] = ()
-    KEYS = (SORT_KEY,)
+    KEYS: ClassVar[tuple[Key, ...]] = (SORT_KEY,)
     BINDINGS = bindings("table", (SORT_KEY,))
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from livedbg.intents import WantStacks
 from livedbg.model import Stack, Thread
@@ -46,7 +47,7 @@ class ThreadsPanel(TablePanel):
         Column("BEHIND", 7, keep=5, sort="behind", align="right"),
     )
     SORTS = ("state", "behind", "since", "cpu", "name", "tid")
-    KEYS = _THREAD_KEYS
+    KEYS: ClassVar[tuple[Key, ...]] = _THREAD_KEYS
     BINDINGS = bindings("threads", _THREAD_KEYS)
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -140,6 +141,8 @@ def waits_for(look: Look, thread: Thread) -> str:
         return words
     more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
     label = look.names.label(targets[0])
+    if words and label in words:
+        return words
     return f"{label}{more}" if not words or words in label else f"{label}{more} ({words})"
 
 

@@ -90,10 +90,10 @@ class VerdictPanel(LinePanel):
                     lines.append(part)
                     continue
                 hang = len(part.lead) if width >= WIDE else part.hang
-                blank = "\0" * (len(part.lead) - hang)  # stands for the room that the lead takes in its first line
-                for number, text in enumerate(wrap(blank + part.text, max(width - hang, 8))):
+                room = max(width - hang, 8)
+                for number, text in enumerate(wrap(part.text, room, max(width - len(part.lead), 8))):
                     lead = part.lead if number == 0 else " " * hang
-                    lines.append(_Part(text.lstrip("\u2400"), part.role, part.bold, lead, part.lead_role))
+                    lines.append(_Part(text, part.role, part.bold, lead, part.lead_role))
             self._wrapped = (width, lines)
         return self._wrapped[1]
 

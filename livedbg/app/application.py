@@ -19,7 +19,6 @@ from textual.css.query import NoMatches
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
-from textual.theme import Theme
 from textual.widgets import Input
 
 from livedbg.app import export
@@ -73,8 +72,8 @@ class LivedbgApp(App[int]):
     ENABLE_COMMAND_PALETTE = True
     COMMANDS = {Commands}  # noqa: RUF012 (Textual's own declaration)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app", APP_KEYS), *bindings("replay", REPLAY_KEYS)]
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (110, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-short"), (32, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
     ESCAPE_TO_MINIMIZE = False
 
     def __init__(
@@ -432,7 +431,3 @@ class LivedbgApp(App[int]):
     def get_default_screen(self) -> Screen[object]:
         """The one screen under all sheets."""
         return Screen(id="main")
-
-    def theme_of(self, name: str) -> Theme:
-        """A registered theme."""
-        return self.available_themes[f"livedbg-{name}"]

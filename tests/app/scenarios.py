@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fakes import S, T0_MONO, T0_WALL, FakeTimeline, FakeView, stamp
-from graphs import PlainGraph
-from hostile_strings import HOSTILE
+from tests.app.fakes import S, T0_MONO, T0_WALL, FakeTimeline, FakeView, stamp
+from tests.app.graphs import PlainGraph
+from tests.app.hostile_strings import HOSTILE
 
 from livedbg import events as ev
 from livedbg.analysis.diagnosis import Diagnosis, Finding, Verdict, VerdictState
@@ -64,7 +64,14 @@ def process(*command: str, threads: int) -> ev.ProcessSeen:
 
 def thread(number: int, name: str, state: ThreadState, waits: str | None = None, cpu_s: float = 0.5) -> Thread:
     return Thread(
-        id=tid(number), process=PROCESS, tid=number, name=name, state=state, waits_in=waits, cpu_ns=round(cpu_s * S), syscall="futex" if waits else None
+        id=tid(number),
+        process=PROCESS,
+        tid=number,
+        name=name,
+        state=state,
+        waits_in=waits,
+        cpu_ns=round(cpu_s * S),
+        syscall="futex" if waits else None,
     )
 
 

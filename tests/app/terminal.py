@@ -1,0 +1,106 @@
+"""A real terminal for the app: a pty, what the app wrote to it, and its modes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping
+from fcntl import ioctl
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import sys
+from tests.app.scenarios import scenario
+from livedbg.app import AppOptions, run
+view = scenario(sys.argv[1])
+sys.exit(run(view, AppOptions(clock=lambda: 1_767_268_991_000_000_000, interval=0.0)))
+"""
+
+
+class Terminal:
+    """Runs a program on a pty; everything that it writes is in `output`."""
+
+    def __init__(
+        self,
+        *argv: str,
+        size: tuple[int, int] = (100, 30),
+        env: Mapping[str, str] | None = None,
+        program: str = PROGRAM,
+    ) -> None:
+        self.master, self.slave = pty.openpty()
+        ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        self.before = termios.tcgetattr(self.slave)
+        environment = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLORTERM", "LC_ALL"}}
+        environment |= {
+            "TERM": "xterm-256color",
+            "TZ": "UTC",
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": str(ROOT),
+            **(env or {}),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *argv], stdin=self.slave, stdout=self.slave, stderr=self.slave,
+            env=environment, start_new_session=True, cwd=ROOT,
+            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0) and None,
+        )  # fmt: skip
+        self.output = b""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for fd in (self.master, self.slave):
+            if fd >= 0:
+                os.close(fd)
+
+    def pump(self, seconds: float = 0.05) -> None:
+        """Take what was written."""
+        while select.select([self.master], [], [], seconds)[0]:
+            self.output += os.read(self.master, 65536)
+
+    def until(self, text: bytes, seconds: float = 40) -> None:
+        """Wait until something was written."""
+        deadline = time.monotonic() + seconds
+        while text not in self.output:
+            assert time.monotonic() < deadline, f"{text!r} was not written: {self.output[-2000:]!r}"
+            assert self.process.poll() is None or select.select([self.master], [], [], 0)[0], self.output[-2000:]
+            self.pump()
+
+    def type(self, keys: bytes) -> None:
+        """Press keys."""
+        os.write(self.master, keys)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the program."""
+        os.kill(self.process.pid, number)
+
+    def wait(self, seconds: float = 40) -> int:
+        """The exit code; everything written until then is taken."""
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, "it did not end"
+            self.pump()
+        self.pump()
+        return self.process.returncode
+
+    def is_clean(self) -> bool:
+        """Modes as before, main screen, cursor shown, mouse off."""
+        modes = termios.tcgetattr(self.slave) == self.before
+        screen = self.output.rfind(b"\x1b[?1049l") > self.output.rfind(b"\x1b[?1049h")
+        cursor = self.output.rfind(b"\x1b[?25h") > self.output.rfind(b"\x1b[?25l")
+        mouse = self.output.rfind(b"\x1b[?1000l") >= self.output.rfind(b"\x1b[?1000h")
+        return modes and screen and cursor and mouse

@@ -1,0 +1,328 @@
+"""What a user does in the app, and what the session and the screen say then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from livedbg.analysis import diagnose
+from livedbg.app.overlays import SheetScreen
+from livedbg.intents import Refresh, WantStacks
+from livedbg.panels.graph import GraphPanel
+from livedbg.panels.logs import LogsPanel
+from livedbg.panels.messages import Picked
+from livedbg.panels.neighbourhood import MAX_NODES
+from livedbg.panels.stack import StackPanel
+from livedbg.panels.tasks import TasksPanel
+from livedbg.panels.threads import ThreadsPanel
+from livedbg.panels.waits import WaitsPanel
+from tests.app.apps import make_app, ready, text_of, until, view_of
+from tests.app.fakes import FakeTimeline
+from tests.app.scenarios import PROCESS, SCENARIOS, idle, scenario, tid
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (300, 100), (40, 10)])
+async def test_every_screen_shows_every_state(name: str, size: tuple[int, int]) -> None:
+    app = make_app(name)
+    async with app.run_test(size=size) as pilot:
+        await ready(pilot)
+        for key in "123469":
+            await pilot.press(key)
+            text = text_of(app)
+            assert "livedbg" in text
+            assert [line for line in text.split("\n") if cell_len(line) != size[0]] == []
+
+
+async def test_real_diagnosis_is_shown() -> None:
+    view = scenario("deadlock")
+    view.judge = lambda store: diagnose(store.snapshot())
+    app = make_app(view)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        assert view.latest().diagnosis.verdict.sentence[:30] in text_of(app)
+
+
+async def test_A1_every_panel_follows_the_selection() -> None:
+    app = make_app("ascend")
+    async with app.run_test(size=(160, 50)) as pilot:
+        await ready(pilot)
+        assert app.look.selection == "task:ascend/r0t12"
+        await pilot.press("j", "j")
+        await until(pilot, lambda: app.look.selection == "task:ascend/r0t14")
+        tree = app.query_one("#overview WaitsPanel", WaitsPanel)
+        assert tree.entity(tree.cursor) == "task:ascend/r0t14"
+        assert "all(" not in text_of(app)
+        await pilot.press("3")
+        graph = app.query_one(GraphPanel)
+        await until(pilot, lambda: "task:ascend/r0t14" in graph.layout_.boxes)
+
+
+async def test_A2_frozen_keeps_the_screen_and_takes_events_in() -> None:
+    app = make_app("idle")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("space")
+        assert "FROZEN" in text_of(app)
+        before = app.look
+        view_of(app).feed(scenario("deadlock").events)
+        await until(pilot, lambda: app._newest is not None and app._newest is not before.update)
+        assert app.look is before
+        await pilot.press("space")
+        await until(pilot, lambda: len(app.look.snapshot.threads) == 13)
+
+
+async def test_A3_the_session_starts_after_the_first_paint() -> None:
+    view = idle()
+    painted_before_start: list[bool] = []
+    begin = view.start
+
+    def start() -> None:
+        painted_before_start.append(app._running and app.current.is_mounted)
+        begin()
+
+    view.start = start  # type: ignore[method-assign]
+    app = make_app(view)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+    assert painted_before_start == [True]
+
+
+async def test_B2_a_burst_ends_with_the_newest_state() -> None:
+    app = make_app("idle", interval_s=0.05)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        view = view_of(app)
+        for _ in range(500):
+            view.feed(idle().events[-1:])
+        await until(pilot, lambda: app.look.update is view.latest())
+
+
+async def test_evidence_opens_by_one_key_and_closes() -> None:
+    app = make_app("deadlock")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("e")
+        assert isinstance(app.screen, SheetScreen)
+        text = text_of(app)
+        assert "lock-cycle" in text
+        assert "owner word = 4713" in text
+        await pilot.press("escape")
+        assert not isinstance(app.screen, SheetScreen)
+
+
+async def test_details_of_a_row_and_of_what_it_waits_for() -> None:
+    app = make_app("deadlock")
+    async with app.run_test(size=(120, 50)) as pilot:
+        await ready(pilot)
+        await pilot.press("enter")
+        assert "thread 4712 transfer-a" in text_of(app)
+        assert "pthread_mutex_lock" in text_of(app)
+        assert isinstance(app.screen, SheetScreen)
+        sheet = app.screen.panel
+        link = next(n for n in range(sheet.count()) if (sheet.entity(n) or "").startswith("mutex:"))
+        sheet.move_to(link)
+        await pilot.press("enter")
+        await until(pilot, lambda: "mutex 0x7f12a0e8" in text_of(app).splitlines()[8] or "kind" in text_of(app))
+
+
+async def test_stacks_are_asked_of_the_session() -> None:
+    app = make_app("gil")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("4", "s")
+        await until(pilot, lambda: view_of(app).sent)
+        assert view_of(app).sent == [WantStacks(process=PROCESS)]
+
+
+async def test_stack_of_the_selected_thread_with_equal_ones_counted() -> None:
+    app = make_app("deadlock")
+    async with app.run_test(size=(160, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("4")
+        app.post_message(Picked(tid(4715)))
+        panel = app.query_one(StackPanel)
+        await until(pilot, lambda: panel.thread == tid(4715))
+        assert len(panel.same) == 8
+        assert "Account::balance() const" in text_of(app)
+        await pilot.press("m")
+        threads = app.query_one("#threads ThreadsPanel", ThreadsPanel)
+        assert threads.count() == 4  # bank, metrics, the two of the circle, nine tellers
+        assert "×9 teller-1" in text_of(app)
+
+
+async def test_filter_and_sort() -> None:
+    app = make_app("ascend")
+    async with app.run_test(size=(140, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("2")
+        panel = app.query_one("#tasks TasksPanel", TasksPanel)
+        await until(pilot, lambda: panel.count() == 4219)
+        await pilot.press("slash", *"combine", "enter")
+        await until(pilot, lambda: 0 < panel.count() < 700)
+        assert panel.has_focus
+        await pilot.press("escape")
+        await until(pilot, lambda: panel.count() == 4219)
+        await pilot.press("s")
+        await until(pilot, lambda: panel.sort == "behind" and panel.entity(0) == "task:ascend/r0t12")
+
+
+async def test_P3_the_cursor_stays_on_its_row() -> None:
+    app = make_app("ascend")
+    async with app.run_test(size=(140, 40)) as pilot:
+        await ready(pilot)
+        panel = app.query_one("#overview TasksPanel", TasksPanel)
+        await until(pilot, lambda: panel.count() == 4219)
+        await pilot.press("j", "j", "j")
+        entity = panel.entity(panel.cursor)
+        await pilot.press("s", "s", "s")
+        await until(pilot, lambda: panel.sort == "name" and panel._waiting is None)
+        assert panel.entity(panel.cursor) == entity
+
+
+async def test_copy_is_clean_text_of_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app("hostile")
+    copied: list[str] = []
+    monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await ready(pilot)
+        for key in "123469":
+            await pilot.press(key, "y")
+    assert copied
+    assert all(part.isprintable() for text in copied for part in text.split("\n"))
+
+
+async def test_export_writes_into_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = make_app("deadlock")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        app.action_export_as("svg")
+        await pilot.pause()
+    (picture,) = tmp_path.glob("livedbg-*.svg")
+    assert "transfer-a" in picture.read_text()
+
+
+async def test_themes_by_key_and_palette() -> None:
+    app = make_app("idle")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("t")
+        assert app.look.ink.palette.name == "contrast"
+        await pilot.press("ctrl+p")
+        await pilot.press(*"colour-blind")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.look.ink.palette.name == "colour-blind")
+
+
+async def test_palette_runs_the_commands_of_the_focused_panel() -> None:
+    app = make_app("gil")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("ctrl+p", *"take stacks")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await until(pilot, lambda: view_of(app).sent)
+
+
+async def test_help_lists_every_key_of_the_screen() -> None:
+    app = make_app("idle")
+    async with app.run_test(size=(120, 120)) as pilot:
+        await ready(pilot)
+        await pilot.press("4", "question_mark")
+        text = text_of(app)
+        for key in (*ThreadsPanel.KEYS, *StackPanel.KEYS):
+            assert key.help in text
+
+
+async def test_replay_keys_move_the_time_line() -> None:
+    app = make_app("recording")
+    line = view_of(app).timeline
+    assert isinstance(line, FakeTimeline)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        assert "paused" in text_of(app)
+        await pilot.press("p")
+        assert line.playing
+        at = line.position_wall_ns
+        await pilot.press("greater_than_sign")
+        assert line.position_wall_ns == at + 5_000_000_000
+        await pilot.press("comma")
+        assert line.position_wall_ns == at + 4_000_000_000
+        assert not line.playing
+        await pilot.press("asterisk")
+        assert line.speed == 2
+        await pilot.press("0")
+        assert line.position_wall_ns == line.start_wall_ns
+
+
+async def test_logs_follow_jump_search_and_filter() -> None:
+    app = make_app("ascend")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("6", "right_square_bracket", "right_square_bracket")
+        panel = app.query_one(LogsPanel)
+        assert panel.source == "log:box/device-0"
+        await until(pilot, lambda: panel.count() == 43 and panel.cursor == 42)
+        await until(pilot, lambda: "TIMEOUT_EXIT" in text_of(app))
+        await pilot.press("g")
+        await until(pilot, lambda: "task 60 " in text_of(app))
+        assert not panel.following
+        await pilot.press("slash", *"stall thread", "enter")
+        await until(pilot, lambda: panel.cursor == 41)
+        await pilot.press("slash", *"(", "enter")
+        await pilot.press("v")
+        await until(pilot, lambda: panel.count() == 2)
+        await pilot.press("v")
+        await until(pilot, lambda: panel.count() == 1)
+        await pilot.press("f")
+        assert panel.following
+
+
+async def test_graph_never_draws_everything() -> None:
+    app = make_app("hostile")
+    async with app.run_test(size=(200, 60)) as pilot:
+        await ready(pilot)
+        await pilot.press("3")
+        for _ in range(6):
+            await pilot.press("plus")
+        assert 1 < len(app.query_one(GraphPanel).layout_.boxes) <= MAX_NODES
+        await pilot.press("w", "w", "j", "l", "h", "k")
+
+
+async def test_mouse_selects_scrolls_and_chooses_a_screen() -> None:
+    app = make_app("ascend")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.click("#overview TasksPanel", offset=(10, 4))
+        await until(pilot, lambda: app.look.selection == "task:ascend/r0t14")
+        await pilot.click("FooterBar", offset=(text_of(app).splitlines()[-1].index("Threads"), 0))
+        await until(pilot, lambda: app.current.id == "threads")
+
+
+async def test_notices_and_refresh() -> None:
+    app = make_app("idle")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("r")
+        assert view_of(app).sent == [Refresh()]
+        view_of(app).feed((), notice="gdb is not there\x1b]0;x\x07: [apt-get install gdb]")
+        await until(pilot, lambda: any("apt-get" in n.message for n in app._notifications))
+        assert all("\x1b" not in n.message for n in app._notifications)
+
+
+async def test_quit_and_a_session_that_cannot_start() -> None:
+    app = make_app("idle")
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await pilot.press("q")
+    assert app.return_value == 0
+    view = idle()
+    view.error = RuntimeError("no such process")
+    app = make_app(view)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app._exit)
+    assert app.feed.error is view.error
