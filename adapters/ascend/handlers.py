@@ -139,6 +139,8 @@ def _stall_cluster(world: World, fields: Fields, func: str, mark: Mark) -> tuple
 def _timeout(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.runs()
     stall = world.stalls.timeout(fields, mark)
+    if stall.orchestrator_done and not world.trouble.fatal:
+        world.run.orchestrator = "done"
     return (world.names.task(stall.stuck_task),) if stall.stuck_task is not None else ()
 
 

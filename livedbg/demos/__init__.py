@@ -1,0 +1,1 @@
+"""Programs that are really stuck, for `livedbg demo`."""

@@ -1,0 +1,110 @@
+"""Logs as they come in practice: cut, interleaved, with CRLF, garbage and hostile text in them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ascend_replay import Replay, replay_folder, replay_lines
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from livedbg.adapters.ascend.messages import classify
+from livedbg.analysis.diagnosis import Finding
+from livedbg.snapshot import Snapshot
+
+Find = Callable[[Snapshot], dict[str, Finding]]
+LOG = "02_hang_kernel/timeout_debug/err.txt"
+ROOT = ("task:ascend/r1t2", "core:ascend/8")
+
+
+def _replay(data: bytes) -> Snapshot:
+    replay = Replay()
+    source = replay.open(Path("/nowhere/err.txt"))
+    replay.feed(source, data)
+    replay.end(source)
+    return replay.flush()
+
+
+def test_crlf(recorded: Path, findings: Find) -> None:
+    data = (recorded / LOG).read_bytes().replace(b"\n", b"\r\n")
+    assert findings(_replay(data))["ascend-stall"].entities == ROOT
+
+
+def test_garbage_between_the_lines(recorded: Path, findings: Find) -> None:
+    dice = random.Random(7)
+    lines = []
+    for line in (recorded / LOG).read_bytes().split(b"\n"):
+        lines += [line, dice.randbytes(dice.randrange(1, 400)).replace(b"\n", b""), b"\x1b]52;c;AAAA\x07" + b"\x00" * 9]
+    assert findings(_replay(b"\n".join(lines)))["ascend-stall"].entities == ROOT
+
+
+@pytest.mark.parametrize("prefix", ["[rank0]: ", "0: ", "worker-3 | ", "2026-11-21T01:00:00Z stderr F "])
+def test_prefix_of_a_launcher(recorded: Path, findings: Find, prefix: str) -> None:
+    lines = [prefix + line for line in (recorded / LOG).read_text().splitlines()]
+    assert findings(replay_lines(lines))["ascend-stall"].entities == ROOT
+
+
+def test_dump_lines_interleaved_with_others(recorded: Path, findings: Find) -> None:
+    lines = (recorded / LOG).read_text().splitlines()
+    noise = "[INFO] flush_phase_pool: [chip_swimlane_collector_aicpu.cpp:1055] Thread 2: flushed sched phase buffer"
+    mixed = [part for line in lines for part in (line, noise)]
+    assert findings(replay_lines(mixed))["ascend-stall"].entities == ROOT
+
+
+def test_cut_anywhere_never_fails_and_never_blames_another(recorded: Path, findings: Find) -> None:
+    data = (recorded / LOG).read_bytes()
+    for end in range(0, len(data), 331):
+        found = findings(_replay(data[:end])).get("ascend-stall")
+        if found is not None and not found.inferred:
+            assert found.entities[0] == ROOT[0]
+
+
+def test_prose_about_a_log_is_no_log(recorded: Path) -> None:
+    for readme in recorded.rglob("README.txt"):
+        assert not _replay(readme.read_bytes()).diagnostics, readme
+
+
+def test_numbers_without_end(findings: Find) -> None:
+    digits = "9" * 6_000
+    lines = [f"[ERROR] x: [a.cpp:1] === [Orchestrator] ring 0: total_tasks={digits} ==="]
+    lines += [f"[ERROR] x: [a.cpp:1] === [Orchestrator] ring 0: total_tasks={'9' * 30} ==="]
+    snapshot = replay_lines(lines)
+    assert len(snapshot.tasks) <= 20_001
+
+
+def test_same_state_in_any_chunking(recorded: Path) -> None:
+    whole = replay_folder(recorded / "05_hang_ring_full")
+    replay = Replay()
+    source = replay.open(recorded / "05_hang_ring_full" / "err.txt")
+    for line in (recorded / "05_hang_ring_full" / "err.txt").read_bytes().split(b"\n"):
+        replay.feed(source, line)
+        replay.flush()
+    replay.end(source)
+    out = replay.open(recorded / "05_hang_ring_full" / "out.txt")
+    replay.feed(out, (recorded / "05_hang_ring_full" / "out.txt").read_bytes())
+    replay.end(out)
+    parts = replay.flush()
+    assert {t.id: (t.state, t.kernel, t.where) for t in whole.tasks.values()} == {
+        t.id: (t.state, t.kernel, t.where) for t in parts.tasks.values()
+    }
+    assert set(whole.edges) == set(parts.edges)
+    held = {d.id for d in parts.diagnostics.values() if d.attributes.get("resolved") != "yes"}
+    assert set(whole.diagnostics) == held
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300), st.booleans())
+def test_classify_takes_any_text(text: str, tagged: bool) -> None:
+    classify(text, tagged)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_lines_in_any_order_never_fail(dice: random.Random) -> None:
+    path = Path(__file__).parents[2] / "fixtures" / "ascend" / "05_hang_ring_full" / "err.txt"
+    lines = path.read_text().splitlines()
+    dice.shuffle(lines)
+    replay_lines(lines[:60])

@@ -1,0 +1,369 @@
+"""Shapes of logs that no recording holds; written from the runtime's source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ascend_replay import Replay, replay_folder, replay_lines
+
+from livedbg.analysis.diagnosis import Finding
+from livedbg.model import EdgeKind, EdgeState, TaskState
+from livedbg.snapshot import Snapshot
+
+Find = Callable[[Snapshot], dict[str, Finding]]
+T = "task:ascend/"
+ORCHESTRATOR = T + "orchestrator"
+
+BEGIN = "[INFO] init: [aicpu_executor.cpp:241] AicpuExecutor: Initializing"
+DONE = "[INFO] run: [aicpu_executor.cpp:846] Thread 3: Orchestrator completed"
+ANCHOR = (
+    "[mono_ns=1000000000][T0x7f][TIMING] clock_anchor: [CLOCK_ANCHOR] v=1 pid=7 "
+    "mono_ns=1000000000 wall_ns=1790000000000000000"
+)
+
+
+def dispatched(
+    raw: int, core: int, kernels: str = "-1,2,-1", *, thread: int = 0, slot: str = "idle", block: str = "0/1"
+) -> str:
+    index, total = block.split("/")
+    return (
+        f"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread {thread}: Dispatched {slot} aiv0 task {raw} "
+        f"kernel_id=[{kernels}] block_idx={index}/total_blocks={total} to core_offset=1 core_id={core} reg_task_id=1"
+    )
+
+
+def stall(
+    text: str, *, idle: int = 480_000, thread: int = 0, level: str = "INFO", func: str = "log_stall_diagnostics"
+) -> str:
+    return f"[{level}] {func}: [scheduler_cold_path.cpp:274] [STALL thread={thread} idle_iterations={idle}] {text}"
+
+
+def task_line(raw: int, state: str, met: str, *, aiv0: int = 2, tail: str = "", name: str = "fanin_refcount") -> str:
+    return (
+        f"TASK ring={raw >> 32} task_id={raw} state={state:<7} {name}={met} kernels=[aic:-1 aiv0:{aiv0} aiv1:-1]{tail}"
+    )
+
+
+def summary(done: str, ready: int, waiting: int, running: int) -> str:
+    return f"SUMMARY completed={done} last_progress_iteration=0 scan_ready={ready} scan_waiting={waiting} scan_running={running}"
+
+
+def timeout(
+    sub: str, done: str, running: int, ready: int, waiting: int, task: int = -1, core: int = -1, idle: int = 480_000
+) -> str:
+    return stall(
+        f"TIMEOUT_EXIT after_idle_iterations={idle} sub_class={sub} completed={done} running={running} ready={ready} "
+        f"waiting={waiting} orch_done=1 stuck_task_id={task} stuck_core={core}",
+        level="ERROR",
+        func="handle_timeout_exit",
+        idle=idle,
+    )
+
+
+RING = [
+    f"[DEBUG] mark_done: [pto_orchestrator.cpp:1369] === [Orchestrator] ring 0: total_tasks={n} ===" for n in range(12)
+]
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_deferred_task_whose_completion_never_comes(findings: Find, debug: bool) -> None:
+    lines = [ANCHOR, BEGIN, RING[2], DONE, *([dispatched(0, 8)] if debug else [])]
+    lines += [
+        timeout("S3:ready-but-all-idle", "0/2", 0, 1, 1),
+        stall(task_line(0, "READY", "1/1")),
+        stall(task_line(1, "WAIT", "1/2", aiv0=0, tail=" missing_deps=1")),
+        stall(summary("0/2", 1, 1, 0)),
+        stall("CLUSTER cluster_id=0 aic=core0(idle) aiv0=core8(idle) aiv1=core9(idle)"),
+    ]
+    snapshot = replay_lines(lines)
+    found = findings(snapshot)["ascend-stall"]
+    assert found.entities == (T + "r0t0",)
+    assert snapshot.tasks[T + "r0t0"].state is TaskState.READY
+    assert (EdgeKind.RUNS_ON, T + "r0t0", "core:ascend/8") not in snapshot.edges
+    assert ("has returned, but its deferred" in found.sentence) is debug
+    assert "1 task waits behind it, 1 directly" in found.sentence
+
+
+def test_hang_on_host_build_graph(findings: Find) -> None:
+    lines = [
+        "[mono_ns=1][T0x7f][INFO] bind_callable_to_runtime_impl: [runtime_maker.cpp:950] RT2 bind: 3 tensors + 0 scalars, host orchestration mode",
+        RING[5],
+        "[mono_ns=2][T0x7f][INFO] bind_callable_to_runtime_impl: [runtime_maker.cpp:1189] host-orch: submitted 5 tasks on host",
+        BEGIN,
+        *(
+            dispatched(raw, core, f"-1,{func},-1", thread=2)
+            for raw, core, func in [(0, 12, 0), (1, 12, 1), (2, 13, 1), (3, 12, 2)]
+        ),
+        stall("TIMEOUT_EXIT after_idle_iterations=480000", level="ERROR"),
+        stall(
+            task_line(3, "RUNNING", "2/2", tail=" running_on=[owner_thread=2 cores=[core=12(aiv0)]]", name="fanin_met")
+        ),
+        stall(task_line(4, "WAIT", "1/2", aiv0=0, tail=" missing_deps=1", name="fanin_met")),
+        stall(summary("3/5", 0, 1, 1)),
+    ]
+    snapshot = replay_lines(lines)
+    assert findings(snapshot)["ascend-stall"].entities == (T + "r0t3", "core:ascend/12")
+    assert snapshot.tasks[T + "r0t2"].state is TaskState.COMPLETED
+    assert snapshot.edges[EdgeKind.DEPENDS_ON, T + "r0t4", T + "r0t3"].state is EdgeState.PENDING
+
+
+def _round(idle: int) -> list[str]:
+    return [
+        stall(task_line(2, "RUNNING", "3/3", tail=" running_on=[owner_thread=0 cores=[core=8(aiv0)]]"), idle=idle),
+        stall(summary("2/3", 0, 0, 1), idle=idle),
+    ]
+
+
+def test_periodic_rounds_without_an_exit(findings: Find) -> None:
+    lines = [ANCHOR, BEGIN, RING[3], DONE, *_round(480_000), *_round(960_000)]
+    found = findings(replay_lines(lines))["ascend-stall"]
+    assert found.entities == (T + "r0t2", "core:ascend/8")
+    assert "2 of 3 tasks are done" in found.sentence
+
+
+def test_a_round_that_was_overtaken_counts_for_nothing(findings: Find) -> None:
+    replay = Replay({"host": "box", "mono_ns": 1, "wall_ns": 1_790_000_001_000_000_000})
+    source = replay.open(Path("/nowhere/err.txt"))
+    replay.feed(source, "\n".join([ANCHOR, BEGIN, *_round(480_000)]).encode())
+    replay.end(source)
+    assert "ascend-stall" in findings(replay.flush())
+    replay.feed(source, dispatched(3, 8).encode())
+    replay.end(source)
+    snapshot = replay.flush()
+    assert not findings(snapshot)
+    assert snapshot.diagnostics["ascend/stall-summary"].attributes["resolved"] == "yes"
+    assert snapshot.tasks[T + "r0t2"].state is TaskState.COMPLETED
+
+
+def test_slow_kernel_is_no_stall_while_it_is_young(findings: Find) -> None:
+    lines = [ANCHOR, BEGIN, RING[1], DONE, dispatched(0, 8)]
+    young = replay_lines(lines, stamp={"host": "box", "mono_ns": 1, "wall_ns": 1_790_000_004_000_000_000})
+    assert not findings(young)
+    old = replay_lines(lines, stamp={"host": "box", "mono_ns": 1, "wall_ns": 1_790_000_040_000_000_000})
+    assert "ascend-stall" in findings(old)
+    assert findings(old)["ascend-stall"].inferred
+
+
+def test_cut_dump_trusts_the_counts(findings: Find) -> None:
+    lines = [ANCHOR, BEGIN, *(dispatched(raw, 8 + raw) for raw in range(10)), DONE]
+    lines += [timeout("S1:running-stalled", "0/1000", 1, 0, 990, task=0, core=8)]
+    lines += [stall(task_line(0, "RUNNING", "1/1", tail=" running_on=[owner_thread=0 cores=[core=8(aiv0)]]"))]
+    lines += [stall(task_line(10 + n, "WAIT", "1/2", tail=" missing_deps=1")) for n in range(4)]
+    lines += [stall(summary("9/1000", 0, 990, 1))]
+    snapshot = replay_lines(lines)
+    found = findings(snapshot)["ascend-stall"]
+    assert found.entities == (T + "r0t0", "core:ascend/8")
+    assert "990 tasks wait behind it." in found.sentence
+    assert snapshot.tasks[T + "r0t5"].state is TaskState.COMPLETED
+
+
+def test_more_running_tasks_than_the_dump_lists_stay_running() -> None:
+    lines = [ANCHOR, BEGIN, *(dispatched(raw, 8 + raw) for raw in range(10)), DONE]
+    lines += [
+        stall(task_line(n, "RUNNING", "1/1", tail=f" running_on=[owner_thread=0 cores=[core={8 + n}(aiv0)]]"))
+        for n in range(8)
+    ]
+    lines += [stall(summary("0/10", 0, 0, 10))]
+    snapshot = replay_lines(lines)
+    assert {t.state for t in snapshot.tasks.values() if t.name != "orchestrator"} == {TaskState.RUNNING}
+
+
+def test_dependency_deadlock_and_starved_orchestrator(findings: Find) -> None:
+    waits = [timeout("S4:dependency-deadlock", "1/3", 0, 0, 2)]
+    waits += [stall(task_line(raw, "WAIT", "1/2", tail=" missing_deps=1")) for raw in (1, 2)]
+    found = findings(replay_lines([BEGIN, *waits, stall(summary("1/3", 0, 2, 0))]))["ascend-stall"]
+    assert found.entities == (T + "r0t1", T + "r0t2")
+    found = findings(replay_lines([BEGIN, timeout("S5:orchestrator-starvation", "3/3", 0, 0, 0)]))["ascend-stall"]
+    assert found.entities == (ORCHESTRATOR,)
+
+
+def test_paused_watchdog_shows_no_stall(findings: Find) -> None:
+    lines = [BEGIN, dispatched(0, 8), timeout("S1:running-stalled", "0/1", 1, 0, 0, 0, 8, idle=522)]
+    assert set(findings(replay_lines(lines))) == {"ascend-starved-watchdog"}
+
+
+def test_core_that_is_done_but_not_collected(findings: Find) -> None:
+    lines = [BEGIN, dispatched(0, 8), timeout("S1:running-stalled", "0/1", 1, 0, 0, 0, 8)]
+    lines += [
+        stall(
+            "CLUSTER cluster_id=0 aic=core0(idle) aiv0=core8(busy kernel=2 task=0 cond_reg_state=fin ANOMALY "
+            "cond_tok=1 running_tok=1 pending_tok=-1) aiv1=core9(idle)"
+        )
+    ]
+    found = findings(replay_lines(lines))
+    assert set(found) == {"ascend-core-anomaly"}
+    assert found["ascend-core-anomaly"].entities == ("core:ascend/8", T + "r0t0")
+
+
+def test_scope_that_waits_for_itself(findings: Find) -> None:
+    error = "[ERROR] report_deadlock: [pto_ring_buffer.h:427] "
+    lines = [
+        BEGIN,
+        error + "FATAL: Task Allocator Deadlock - Heap Exhausted! ring=1",
+        error + "Head task 3 is the oldest task owned by an open scope on this ring ->",
+        error + "Provable head-of-line deadlock.",
+        error + "  Task ring 1: current=15, last_alive=3, active=12/16 (75.0%)",
+        error + "  Head task 3: state=1, consumers=0/2, scope_released=0",
+    ]
+    snapshot = replay_lines(lines)
+    found = findings(snapshot)
+    assert set(found) == {"ascend-scope-deadlock"}
+    assert {
+        (EdgeKind.WAITS_FOR, ORCHESTRATOR, "ring:ascend/1"),
+        (EdgeKind.HOLDS, ORCHESTRATOR, "ring:ascend/1"),
+    } <= set(snapshot.edges)
+
+
+def test_graph_too_big_for_the_host_built_runtime(findings: Find) -> None:
+    lines = [BEGIN, "[ERROR] alloc: [pto_ring_buffer.h:244] FATAL: Task Window Exhausted!"]
+    lines += [
+        "[mono_ns=5][T0x7f][ERROR] validate_runtime_impl: [runtime_maker.cpp:1019] PTO2 runtime failed: "
+        "orch_error_code=3 sched_error_code=0 runtime_status=-3"
+    ]
+    assert set(findings(replay_lines(lines))) == {"ascend-run-failed"}
+
+
+@pytest.mark.parametrize(
+    ("status", "rule"), [("rc=139", "ascend-crash"), ("rc=-11", "ascend-crash"), ("rc=124", "ascend-stall")]
+)
+def test_exit_status_beside_the_log(findings: Find, tmp_path: Path, status: str, rule: str) -> None:
+    (tmp_path / "err.txt").write_text("\n".join([ANCHOR, BEGIN, RING[1], DONE, dispatched(0, 8)]))
+    (tmp_path / "exit.txt").write_text(status + "\n")
+    found = findings(replay_folder(tmp_path))
+    assert set(found) == {rule}
+    assert T + "r0t0" in found[rule].entities
+
+
+def test_before_may_2026(findings: Find) -> None:
+    info = "[INFO_V9] log_stall_diagnostics: [scheduler_cold_path.cpp:132] "
+    lines = [
+        "[INFO_V0] assign_cores_to_threads: [s.cpp:731] Thread 0: cluster 0 (AIC=0, AIV0=8, AIV1=9)",
+        "[DEBUG] dispatch: [scheduler_dispatch.cpp:273] Thread 0: Dispatched idle AIV task 4294967298 block 0/1 to core_offset 1",
+        info + "PTO2 stall: no progress for 480000 iterations, completed=3 total=5 (last progress at 3)",
+        info + "  STUCK-WAIT   ring=1 task_id=4294967299 kernel_id=-1 refcount=2 fanin=3 state=0",
+        info + "  scan result: stuck_ready=0 stuck_waiting=1 in_flight=1",
+        info + "    core=8 cond=0x1(state=1,id=3) exec_id=3 kernel=2",
+        "[ERROR] handle_timeout_exit: [s.cpp:214] Thread 0: PTO2 timeout after 800000 idle iterations",
+    ]
+    snapshot = replay_lines(lines)
+    found = findings(snapshot)["ascend-stall"]
+    assert found.entities == (T + "r1t2", "core:ascend/8")
+    assert snapshot.tasks[T + "r1t2"].kernel == "func 2"
+    assert snapshot.edges[EdgeKind.DEPENDS_ON, T + "r1t3", T + "r1t2"].state is EdgeState.PENDING
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_cann_dlog_on_a_device(findings: Find, tmp_path: Path, broken: bool) -> None:
+    def dlog(message: str, level: str = "INFO") -> str:
+        head = f"[{level}] AICPU(4242,aicpu_scheduler):2026-06-09-11:42:20.000.000 [device_log.cpp:89]2 run [V9]"
+        return head + ("\n" if broken else " ") + f'"[scheduler_cold_path.cpp:1] {message}"'
+
+    def bare(line: str) -> str:
+        return line.partition("] ")[2].partition(": ")[2].partition("] ")[2]
+
+    for device, stuck in ((0, False), (1, True)):
+        folder = tmp_path / "debug" / f"device-{device}"
+        folder.mkdir(parents=True)
+        lines = [dlog("AicpuExecutor: Initializing"), dlog(bare(dispatched(0, 8)), "DEBUG")]
+        if stuck:
+            lines += [dlog(bare(timeout("S1:running-stalled", "0/1", 1, 0, 0, 0, 8)), "ERROR")]
+        else:
+            lines += [dlog("Thread 0: PTO2 completed tasks 1/1")]
+        (folder / f"device-{4242 + device}_20260609114220000.log").write_text("\n".join(lines))
+    snapshot = replay_folder(tmp_path)
+    assert findings(snapshot)["ascend-stall"].entities == (T + "dev1/r0t0", "core:ascend/dev1/8")
+    assert snapshot.tasks[T + "r0t0"].state is TaskState.COMPLETED
+
+
+def test_host_and_device_log_of_one_pid_are_one_job(findings: Find, tmp_path: Path) -> None:
+    (tmp_path / "debug" / "plog").mkdir(parents=True)
+    (tmp_path / "debug" / "device-0").mkdir()
+    host = tmp_path / "debug" / "plog" / "plog-77_20260609114220000.log"
+    host.write_text(
+        '[ERROR] CCECPU(77,python):2026-06-09-11:42:30.000.000 [x.cpp:1] "[runtime_maker.cpp:1019] PTO2 scheduler timeout '
+        "sub_class=S1:running-stalled (detail=1) completed=0/1 running=1 ready=0 waiting=0 orch_done=1 stuck_task_id=0 "
+        'stuck_core=5"'
+    )
+    device = tmp_path / "debug" / "device-0" / "device-77_20260609114220001.log"
+    device.write_text(
+        '[INFO] AICPU(77,a):2026-06-09-11:42:20.000.000 [d.cpp:89]2 run "[a.cpp:1] AicpuExecutor: Initializing"'
+    )
+    snapshot = replay_folder(tmp_path)
+    assert len([d for d in snapshot.diagnostics.values() if d.code == "run-state"]) == 1
+    assert findings(snapshot)["ascend-stall"].entities == (T + "r0t0", "core:ascend/5")
+
+
+def test_several_chip_processes_on_one_stderr(findings: Find) -> None:
+    lines = [
+        "[chip_process pid=11 dev=0] ready",
+        "[chip_process pid=12 dev=1] ready",
+        BEGIN,
+        dispatched(0, 8),
+        BEGIN,
+        dispatched(0, 8),
+    ]
+    snapshot = replay_lines(lines)
+    assert "devices 0, 1" in snapshot.diagnostics["ascend/shared-log"].sentence
+
+
+def test_queued_behind_a_running_task() -> None:
+    lines = [BEGIN, dispatched(0, 8), dispatched(1, 8, slot="pending")]
+    snapshot = replay_lines(lines)
+    assert [snapshot.tasks[T + f"r0t{n}"].state for n in (0, 1)] == [TaskState.RUNNING, TaskState.READY]
+    snapshot = replay_lines([*lines, dispatched(2, 8, slot="pending")])
+    states = [snapshot.tasks[T + f"r0t{n}"].state for n in (0, 1, 2)]
+    assert states == [TaskState.COMPLETED, TaskState.RUNNING, TaskState.READY]
+
+
+def test_a_task_of_many_blocks_completes_with_its_last(findings: Find) -> None:
+    lines = [BEGIN, dispatched(0, 8, block="0/2"), dispatched(0, 9, block="1/2"), dispatched(1, 8)]
+    assert replay_lines(lines).tasks[T + "r0t0"].state is TaskState.RUNNING
+    assert replay_lines([*lines, dispatched(2, 9)]).tasks[T + "r0t0"].state is TaskState.COMPLETED
+
+
+def test_a_second_run_starts_from_nothing(findings: Find) -> None:
+    first = [ANCHOR, BEGIN, RING[1], DONE, dispatched(0, 8), "[INFO] x: [s.cpp:86] Thread 0: PTO2 completed tasks 1/1"]
+    snapshot = replay_lines([*first, BEGIN, DONE, dispatched(0, 10)])
+    assert snapshot.tasks[T + "r0t0"].state is TaskState.RUNNING
+    assert findings(snapshot)["ascend-stall"].entities == (T + "r0t0", "core:ascend/10")
+    failed = [BEGIN, dispatched(0, 8), timeout("S1:running-stalled", "0/1", 1, 0, 0, 0, 8)]
+    failed += ["[mono_ns=9][T0x7f][ERROR] drain_execution: [d.cpp:669] AICPU execution failed with rc=-100"]
+    assert set(findings(replay_lines([*failed, *first]))) == {"ascend-run-complete"}
+
+
+def test_default_level_shows_spans_only(findings: Find) -> None:
+    span = (
+        "[mono_ns=9][T0x7f][TIMING] emit_host_span: [STRACE] v=1 pid=7 tid=7 inv=1 hid=0 depth={} name={} ts=1 dur=2 "
+    )
+    lines = [ANCHOR, span.format(1, "chip.run.bind"), span.format(0, "chip.run")]
+    assert not findings(replay_lines(lines)) or set(findings(replay_lines(lines))) == {"ascend-run-complete"}
+
+
+def test_flag_that_closes_a_cycle(findings: Find, tmp_path: Path) -> None:
+    flag = '{"idx":0,"type":"NO_DEP","tensor_id":"5","dtype":"FLOAT32","shape":[1],"start_offset":"0","strides":[1]}'
+    tasks = ",".join(
+        f'{{"task_id":"{n}","scope":"auto","kernel_ids":[-1,{n},-1],"args":[{flag if n != 1 else ""}]}}'
+        for n in range(3)
+    )
+    edges = ",".join(
+        f'{{"pred":"{n}","succ":"{n + 1}","arg":0,"source":"creator","tensor_id":"9{n}"}}' for n in range(2)
+    )
+    (tmp_path / "deps.json").write_text(f'{{"tasks":[{tasks}],"tensors":[],"edges":[{edges}]}}')
+    lines = [BEGIN, dispatched(0, 8, "-1,0,-1"), timeout("S1:running-stalled", "0/3", 1, 0, 2, 0, 8)]
+    (tmp_path / "err.txt").write_text("\n".join(lines))
+    found = findings(replay_folder(tmp_path))
+    assert found["ascend-stall"].entities == (T + "r0t0", "core:ascend/8")
+    assert "2 tasks wait behind it, 1 directly" in found["ascend-stall"].sentence
+    assert found["ascend-flag-cycle"].entities == (T + "r0t0", T + "r0t2")
+    assert found["ascend-flag-cycle"].inferred
+
+
+def test_graph_of_another_run_is_let_go(findings: Find, tmp_path: Path) -> None:
+    (tmp_path / "deps.json").write_text('{"tasks":[{"task_id":"0","kernel_ids":[-1,7,-1]}],"edges":[]}')
+    (tmp_path / "err.txt").write_text("\n".join([BEGIN, dispatched(0, 8, "-1,1,-1")]))
+    for files_first in (True, False):
+        snapshot = replay_folder(tmp_path, files_first=files_first)
+        assert snapshot.tasks[T + "r0t0"].kernel == "func 1"
+        assert snapshot.diagnostics["ascend/run-state"].attributes["graph"] == "no"
