@@ -75,6 +75,13 @@ class LogAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """See Adapter."""
+        try:
+            await self._watch(context)
+        finally:
+            for feed in self._feeds:
+                feed.close()
+
+    async def _watch(self, context: Context) -> None:
         self._decoding = Decoding(context.decoders)
         self._catalogue = Catalogue(context.request)
         self._budget = _WHOLE_BUDGET

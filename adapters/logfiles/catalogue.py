@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,8 @@ class Catalogue:
             status = path.stat()
         except OSError:
             return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
         identity = (status.st_dev, status.st_ino)
         head = read_head(path)
         before = self._identities.get(identity)
@@ -135,6 +138,9 @@ class Catalogue:
             health = SourceHealth.FAILED if once else SourceHealth.DEGRADED
             sentence = f"{target} is not there" + ("" if once else " yet; it is read as soon as it appears")
             yield _status(target, health, "no-such-log", sentence, f"ls -l {target}")
+        for path in found.odd:
+            sentence = f"{clean_line(str(path))} is neither a file nor a directory"
+            yield _status(clean_line(str(path)), SourceHealth.FAILED, "not-a-file", sentence, "name a file instead")
         for folder in found.denied:
             sentence = f"{clean_line(str(folder))} can't be listed: permission denied"
             yield _status(clean_line(str(folder)), SourceHealth.DEGRADED, "no-permission", sentence, f"ls -ld {folder}")

@@ -148,6 +148,10 @@ class SourceFeed:
         if at_once or time.monotonic() - self._last_data > _REST_S:
             self.tail.release()
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self.tail.close()
+
     @property
     def old(self) -> bool:
         """Whether nothing was written to it lately: its last record is complete."""

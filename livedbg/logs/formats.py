@@ -1,7 +1,7 @@
 """The log shapes that livedbg knows, each with its source.
 
 Add a shape by adding a pattern, a function that reads its match, and a line in `SHAPES`; the
-samples in tests/logs/samples.py say what each must make of real lines.
+samples in tests/logs/test_records.py say what each must make of real lines.
 """
 
 from __future__ import annotations

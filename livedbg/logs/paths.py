@@ -73,6 +73,7 @@ class Scan:
         missing: names for which there is nothing now.
         denied: directories that can't be listed.
         skipped: files in directories that are not text.
+        odd: what was named and is neither file nor directory (a pipe, a device).
         too_many: a directory held more files than are read.
     """
 
@@ -80,6 +81,7 @@ class Scan:
     missing: list[str] = field(default_factory=list)
     denied: list[Path] = field(default_factory=list)
     skipped: list[Path] = field(default_factory=list)
+    odd: list[Path] = field(default_factory=list)
     too_many: bool = False
 
 
@@ -95,19 +97,26 @@ def scan(named: str, known: frozenset[Path] = frozenset()) -> Scan:
     if path.is_dir():
         _add_directory(result, path, known)
     elif path.exists():
-        result.files.append(Found(path, path.name, True))
+        _add_named(result, path)
     elif glob.has_magic(str(path)):
         matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (absolute patterns too)
         for match in map(Path, matches):
             if match.is_dir():
                 _add_directory(result, match, known)
             else:
-                result.files.append(Found(match, match.name, True))
+                _add_named(result, match)
         if not matches:
             result.missing.append(named)
     else:
         result.missing.append(named)
     return result
+
+
+def _add_named(result: Scan, path: Path) -> None:
+    if path.is_file():
+        result.files.append(Found(path, path.name, True))
+    elif path.exists():
+        result.odd.append(path)
 
 
 def _add_directory(result: Scan, top: Path, known: frozenset[Path]) -> None:

@@ -136,6 +136,10 @@ class Tail:
             self._file.close()
             self._file = None
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self.release()
+
     def _open(self) -> None:
         if self._file is not None:
             return
@@ -221,9 +225,13 @@ class PackedFile:
         """A packed file goes on where it is."""
 
     def release(self) -> None:
-        """Close the file at its end."""
+        """Close the file if it was read to its end."""
         if self._done:
             self._file.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
 
     def _next(self) -> bytes:
         self._rest = next(self._pieces, b"")

@@ -1,8 +1,10 @@
+# ruff: noqa: E501 (lines of real logs)
 """Shapes, times and records, on real lines, and by property on anything."""
 
 from __future__ import annotations
 
 import calendar
+import itertools
 import time
 from pathlib import Path
 
@@ -44,15 +46,15 @@ def format_of(text: str) -> str | None:
     return assembler.format
 
 
-D, I, W, E, C = Severity
+D, N, W, E, C = Severity
 SAMPLES = [
     # shape, line, severity, wall_ns, mono_ns, pid, tid
     ("simpler-host", "[mono_ns=5085646842128][T0x7ff39e678b80][INFO] f: [a.cpp:166] cpu_sim_context: acquired device 0",
-     I, 5085646843128, 5085646842128, None, None),
+     N, 5085646843128, 5085646842128, None, None),
     ("simpler-host", "[mono_ns=5][T0x7ff39e678b80][TIMING] emit_host_span: [STRACE] v=1 pid=17741 tid=17742 inv=1 hid=0",
-     I, 1005, 5, 17741, 17742),
+     N, 1005, 5, 17741, 17742),
     ("simpler-host", "[2026-11-21 01:16:40.349602][T0x7fd7bcfddb80][INFO_V0] pto_cpu_sim_acquire_device: [c.cpp:167] x",
-     I, _local("2026-11-21 01:16:40") + 349_602_000, None, None, None),
+     N, _local("2026-11-21 01:16:40") + 349_602_000, None, None, None),
     ("simpler-device", "[ERROR] aicpu_execute: [aicpu_executor.cpp:1040] aicpu_execute: PTO2 runtime failed with rc=-100",
      E, None, None, None, None),
     ("simpler-device", "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 1",
@@ -61,20 +63,20 @@ SAMPLES = [
     ("cann-dlog", "[ERROR] AICPU(1,aicpu_scheduler):2026-06-09-11:42:20.001.002 [device_log.cpp:89]2 run \"[a.cpp:1] bad\"",
      E, _local("2026-06-09 11:42:20") + 1_002_000, None, 1, 2),
     ("cann-dlog", "[WARNING] CCECPU(7,aicpu):2026-06-09-11:42:20.000.000 [device_log.cpp:89]2 run [TIMING] \"x\"",
-     I, _local("2026-06-09 11:42:20"), None, 7, 2),
+     N, _local("2026-06-09 11:42:20"), None, 7, 2),
     ("cann-dlog", "[EVENT] PROFILING(4242,python3):2026-06-09-11:42:20.000.000 [msprof.cpp:10]4243 start",
-     I, _local("2026-06-09 11:42:20"), None, 4242, 4243),
+     N, _local("2026-06-09 11:42:20"), None, 4242, 4243),
     ("glog", "W1121 03:11:22.333000 12345 torch/distributed/run.py:792] Setting OMP_NUM_THREADS", W,
      _local("2026-11-21 03:11:22") + 333_000_000, None, 12345, None),
     ("glog", "E1231 03:11:22.333000 12345 a.cc:9] the year before", E,
      _local("2025-12-31 03:11:22") + 333_000_000, None, None, 12345),
-    ("glog", "I20261121 03:11:22.333000    77 a.cc:9] glog with a year", I,
+    ("glog", "I20261121 03:11:22.333000    77 a.cc:9] glog with a year", N,
      _local("2026-11-21 03:11:22") + 333_000_000, None, None, 77),
     ("glog", "[rank1]:[W1121 03:11:22.332 ProcessGroupNCCL.cpp:1250] Warning: destroy", W,
      _local("2026-11-21 03:11:22") + 332_000_000, None, None, None),
     ("glog", "[W socket.cpp:464] [c10d] The server socket cannot be initialized", W, None, None, None, None),
     ("nccl", "gpu002:704798:704908 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 - Init COMPLETE",
-     I, None, None, 704798, 704908),
+     N, None, None, 704798, 704908),
     ("nccl", "[2026-04-18 12:45:41] gpu002:704798:704908 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101",
      W, _local("2026-04-18 12:45:41"), None, 704798, 704908),
     ("cuda-log", "[11:38:03.928][280411609614528][CUDA][E] Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel",
@@ -82,32 +84,32 @@ SAMPLES = [
     ("cuda-log", "[22:21:32.099][25642][CUDA][E][cuLogsDumpToMemory] buffer cannot be NULL",
      E, _local("2026-11-20 22:21:32") + 99_000_000, None, None, None),
     ("amd-log", ":3:rocdevice.cpp            :468 : 3326407335 us: [pid:2539  tid:0x7ffff7e53740] Initializing HSA stack.",
-     I, 3326407336000, 3326407335000, 2539, None),
+     N, 3326407336000, 3326407335000, 2539, None),
     ("python", "2026-11-21 03:11:22,333 - train - WARNING - lr is nan", W,
      _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
     ("python", "[2026-11-21 03:11:22,333] [INFO] [real_accelerator.py:203:get_accelerator] Setting ds_accelerator",
-     I, _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
+     N, _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
     ("python", "[2026-11-21 03:11:22,333][hydra][ERROR] - x", E,
      _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
     ("python", "ERROR:root:bad", E, None, None, None, None),
-    ("python", "INFO:     Uvicorn running", I, None, None, None, None),
+    ("python", "INFO:     Uvicorn running", N, None, None, None, None),
     ("python", "(EngineCore pid=3) WARNING 11-21 03:11:22 [loader.py:78] slow", W,
      _local("2026-11-21 03:11:22"), None, None, None),
     ("dated", "2026-11-21T12:00:00Z level=error msg=x", E, NOON, None, None, None),
-    ("dated", "2026-11-21T12:00:00.5+01:00 INFO x ERROR", I, NOON - 3_600 * 10**9 + 500_000_000, None, None, None),
+    ("dated", "2026-11-21T12:00:00.5+01:00 INFO x ERROR", N, NOON - 3_600 * 10**9 + 500_000_000, None, None, None),
     ("dated", "2026-11-21 03:11:22.333 | CRITICAL | mod:f:12 - loguru", C,
      _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
-    ("dated", "2026/11/21 03:11:22 a Go line", I, _local("2026-11-21 03:11:22"), None, None, None),
-    ("dated", "2026-13-41 25:61:61 no date at all", I, None, None, None, None),
+    ("dated", "2026/11/21 03:11:22 a Go line", N, _local("2026-11-21 03:11:22"), None, None, None),
+    ("dated", "2026-13-41 25:61:61 no date at all", N, None, None, None, None),
     ("syslog", "Nov 21 03:11:22 gpu1 kernel: NVRM: Xid (PCI:0000:01:00): 79, pid=1122, GPU has fallen off the bus.",
-     I, _local("2026-11-21 03:11:22"), None, None, None),
-    ("syslog", "Nov  1 03:11:22 gpu1 sshd[812]: hello", I, _local("2026-11-01 03:11:22"), None, 812, None),
-    ("kernel", "[   12.345678] NVRM: Xid (PCI:0000:01:00): 79", I, 12_345_679_000, 12_345_678_000, None, None),
+     N, _local("2026-11-21 03:11:22"), None, None, None),
+    ("syslog", "Nov  1 03:11:22 gpu1 sshd[812]: hello", N, _local("2026-11-01 03:11:22"), None, 812, None),
+    ("kernel", "[   12.345678] NVRM: Xid (PCI:0000:01:00): 79", N, 12_345_679_000, 12_345_678_000, None, None),
     ("bracketed", "[WARNING] careful", W, None, None, None, None),
     ("plain", "terminate called after throwing an instance of 'x'", C, None, None, None, None),
     ("plain", "RuntimeError: CUDA error: an illegal memory access", E, None, None, None, None),
     ("plain", "train.py:3: UserWarning: x", W, None, None, None, None),
-    ("plain", "step 1 loss 0.3", I, None, None, None, None),
+    ("plain", "step 1 loss 0.3", N, None, None, None, None),
 ]  # fmt: skip
 
 
@@ -250,11 +252,11 @@ def test_L1_lines_do_not_depend_on_how_the_stream_is_cut(data: bytes, cuts: list
     edges = sorted({0, len(data), *(cut for cut in cuts if cut <= len(data))})
     cutter = LineCutter()
     got: list[Line] = []
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in itertools.pairwise(edges):
         got += cutter.feed(data[begin:end])
     got += cutter.flush()
     assert got == expected
-    assert [line.offset for line in got] == [m for m in _starts(data)]
+    assert [line.offset for line in got] == list(_starts(data))
 
 
 def _starts(data: bytes) -> list[int]:
