@@ -155,7 +155,8 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
             attributes=attributes,
             marks=(stall.mark,),
         )
-        if 0 < stall.idle < STARVED_BELOW:
+        hung = world.trouble.unacknowledged or any(core.stuck for core in world.run.cores.values())
+        if 0 < stall.idle < STARVED_BELOW and not hung:
             sentence = (
                 f"The watchdog fired after only {stall.idle} idle iterations: the scheduler was paused or got no "
                 "processor time, so this time-out does not show a stall."

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from livedbg.analysis.diagnosis import Finding
+from msgspec import structs
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.ascend_words import (
     Job,
     clock,
@@ -39,7 +41,8 @@ class AscendRule:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
         for job in jobs(state.snapshot):
-            yield from self.look(self.name, job, state)
+            for finding in self.look(self.name, job, state):
+                yield structs.replace(finding, sentence=f"{job.label}: {finding.sentence}") if job.label else finding
 
 
 def rules() -> Sequence[Rule]:
@@ -106,6 +109,7 @@ def _crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} then."
     yield Finding(
         rule=rule,
+        state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
         sentence=f"{crash.sentence}{place}",
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
@@ -155,6 +159,8 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     since = min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None)
     yield Finding(
         rule=rule,
+        state=VerdictState.STALLED,
+        roots=tuple(task.id for task in roots),
         severity=Severity.CRITICAL,
         sentence=sentence,
         entities=tuple(dict.fromkeys(participants)),
@@ -251,6 +257,7 @@ def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         steps = ("look at what the orchestration code waits for on its AICPU thread",)
     yield Finding(
         rule=rule,
+        state=VerdictState.STALLED,
         severity=Severity.CRITICAL,
         sentence=sentence + _progress(job),
         entities=entities,
@@ -265,6 +272,8 @@ def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         return
     yield Finding(
         rule=rule,
+        state=VerdictState.DEADLOCK,
+        roots=tuple(entity for entity in ring.entities if not entity.startswith(job.task_prefix)),
         severity=Severity.CRITICAL,
         sentence=(
             f"The orchestrator waits for a free slot of {_ring_name(ring.entities)}, and the ring's oldest task "
@@ -291,6 +300,7 @@ def _core_anomaly(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     for anomaly in job.all_said("core-anomaly"):
         yield Finding(
             rule=rule,
+            state=VerdictState.STALLED,
             severity=Severity.CRITICAL,
             sentence=f"{anomaly.sentence} The kernel is done; the scheduler's completion polling is what is stuck.",
             entities=anomaly.entities,
@@ -312,6 +322,7 @@ def _run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     by_orchestrator = int(main.attributes.get("error_code", "0")) < 100
     yield Finding(
         rule=rule,
+        state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
         sentence=main.sentence + words,
         entities=(job.orchestrator,) if by_orchestrator else (),
@@ -335,6 +346,7 @@ def _starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         return
     yield Finding(
         rule=rule,
+        state=VerdictState.CRASHED,
         severity=Severity.ERROR,
         sentence=starved.sentence,
         evidence=evidence(starved, job.said("timeout-exit")),
@@ -350,6 +362,8 @@ def _missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     for lost in job.all_said("missing-edge"):
         yield Finding(
             rule=rule,
+            state=VerdictState.DIVERGED,
+            topic="dependency",
             severity=Severity.ERROR,
             sentence=f"{lost.sentence} They may run at the same time, and the result depends on which ends last.",
             entities=lost.entities,
@@ -382,6 +396,7 @@ def _run_complete(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     if complete is not None and job.completed:
         yield Finding(
             rule=rule,
+            state=VerdictState.EXITED,
             severity=Severity.INFO,
             sentence=complete.sentence,
             evidence=evidence(complete),

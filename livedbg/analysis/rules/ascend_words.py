@@ -40,9 +40,19 @@ class Job:
         return self.state.attributes.get("scope", "ascend")
 
     @property
+    def label(self) -> str:
+        """What tells it apart from the first job, or ""."""
+        return self.scope.partition("/")[2]
+
+    @property
     def orchestrator(self) -> str:
         """Identifier of the thread that submits its tasks."""
         return f"task:{self.scope}/orchestrator"
+
+    @property
+    def task_prefix(self) -> str:
+        """What the identifiers of its tasks (but the orchestrator) begin with."""
+        return f"task:{self.scope}/r"
 
     @property
     def completed(self) -> bool:
@@ -63,8 +73,7 @@ class Job:
 
     def tasks(self, snapshot: Snapshot) -> list[Task]:
         """All its tasks but the orchestrator."""
-        prefix = f"task:{self.scope}/r"
-        return [t for t in snapshot.tasks.values() if t.system == "ascend" and t.id.startswith(prefix)]
+        return [t for t in snapshot.tasks.values() if t.system == "ascend" and t.id.startswith(self.task_prefix)]
 
     def waits_for_orchestrator(self, state: RuleInput) -> bool:
         """Whether the orchestrator waits for one of the roots."""
