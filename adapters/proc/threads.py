@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import resource
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from livedbg.linux import procfs
 from livedbg.linux.namespaces import inner_tids, owner_elsewhere, pid_namespace, same_namespace
@@ -92,9 +92,14 @@ class ThreadNumbers:
 
 
 class ThreadReader:
-    """Reads the threads of one process again and again."""
+    """Reads the threads of one process again and again.
 
-    kept = 0  # files kept open by all readers
+    Attributes:
+        kept: files that all readers together keep open.
+        most_files: up to how many of them this one opens more.
+    """
+
+    kept: ClassVar[int] = 0
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -103,7 +108,7 @@ class ThreadReader:
         self._looks: dict[int, ThreadLook] = {}
         self._turn = 0
         self._counts = _scheduler_counts()
-        self._most = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * FILES_SHARE)
+        self.most_files = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * FILES_SHARE)
 
     def close(self) -> None:
         """Close the files that are kept open."""
@@ -164,7 +169,7 @@ class ThreadReader:
         except OSError:
             os.close(file)
             raise
-        if ThreadReader.kept < self._most:
+        if ThreadReader.kept < self.most_files:
             self._files[tid] = file
             ThreadReader.kept += 1
         else:

@@ -27,7 +27,7 @@ from livedbg.model import ThreadState
 PID = os.getpid()
 
 
-def test_memory_is_read_in_one_batch_around_holes() -> None:
+def test_L2_memory_is_read_in_one_batch_around_holes() -> None:
     data = ctypes.create_string_buffer(b"livedbg", 64)
     at = ctypes.addressof(data)
     requests = [(at, 7), (16, 8), (at + 4, 3), (16, 8), (at, 4)] * 300

@@ -58,7 +58,7 @@ def look_as_nobody(pid: int, *prefix: str) -> dict[str, Any]:
 
 
 @needs_root
-def test_other_user(waits: Path, spawn: Callable[..., Any]) -> None:
+def test_W2_other_user(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "mutex"])
     seen = look_as_nobody(target.pid)
     kind, code, sentence, remedy = seen["error"]

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.events import EdgesReplaced, Event, ThreadsSeen, Tick
+from livedbg.adapters.proc.threads import ThreadReader
+from livedbg.events import EdgesReplaced, Event, Stamper, ThreadsSeen, Tick
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import EdgeKind, SourceHealth, ThreadState
 from livedbg.session import Session
@@ -108,7 +110,7 @@ async def test_the_session_ends_with_its_target_and_says_so(waits: Path, spawn: 
     assert watched.snapshot.processes[f"process:{HOST}/{target.pid}"].exit_status == 7  # still a zombie of ours
 
 
-async def test_a_pid_that_was_used_again_is_not_taken_for_the_target(waits: Path, spawn: Callable[..., Any]) -> None:
+async def test_W3_a_pid_that_was_used_again_is_not_taken_for_the_target(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "orders"])
     before = TargetProcess(target.pid, read_stat(target.pid).start_ticks - 100)
     async with watching(before) as watched:
@@ -117,7 +119,7 @@ async def test_a_pid_that_was_used_again_is_not_taken_for_the_target(waits: Path
     assert [s.health for s in watched.snapshot.statuses.values()] == [SourceHealth.ENDED]
 
 
-async def test_quiet_threads_and_edges_are_told_once(waits: Path, spawn: Callable[..., Any]) -> None:
+async def test_W1_quiet_threads_and_edges_are_told_once(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "mutex"])
     async with watching(TargetProcess(target.pid)) as watched:
         await watched.until(lambda _: sum(isinstance(e, Tick) for e in watched.events) > 12)
@@ -137,6 +139,14 @@ async def test_a_stopped_process_is_said_to_be_stopped(waits: Path, spawn: Calla
         await watched.until(lambda s: s.processes[process].state is ThreadState.WAITING)
 
 
+def eventually(look: Callable[[], bool], deadline_s: float = 30.0) -> None:
+    """Look again and again until it is true."""
+    deadline = time.monotonic() + deadline_s
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def _counters(pid: int) -> dict[int, tuple[str, ...]]:
     names = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches", "TracerPid", "State")
     return {tid: tuple(status_fields(pid, tid)[name] for name in names) for tid in thread_ids(pid)}
@@ -154,3 +164,68 @@ async def test_P1_observing_leaves_the_target_untouched(waits: Path, spawn: Call
             await watched.until(lambda _, t=ticks, w=watched: sum(isinstance(e, Tick) for e in w.events) > t + 10)
             assert _counters(target.pid) == before
         assert all(counters[2] == "0" for counters in before.values())
+
+
+async def test_P2_time_goes_on_in_each_turn_although_nothing_changes(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "cond"])
+    adapter_only: list[Event] = []
+
+    class Recorder:
+        """A context that keeps what the adapter emits."""
+
+        request = Request(host=HOST, processes=(TargetProcess(target.pid),), interval_s=0.01)
+        stamp = Stamper(HOST)
+
+        def emit(self, *events: Event) -> None:
+            adapter_only.extend(events)
+
+        def settled(self) -> None:
+            pass
+
+        async def sleep(self, seconds: float) -> None:
+            if len([e for e in adapter_only if isinstance(e, Tick)]) == 5:
+                raise asyncio.CancelledError
+            await asyncio.sleep(0)
+
+    with contextlib.suppress(asyncio.CancelledError):
+        await ProcAdapter().run(Recorder())  # type: ignore[arg-type]
+    assert sum(isinstance(e, Tick) for e in adapter_only) == 5
+    assert [type(e) for e in adapter_only[-4:]] == [Tick] * 4
+
+
+async def test_P3_who_holds_what_a_target_waits_for_is_watched_too(waits: Path, spawn: Callable[..., Any]) -> None:
+    parent = spawn([waits, "ring"])
+    child = int(dict(word.split("=") for word in parent.words)["child"])
+    process = f"process:{HOST}/{parent.pid}"
+    async with watching(TargetProcess(child), tree=False) as watched:
+        await watched.until(lambda s: f"thread:{HOST}/{parent.pid}/{parent.pid}" in s.threads)
+        assert watched.snapshot.processes[process].notes == ("not a target: holds what a target waits for",)
+        assert watched.snapshot.processes[f"process:{HOST}/{child}"].notes == ()
+
+
+def test_T1_a_thread_that_did_not_run_is_not_read_again(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "orders"])
+    reader = ThreadReader(target.pid)
+    try:
+        looks, changed = reader.look()
+        assert [look.tid for look in looks] == [look.tid for look in changed] == [target.pid]
+        eventually(lambda: reader.look()[1] == [])
+        tid = int(order(target, b"t"))
+        seen: set[int] = set()
+        eventually(lambda: not seen.update(look.tid for look in reader.look()[1]) and {tid, target.pid} <= seen)
+    finally:
+        reader.close()
+
+
+def test_T2_files_are_kept_open_up_to_a_share_of_what_is_allowed(waits: Path, spawn: Callable[..., Any]) -> None:
+    target = spawn([waits, "mutex"])
+    before = ThreadReader.kept
+    reader, frugal = ThreadReader(target.pid), ThreadReader(target.pid)
+    reader.look()
+    assert ThreadReader.kept == before + 4
+    frugal.most_files = ThreadReader.kept + 1
+    assert len(frugal.look()[0]) == 4
+    assert ThreadReader.kept == before + 5
+    reader.close()
+    frugal.close()
+    assert ThreadReader.kept == before
