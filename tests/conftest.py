@@ -130,3 +130,16 @@ def spawn() -> Iterator[Callable[..., Target]]:
     yield start
     for target in started:
         target.kill()
+
+
+def eventually(look: Callable[[], bool], deadline_s: float = 30.0) -> None:
+    """Look again and again until it is true.
+
+    Raises:
+        AssertionError: it was still false at the deadline.
+    """
+    deadline = time.monotonic() + deadline_s
+    while not look():
+        if time.monotonic() > deadline:
+            raise AssertionError("did not become true in time")
+        time.sleep(0.02)
