@@ -1,0 +1,84 @@
+"""The adapter in a real session, with the adapter that reads logs."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapter import Request
+from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.logfiles import LogAdapter
+from livedbg.analysis import VerdictState
+from livedbg.session import Session
+from livedbg.view import Update
+
+T = "task:ascend/"
+
+
+async def _watch(request: Request, until: Callable[[Update], bool], seconds: float = 60) -> Update:
+    updates: list[Update] = []
+    session = Session(request, [LogAdapter(), AscendAdapter()], updates.append)
+    running = asyncio.create_task(session.run())
+    deadline = time.monotonic() + seconds
+    try:
+        while time.monotonic() < deadline and not running.done():
+            if updates and until(updates[-1]):
+                break
+            await asyncio.sleep(0.05)
+    finally:
+        if not running.done():
+            session.stop()
+        await running
+    return updates[-1]
+
+
+@pytest.mark.parametrize(
+    ("folder", "state", "roots"),
+    [
+        ("01_healthy_trb", VerdictState.EXITED, ()),
+        ("01_healthy_hbg", VerdictState.EXITED, ()),
+        ("02_hang_kernel/live_gdb", VerdictState.STALLED, (T + "r1t2",)),
+        ("02_hang_kernel/timeout_debug", VerdictState.STALLED, (T + "r1t2",)),
+        ("02_hang_kernel/timeout_v0", VerdictState.STALLED, (T + "r1t2",)),
+        ("05_hang_ring_full", VerdictState.STALLED, (T + "r1t0",)),
+        ("06_hang_tensor_wait/live_gdb", VerdictState.STALLED, (T + "r0t0",)),
+        ("06_hang_tensor_wait/timeout_debug", VerdictState.STALLED, (T + "r0t0",)),
+        ("07_crash_throw", VerdictState.CRASHED, None),
+        ("08_fatal_explicit", VerdictState.CRASHED, (T + "orchestrator",)),
+        ("09_dep_good", VerdictState.EXITED, ()),
+        ("09_dep_lost", VerdictState.DIVERGED, (T + "r0t1", T + "r0t0")),
+        ("12_june2026_v0_era/hang_v0", VerdictState.STALLED, (T + "r1t2",)),
+        ("12_june2026_v0_era/hang_debug", VerdictState.STALLED, (T + "r1t2",)),
+    ],
+)
+async def test_one_look_at_a_folder(
+    recorded: Path, tmp_path: Path, folder: str, state: VerdictState, roots: tuple[str, ...] | None
+) -> None:
+    target = tmp_path / "run"
+    shutil.copytree(recorded / folder, target)
+    update = await _watch(Request(host="box", logs=(str(target),), once=True), lambda _update: False)
+    assert update.diagnosis.verdict.state is state
+    if roots is not None:
+        assert update.diagnosis.verdict.roots == roots
+
+
+async def test_a_hang_as_it_happens(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "livedbg.demos.ascend_player", str(tmp_path), "4"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as player:
+        try:
+            update = await _watch(
+                Request(host="box", logs=(str(tmp_path),)),
+                lambda u: u.diagnosis.verdict.state is VerdictState.STALLED,
+            )
+        finally:
+            player.kill()
+    assert update.diagnosis.verdict.roots == (T + "r1t2",)
+    assert update.snapshot.tasks[T + "r1t2"].kernel == "MUL"
+    assert any(T + "r1t2" in record.links for record in update.snapshot.recent_logs)
