@@ -114,7 +114,7 @@ def _stand_ins(snapshot: Snapshot, actors: set[str], halted: set[str], found: Bl
         if thread.exited or thread.state in _OVER:
             continue
         if thread.process in halted:
-            if thread.id in actors or thread.state in _HALTED:
+            if thread.id in actors:
                 found.pairs.append((thread.id, thread.process))
         elif thread.process in actors:
             pair = (thread.process, thread.id)

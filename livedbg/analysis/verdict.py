@@ -110,6 +110,8 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
             f"nothing is stuck as far as can be seen."
         )
         return Verdict(state=VerdictState.RUNNING, sentence=sentence)
+    if amounts_to is None and not roots and all(_asleep(thread) for thread in threads):
+        return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(threads, snapshot))
     return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, snapshot), roots=roots[:_ROOTS_SHOWN])
 
 
@@ -141,6 +143,18 @@ def _serves(thread: Thread, state: RuleInput) -> bool:
     """Whether it waits for connections that may come at any time."""
     resources = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
     return any(r is not None and r.attributes.get("listening") == "yes" for r in resources)
+
+
+def _asleep(thread: Thread) -> bool:
+    return thread.timed is True and (thread.waits_in or "").startswith("sleep")
+
+
+def _sleeps(threads: Sequence[Thread], snapshot: Snapshot) -> str:
+    first = threads[0]
+    return (
+        f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and goes on by itself; nothing is stuck as far "
+        "as can be seen."
+    )
 
 
 def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:

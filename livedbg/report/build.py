@@ -1,0 +1,182 @@
+"""Makes the report document of one look.
+
+A report names every entity of every finding and all that takes part in a wait. Of very many, those
+that matter most are kept; `omitted` says how many were left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.analysis.diagnosis import Diagnosis, Finding
+from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, SourceHealth
+from livedbg.report.document import (
+    SCHEMA,
+    EdgeOut,
+    EvidenceOut,
+    ExceptionOut,
+    FindingOut,
+    IntrusionsOut,
+    LimitOut,
+    LogOut,
+    ReportDocument,
+    TargetOut,
+    TouchOut,
+    VerdictOut,
+)
+from livedbg.report.entities import chosen_entities, entity_out, frames_out
+from livedbg.report.times import timestamp
+from livedbg.snapshot import Snapshot
+from livedbg.view import Update
+
+__all__ = ["build", "report_of"]
+
+_MOST_EDGES: Final = 20_000
+
+
+def _time(wall_ns: int | None) -> str | None:
+    return timestamp(wall_ns) if wall_ns is not None else None
+
+
+def build(update: Update) -> ReportDocument:
+    """The report of an update of a session."""
+    return report_of(update.snapshot, update.diagnosis)
+
+
+def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
+    """The report of a state and its diagnosis.
+
+    Args:
+        snapshot: the state.
+        diagnosis: the diagnosis of that very state.
+    """
+    chosen, left_out = chosen_entities(snapshot, diagnosis)
+    inside = set(chosen)
+    edges = [edge for edge in snapshot.edges.values() if _shown(edge, inside)]
+    return ReportDocument(
+        schema=SCHEMA,
+        taken_at=timestamp(snapshot.now().wall_ns),
+        targets=_targets(snapshot),
+        verdict=VerdictOut(
+            state=diagnosis.verdict.state.value,
+            sentence=diagnosis.verdict.sentence,
+            roots=diagnosis.verdict.roots,
+            findings=_bearing(diagnosis),
+            since=_time(diagnosis.verdict.since_wall_ns),
+        ),
+        findings=tuple(_finding(name, finding) for name, finding in diagnosis.findings.items()),
+        entities={entity: entity_out(entity, snapshot, diagnosis) for entity in chosen},
+        edges=tuple(_edge(edge) for edge in edges[:_MOST_EDGES]),
+        exceptions=tuple(_exception(hit) for hit in snapshot.exceptions.values()),
+        intrusions=_intrusions(snapshot),
+        logs=tuple(
+            LogOut(id=log.id, name=log.name, path=log.path, format=log.format, lines=log.lines, size=log.size)
+            for log in snapshot.log_sources.values()
+        ),
+        limits=_limits(snapshot),
+        omitted={"entities": left_out, "edges": max(0, len(edges) - _MOST_EDGES)},
+    )
+
+
+def _targets(snapshot: Snapshot) -> tuple[TargetOut, ...]:
+    return tuple(
+        TargetOut(
+            id=p.id,
+            host=p.host,
+            pid=p.pid,
+            rank=p.rank,
+            command=p.command,
+            state="exited" if p.exited else p.state.value,
+        )
+        for p in snapshot.processes.values()
+    )
+
+
+def _bearing(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The findings that the verdict rests on: those that amount to the same state."""
+    verdict = diagnosis.verdict
+    chief = next((name for name, f in diagnosis.findings.items() if f.sentence in verdict.sentence), None)
+    same = [name for name, f in diagnosis.findings.items() if f.state is verdict.state]
+    return tuple(dict.fromkeys([*([chief] if chief else []), *same]))
+
+
+def _finding(name: str, finding: Finding) -> FindingOut:
+    return FindingOut(
+        id=name,
+        rule=finding.rule,
+        severity=finding.severity.value,
+        sentence=finding.sentence,
+        entities=finding.entities,
+        evidence=tuple(
+            EvidenceOut(kind=proof.kind, source=proof.source, text=proof.text, at=_time(proof.at_wall_ns))
+            for proof in finding.evidence
+        ),
+        next=finding.next,
+        inferred=finding.inferred,
+        since=_time(finding.since_wall_ns),
+    )
+
+
+def _shown(edge: Edge, inside: set[str]) -> bool:
+    """Edges that still mean something, between entities that the report names."""
+    wanted = edge.state is not EdgeState.SATISFIED and edge.kind is not EdgeKind.PART_OF
+    return wanted and edge.source in inside and edge.target in inside
+
+
+def _edge(edge: Edge) -> EdgeOut:
+    return EdgeOut(
+        kind=edge.kind.value,
+        source=edge.source,
+        target=edge.target,
+        state=edge.state.value,
+        evidence=edge.evidence,
+        inferred=edge.inferred,
+        any_of=edge.any_of,
+        timed=edge.timed,
+    )
+
+
+def _exception(hit: ExceptionHit) -> ExceptionOut:
+    return ExceptionOut(
+        kind="exception",
+        type=hit.type,
+        message=hit.message,
+        thread=hit.thread,
+        process=hit.process,
+        at=_time(hit.at_wall_ns),
+        count=hit.count,
+        stack=frames_out(hit.stack),
+        paused_ms=hit.paused_ms,
+    )
+
+
+def _intrusions(snapshot: Snapshot) -> IntrusionsOut:
+    touches = tuple(
+        TouchOut(
+            target=touch.target,
+            what=touch.what,
+            why=touch.why,
+            at=_time(touch.at_wall_ns),
+            paused_ms=touch.paused_ns / 1e6,
+            stops=touch.stops,
+            measured=touch.measured,
+        )
+        for touch in snapshot.intrusions
+    )
+    stops = sum(touch.stops for touch in snapshot.intrusions)
+    return IntrusionsOut(paused_ms=snapshot.paused_ns / 1e6, stops=stops, touches=touches)
+
+
+def _limits(snapshot: Snapshot) -> tuple[LimitOut, ...]:
+    return tuple(
+        LimitOut(
+            source=status.source,
+            target=status.target,
+            health=status.health.value,
+            code=status.code,
+            sentence=status.sentence,
+            remedy=status.remedy,
+        )
+        for status in snapshot.statuses.values()
+        if status.health is not SourceHealth.OK
+    )

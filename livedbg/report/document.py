@@ -1,0 +1,191 @@
+"""The report as values: livedbg.report/1, the schema that docs/report-schema.md describes.
+
+Invariants:
+    P1. Every key of docs/report-schema.md is there, and no other (tested against that page).
+    P2. Keys of an entity that aren't known are left out, except those that its kind always has.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+__all__ = [
+    "SCHEMA",
+    "EdgeOut",
+    "EntityOut",
+    "EvidenceOut",
+    "ExceptionOut",
+    "FindingOut",
+    "FrameOut",
+    "IntrusionsOut",
+    "LimitOut",
+    "LogOut",
+    "ReportDocument",
+    "TargetOut",
+    "TouchOut",
+    "VerdictOut",
+]
+
+SCHEMA = "livedbg.report/1"
+
+
+class TargetOut(Struct, frozen=True, kw_only=True):
+    """A process that was looked at."""
+
+    id: str
+    host: str
+    pid: int
+    rank: int | None
+    command: tuple[str, ...]
+    state: str
+
+
+class VerdictOut(Struct, frozen=True, kw_only=True):
+    """The one answer."""
+
+    state: str
+    sentence: str
+    roots: tuple[str, ...]
+    findings: tuple[str, ...]
+    since: str | None
+
+
+class EvidenceOut(Struct, frozen=True, kw_only=True):
+    """What a claim rests on."""
+
+    kind: str
+    source: str
+    text: str
+    at: str | None
+
+
+class FindingOut(Struct, frozen=True, kw_only=True):
+    """One diagnosis."""
+
+    id: str
+    rule: str
+    severity: str
+    sentence: str
+    entities: tuple[str, ...]
+    evidence: tuple[EvidenceOut, ...]
+    next: tuple[str, ...]
+    inferred: bool
+    since: str | None
+
+
+class FrameOut(Struct, frozen=True, kw_only=True):
+    """One frame of a stack."""
+
+    function: str
+    file: str | None
+    line: int | None
+    module: str | None
+    language: str
+
+
+class EntityOut(Struct, frozen=True, kw_only=True):
+    """A process, thread, task or resource. Unset keys are left out."""
+
+    kind: str
+    name: str
+    state: str | None
+    waits_for: str | tuple[str, ...] | None
+    waiters: int
+    stack: tuple[FrameOut, ...] | UnsetType = UNSET
+    stack_note: str | UnsetType = UNSET
+    process: str | UnsetType = UNSET
+    waits_in: str | UnsetType = UNSET
+    since: str | UnsetType = UNSET
+    kernel: str | UnsetType = UNSET
+    where: tuple[str, ...] | UnsetType = UNSET
+    pid: int | UnsetType = UNSET
+    tid: int | UnsetType = UNSET
+    rank: int | UnsetType = UNSET
+    attributes: dict[str, str] | UnsetType = UNSET
+    cpu_ms: float | UnsetType = UNSET
+
+
+class EdgeOut(Struct, frozen=True, kw_only=True):
+    """One edge."""
+
+    kind: str
+    source: str = field(name="from")
+    target: str = field(name="to")
+    state: str
+    evidence: str
+    inferred: bool
+    any_of: bool
+    timed: bool
+
+
+class ExceptionOut(Struct, frozen=True, kw_only=True):
+    """Something thrown, failed or aborted."""
+
+    kind: str
+    type: str
+    message: str
+    thread: str | None
+    process: str | None
+    at: str | None
+    count: int
+    stack: tuple[FrameOut, ...]
+    paused_ms: float
+
+
+class TouchOut(Struct, frozen=True, kw_only=True):
+    """One touch of a target."""
+
+    target: str
+    what: str
+    why: str
+    at: str | None
+    paused_ms: float
+    stops: int
+    measured: bool
+
+
+class IntrusionsOut(Struct, frozen=True, kw_only=True):
+    """What livedbg did to the targets."""
+
+    paused_ms: float
+    stops: int
+    touches: tuple[TouchOut, ...]
+
+
+class LogOut(Struct, frozen=True, kw_only=True):
+    """A log that was read."""
+
+    id: str
+    name: str
+    path: str | None
+    format: str | None
+    lines: int | None
+    size: int | None
+
+
+class LimitOut(Struct, frozen=True, kw_only=True):
+    """Something that could not be seen."""
+
+    source: str
+    target: str
+    health: str
+    code: str
+    sentence: str
+    remedy: str
+
+
+class ReportDocument(Struct, frozen=True, kw_only=True):
+    """The whole report."""
+
+    schema: str
+    taken_at: str
+    targets: tuple[TargetOut, ...]
+    verdict: VerdictOut
+    findings: tuple[FindingOut, ...]
+    entities: dict[str, EntityOut]
+    edges: tuple[EdgeOut, ...]
+    exceptions: tuple[ExceptionOut, ...]
+    intrusions: IntrusionsOut
+    logs: tuple[LogOut, ...]
+    limits: tuple[LimitOut, ...]
+    omitted: dict[str, int]

@@ -1,0 +1,122 @@
+"""The report as plain text of at most 80 columns: verdict, who waits for whom, evidence, next steps."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from livedbg.report.document import EntityOut, FindingOut, ReportDocument
+from livedbg.report.tree import Branch, wait_tree
+
+__all__ = ["label", "to_text"]
+
+_WIDTH: Final = 80
+_FINDINGS: Final = 10
+_EVIDENCE: Final = 8
+
+
+def to_text(report: ReportDocument) -> str:
+    """The report for a terminal or a mail; plain characters, no colours."""
+    lines: list[str] = []
+    since = f" since {report.verdict.since}" if report.verdict.since else ""
+    lines.append(f"{report.verdict.state.upper()}{since}")
+    lines += _wrap(report.verdict.sentence, "  ")
+    for target in report.targets[:_FINDINGS]:
+        rank = f"rank {target.rank}, " if target.rank is not None else ""
+        lines += _wrap(f"{target.host}:{target.pid} {' '.join(target.command)}  ({rank}{target.state})", "  ", "    ")
+    lines += _section("Who waits for whom", _tree_lines(report))
+    bearing = [f for f in report.findings if f.id in report.verdict.findings] or list(report.findings[:1])
+    lines += _section("Evidence", _evidence(bearing))
+    lines += _section("Next", _next(bearing))
+    others = [f for f in report.findings if f not in bearing and f.rule != "cant-see"]
+    lines += _section("Also seen", _others(others))
+    lines += _section("Could not be seen", _limits(report))
+    touched = report.intrusions
+    lines += ["", f"Taken {report.taken_at}; the target stood still for {touched.paused_ms:.1f} ms because of this."]
+    return "\n".join(lines) + "\n"
+
+
+def label(entity: str, report: ReportDocument) -> str:
+    """An entity in a user's words."""
+    known = report.entities.get(entity)
+    kind, _, path = entity.partition(":")
+    number = path.rpartition("/")[2]
+    if known is None or kind not in ("thread", "process", "task"):
+        return known.name if known is not None and known.name else f"{kind} {number}"
+    extra = known.kernel if kind == "task" else known.name
+    shown = extra if isinstance(extra, str) and extra else ""
+    if kind == "task":
+        return f"task {number}{f' {shown}' if shown else ''}"
+    return f"{kind} {number}{f' ({shown})' if shown else ''}"
+
+
+def _section(title: str, body: Iterable[str]) -> list[str]:
+    lines = list(body)
+    return ["", title, *lines] if lines else []
+
+
+def _wrap(text: str, first: str, rest: str | None = None) -> list[str]:
+    lines = []
+    for number, part in enumerate(text.split("\n")):
+        lines += textwrap.wrap(
+            part,
+            _WIDTH,
+            initial_indent=first if number == 0 else rest or first,
+            subsequent_indent=first if rest is None else rest,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def _tree_lines(report: ReportDocument) -> Iterator[str]:
+    for branch in wait_tree(report):
+        yield from _branch(branch, report)
+
+
+def _branch(branch: Branch, report: ReportDocument) -> list[str]:
+    text = label(branch.entity, report) if branch.entity else branch.note
+    known = report.entities.get(branch.entity)
+    if known is not None:
+        text += _state(known)
+    if branch.entity and branch.note:
+        text += f"  {branch.note}"
+    lead = "  " * (branch.depth + 1)
+    return _wrap(text, f"{lead}{'<- ' if branch.depth else ''}", f"{lead}     ")
+
+
+def _state(known: EntityOut) -> str:
+    place = known.waits_in if isinstance(known.waits_in, str) else ""
+    words = [word for word in (known.state, f"in {place}" if place else "") if word]
+    return f"  {' '.join(words)}" if words else ""
+
+
+def _evidence(findings: Sequence[FindingOut]) -> Iterator[str]:
+    for finding in findings[:_FINDINGS]:
+        mark = " (inferred)" if finding.inferred else ""
+        yield from _wrap(f"{finding.id} {finding.rule}{mark}: {finding.sentence}", "  ", "     ")
+        for proof in finding.evidence[:_EVIDENCE]:
+            at = f"  [{proof.at}]" if proof.at else ""
+            yield from _wrap(f"- {proof.source}: {proof.text}{at}", "     ", "       ")
+        if len(finding.evidence) > _EVIDENCE:
+            yield f"     ({len(finding.evidence) - _EVIDENCE} more in --json)"
+
+
+def _next(findings: Sequence[FindingOut]) -> Iterator[str]:
+    for step in dict.fromkeys(step for finding in findings for step in finding.next):
+        yield from _wrap(f"- {step}", "  ", "    ")
+
+
+def _others(findings: Sequence[FindingOut]) -> Iterator[str]:
+    for finding in findings[:_FINDINGS]:
+        yield from _wrap(f"{finding.id} {finding.rule} ({finding.severity}): {finding.sentence}", "  ", "     ")
+    if len(findings) > _FINDINGS:
+        yield f"  {len(findings) - _FINDINGS} more in --json"
+
+
+def _limits(report: ReportDocument) -> Iterator[str]:
+    for limit in report.limits:
+        if limit.sentence and limit.health != "ended":
+            yield from _wrap(f"- {limit.sentence}", "  ", "    ")
+            if limit.remedy:
+                yield from _wrap(limit.remedy, "      ")
