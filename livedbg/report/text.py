@@ -27,7 +27,7 @@ def to_text(report: ReportDocument) -> str:
         lines += _wrap(f"{target.host}:{target.pid} {' '.join(target.command)}  ({rank}{target.state})", "  ", "    ")
     lines += _section("Who waits for whom", _tree_lines(report))
     bearing = [f for f in report.findings if f.id in report.verdict.findings] or list(report.findings[:1])
-    lines += _section("Evidence", _evidence(bearing))
+    lines += _section("Evidence", _evidence(bearing, report.verdict.sentence))
     lines += _section("Next", _next(bearing))
     others = [f for f in report.findings if f not in bearing and f.rule != "cant-see"]
     lines += _section("Also seen", _others(others))
@@ -91,10 +91,11 @@ def _state(known: EntityOut) -> str:
     return f"  {' '.join(words)}" if words else ""
 
 
-def _evidence(findings: Sequence[FindingOut]) -> Iterator[str]:
+def _evidence(findings: Sequence[FindingOut], said: str) -> Iterator[str]:
     for finding in findings[:_FINDINGS]:
         mark = " (inferred)" if finding.inferred else ""
-        yield from _wrap(f"{finding.id} {finding.rule}{mark}: {finding.sentence}", "  ", "     ")
+        sentence = "" if finding.sentence == said else f": {finding.sentence}"
+        yield from _wrap(f"{finding.id} {finding.rule}{mark}{sentence}", "  ", "     ")
         for proof in finding.evidence[:_EVIDENCE]:
             at = f"  [{proof.at}]" if proof.at else ""
             yield from _wrap(f"- {proof.source}: {proof.text}{at}", "     ", "       ")

@@ -40,10 +40,8 @@ class CycleRule:
         threads = [snapshot.threads[entity] for entity in cycle if entity in snapshot.threads]
         waits = [w for w in (waited_ns(thread, snapshot) for thread in threads) if w is not None]
         since = [s for s in (since_wall_ns(thread, snapshot) for thread in threads) if s is not None]
-        actors = sum(1 for entity in cycle if entity.startswith(_ACTORS))
-        bystanders = max(
-            0, state.graph.behind(cycle[0]) - sum(1 for e in cycle if e.startswith((*_ACTORS, "process:")))
-        )
+        actors = [entity for entity in cycle if entity.startswith(_ACTORS)]
+        bystanders = max(0, state.graph.behind(actors[0]) - len(actors) + 1) if actors else 0
         sentence = f"Deadlock: {_story(cycle, state)}"
         if waits:
             sentence += f", for at least {duration(min(waits))}"

@@ -167,37 +167,63 @@ class GilHeld:
 
     name = "gil-held"
     doc = (
-        "A thread holds the GIL of a Python process and sits in a system call, from one look to the next, while other "
-        "threads wait for the GIL: C code that blocks without releasing it. Rests on the GIL's holder in the "
-        "interpreter's memory and on the holder's system call. A holder that runs is no stall."
+        "A thread holds the GIL of a Python process and sits in a system call, from one look to the next: C code that "
+        "blocks without releasing it. A stall while other threads wait for the GIL; while none does, only when it "
+        "lasts for the threshold (10 s) or the thread sleeps for longer by its own word, and the process has other "
+        "threads. Rests on the GIL's holder in the interpreter's memory and on the holder's system call. A holder "
+        "that runs is no stall."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a GIL."""
-        for thread, lock, waiters in _held_locks(state):
-            waited = waited_ns(thread, state.snapshot)
-            if not lock.startswith("gil:") or thread.state is ThreadState.RUNNING or (waited or 0) < _SURE_NS:
+        for lock, resource in state.snapshot.resources.items():
+            if resource.kind != "gil":
                 continue
-            if thread.state in (ThreadState.STOPPED, ThreadState.TRACED) or thread.id in waiters:
-                continue
-            yield Finding(
-                rule=self.name,
-                severity=Severity.ERROR,
-                sentence=(
-                    f"{name_of(thread.id, state.snapshot).capitalize()} holds the GIL and sits in "
-                    f"{thread.waits_in or thread.syscall or 'a call'} for at least {duration(waited or 0)}; "
-                    f"{many(state.graph.behind(lock), 'thread')} can't run Python code meanwhile."
-                ),
-                entities=(thread.id, lock, *waiters),
-                evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
-                next=(
-                    *_stacks((thread.id,)),
-                    "the C code on its stack should release the GIL around the call (Py_BEGIN_ALLOW_THREADS)",
-                ),
-                since_wall_ns=since_wall_ns(thread, state.snapshot),
-                state=VerdictState.STALLED,
-                roots=(thread.id,),
-            )
+            for holder in state.graph.blockers_of(lock):
+                thread = state.snapshot.threads.get(holder)
+                if thread is not None and self._keeps(thread, lock, state):
+                    yield self._finding(thread, lock, state)
+
+    def _keeps(self, thread: Thread, lock: str, state: RuleInput) -> bool:
+        waited, waiters = waited_ns(thread, state.snapshot), state.graph.waiters_of(lock)
+        blocked = thread.state in (ThreadState.WAITING, ThreadState.DISK) and (waited or 0) >= _SURE_NS
+        if not blocked or thread.id in waiters or _in_cycle(thread, state):
+            return False
+        alone = len(state.snapshot.threads_of(thread.process)) == 1
+        lasting = (waited or 0) >= state.settings.thread_stall_ns or _sleeps_long(thread, state)
+        return bool(waiters) or (lasting and not alone)
+
+    def _finding(self, thread: Thread, lock: str, state: RuleInput) -> Finding:
+        behind = state.graph.behind(lock)
+        harm = f"{many(behind, 'thread')} can't run Python code meanwhile" if behind else "no other can run Python code"
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR,
+            sentence=(
+                f"{name_of(thread.id, state.snapshot).capitalize()} holds the GIL and sits in "
+                f"{thread.waits_in or thread.syscall or 'a call'} for at least "
+                f"{duration(waited_ns(thread, state.snapshot) or 0)}; {harm}."
+            ),
+            entities=(thread.id, lock, *state.graph.waiters_of(lock)),
+            evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
+            next=(
+                *_stacks((thread.id,)),
+                "the C code on its stack should release the GIL around the call (Py_BEGIN_ALLOW_THREADS)",
+            ),
+            since_wall_ns=since_wall_ns(thread, state.snapshot),
+            state=VerdictState.STALLED,
+            roots=(thread.id,),
+        )
+
+
+def _in_cycle(thread: Thread, state: RuleInput) -> bool:
+    return any(thread.id in cycle for cycle in state.graph.cycles)
+
+
+def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
+    """Whether it sleeps for longer than the threshold, by the time that it asked for."""
+    asleep = _SLEEP.fullmatch(thread.waits_in or "")
+    return asleep is not None and float(asleep[1]) >= state.settings.thread_stall_s
 
 
 class HeldAndWaiting:
@@ -228,9 +254,8 @@ class HeldAndWaiting:
         return end != thread.id and end.startswith(("thread:", "process:", "task:"))
 
     def _finding(self, thread: Thread, lock: str, waited: int, state: RuleInput) -> Finding:
-        asleep = _SLEEP.fullmatch(thread.waits_in or "")
-        long_sleep = asleep is not None and float(asleep[1]) >= state.settings.thread_stall_s
-        sure = waited >= _SURE_NS and (long_sleep or waited >= state.settings.thread_stall_ns)
+        lasting = waited >= state.settings.thread_stall_ns or _sleeps_long(thread, state)
+        sure = waited >= _SURE_NS and lasting
         where = thread.waits_in or thread.syscall or "a call"
         next_steps = _stacks((thread.id,))
         if not sure:
