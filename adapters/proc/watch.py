@@ -45,6 +45,10 @@ __all__ = ["ProcessWatch"]
 _IDENTITY_EVERY: Final = 16
 """The command, working folder and tracer are read again every so many looks."""
 
+_CHILDREN_EVERY: Final = 4
+_MANY: Final = 64
+"""When more threads than this ran, the children of all are read at every _CHILDREN_EVERY-th look only."""
+
 
 class ProcessWatch:
     """Looks at one process again and again.
@@ -86,6 +90,7 @@ class ProcessWatch:
         self._resources: dict[str, Resource] = {}
         self._members: frozenset[int] = frozenset()
         self._told: set[str] = set()
+        self._children_due = True
 
     def close(self) -> None:
         """Close the files that are kept open."""
@@ -294,9 +299,12 @@ class ProcessWatch:
         return events
 
     def _look_for_children(self, changed: list[ThreadLook]) -> None:
-        """New children can come only from threads that ran."""
-        if self._turn == 0 or len(changed) > 64:
+        """New children can come only from threads that ran; when many did, all are asked now and then."""
+        self._children_due = self._children_due or self._turn == 0 or len(changed) > _MANY
+        if self._children_due and self._turn % _CHILDREN_EVERY == 0:
+            self._children_due = False
             self.children = set(procfs.child_pids(self.pid))
+        if len(changed) > _MANY:
             return
         for look in changed:
             try:

@@ -23,6 +23,11 @@ NOBODY = 65534
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="starts programs as other users: run as root")
 
+needs_namespaces = pytest.mark.skipif(
+    subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True, check=False).returncode != 0,
+    reason="makes PID and mount namespaces: run as root with CAP_SYS_ADMIN",
+)
+
 LOOK_AS_NOBODY = """
 import asyncio, json, os, sys
 from livedbg import hostinfo
@@ -78,7 +83,7 @@ def test_not_dumpable(waits: Path, spawn: Callable[..., Any]) -> None:
     assert [status[0] for status in seen["statuses"]] == ["not-dumpable"]
 
 
-@needs_root
+@needs_namespaces
 def test_hidepid(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "sleep"])
     script = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
@@ -144,7 +149,7 @@ def test_a_thread_number_names_its_process(waits: Path, spawn: Callable[..., Any
     assert hostinfo.check_target(tid).pid == target.pid
 
 
-@needs_root
+@needs_namespaces
 def test_pid_namespace(waits: Path, spawn: Callable[..., Any], observe: Callable[..., Any]) -> None:
     """A program in a PID namespace stores its inner thread numbers in its locks."""
     spawned = spawn(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", waits, "mutex"])
