@@ -67,8 +67,10 @@ class Decoding:
         text = record.text
         links: tuple[str, ...] = ()
         for decoder, triggers in self._decoders:
-            for trigger in triggers:
+            for number, trigger in enumerate(triggers):
                 if trigger in text:
+                    if number:
+                        triggers.insert(0, triggers.pop(number))
                     break
             else:
                 if triggers:

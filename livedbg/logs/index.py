@@ -21,7 +21,7 @@ __all__ = ["BLOCK", "LineIndex"]
 BLOCK = 64 * 1024
 """Bytes of the file for one entry of the index."""
 
-_STEP = 16 * BLOCK
+_STEP = 4 * BLOCK
 
 
 class LineIndex:
@@ -48,7 +48,7 @@ class LineIndex:
         """Lines in what is indexed; a last line without an end counts."""
         return self._newlines + (not self._ends_with_newline)
 
-    def extend(self, size: int, budget: int = _STEP) -> bool:
+    def extend(self, size: int, budget: int = 16 * BLOCK) -> bool:
         """Index up to `budget` more bytes of the first `size`.
 
         Returns:

@@ -11,6 +11,7 @@ Invariant:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heapreplace
 
 from livedbg.logs.lines import Line, line_text
 from livedbg.logs.records import RecordAssembler
@@ -48,7 +49,7 @@ class Skimmer:
         self._searched = 0  # how much of `_rest` was searched
         self._reading = False  # in a record that is not at its end
         self._since_hit = 0
-        self._next = [-1] * len(self._triggers)
+        self._hits: list[tuple[int, bytes]] = []  # a heap: where each trigger is next
 
     @property
     def offset(self) -> int:
@@ -85,7 +86,7 @@ class Skimmer:
 
     def _search(self, body: bytes) -> int:
         """Read what matters of whole lines; gives how far lines were used up."""
-        self._next = [-1] * len(self._triggers)
+        self._hits = [(-1, trigger) for trigger in self._triggers]
         position, used, until = self._searched, 0, -1
         counted, number = 0, self._number
         while position < len(body):
@@ -124,12 +125,12 @@ class Skimmer:
 
     def _hit(self, body: bytes, position: int) -> int:
         """Where the next trigger is, or the end of `body`."""
-        upcoming = self._next
-        for number, trigger in enumerate(self._triggers):
-            if upcoming[number] < position:
-                found = body.find(trigger, position)
-                upcoming[number] = len(body) if found < 0 else found
-        return min(upcoming)
+        hits = self._hits
+        while hits[0][0] < position:
+            trigger = hits[0][1]
+            found = body.find(trigger, position)
+            heapreplace(hits, (len(body) if found < 0 else found, trigger))
+        return hits[0][0]
 
 
 def _lines_back(body: bytes, lines: int) -> int:
