@@ -114,6 +114,22 @@ class Store:
         for event in events:
             self.apply(event)
 
+    def copy(self) -> Store:
+        """A store of its own in the same state; as cheap as copying the tables (the values are shared)."""
+        other = Store()
+        other._tables = {name: dict(table) for name, table in self._tables.items()}
+        other._logs = self._logs.copy()
+        other._frozen_logs = None
+        other._intrusions = list(self._intrusions)
+        other._scopes = {scope: set(keys) for scope, keys in self._scopes.items()}
+        other._scope_of = dict(self._scope_of)
+        other._stack_layers = {thread: dict(layers) for thread, layers in self._stack_layers.items()}
+        other._exited = self._exited.copy()
+        other._log_count = self._log_count
+        other._revision = self._revision
+        other._graph_revision = self._graph_revision
+        return other
+
     def snapshot(self) -> Snapshot:
         """The state now. Cheap when little changed: unchanged tables are shared."""
         if self._snapshot is None:
