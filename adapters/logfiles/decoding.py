@@ -24,9 +24,8 @@ class Decoding:
     """
 
     def __init__(self, decoders: Iterable[LogDecoder]) -> None:
-        self._decoders = [
-            (decoder, tuple(t.decode("utf-8", "replace") for t in decoder.triggers)) for decoder in decoders
-        ]
+        # the triggers of a decoder in the order of their last hits: the next record is often like the last one
+        self._decoders = [(decoder, [t.decode("utf-8", "replace") for t in decoder.triggers]) for decoder in decoders]
         self._events: list[Event] = []
         self.fed = False
 
