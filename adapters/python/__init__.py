@@ -1,0 +1,5 @@
+"""Adapter for Python processes (livedbg.adapters.python.adapter)."""
+
+from livedbg.adapters.python.adapter import PythonAdapter
+
+__all__ = ["PythonAdapter"]

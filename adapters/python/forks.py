@@ -1,0 +1,95 @@
+"""Locks that were held when the process was forked: their owner exists in the parent only.
+
+fork() copies the memory and one thread (fork(2)): a lock that another thread held stays locked in
+the child for ever. A child that did not exec has its parent's [vdso] and `_PyRuntime` addresses, and
+the lock stands at the same address in both.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from livedbg.adapters.python.held import held_locks
+from livedbg.adapters.python.interpreter import Interpreter, find_interpreter
+from livedbg.adapters.python.threads import ThreadReader
+from livedbg.adapters.python.waits import LockWait, Look
+from livedbg.linux import procfs
+
+__all__ = ["Inherited", "find_inherited"]
+
+_GENERATIONS: Final = 4
+
+
+class Inherited(NamedTuple):
+    """A lock that came locked out of a fork.
+
+    Attributes:
+        state: for the resource.
+        evidence: what it rests on.
+    """
+
+    state: str
+    evidence: str
+
+
+def find_inherited(pid: int, interpreter: Interpreter, look: Look) -> dict[int, Inherited]:
+    """The waited-for locks without an owner in this process that a fork explains, by address."""
+    open_waits = {wait.lock.address: wait for wait in look.lock_waits if wait.owner is None}
+    if not open_waits:
+        return {}
+    found: dict[int, Inherited] = {}
+    for ancestor in _ancestors(pid, interpreter):
+        reader = ThreadReader(ancestor, interpreter)
+        for address, wait in open_waits.items():
+            if address not in found or "probably" in found[address].state:
+                said = _in_parent(reader, ancestor, wait)
+                if said is not None:
+                    found[address] = said
+    for address, wait in open_waits.items():
+        if wait.orphan and address not in found:
+            evidence = f"its owner word {wait.lock.owner:#x} is no thread of this process"
+            found[address] = Inherited("owner not in this process (it has ended)", evidence)
+    return found
+
+
+def _ancestors(pid: int, interpreter: Interpreter) -> list[int]:
+    """The parent, its parent and so on, as long as they run the same image without exec."""
+    found: list[int] = []
+    try:
+        for _ in range(_GENERATIONS):
+            pid = procfs.read_stat(pid).ppid
+            other = find_interpreter(pid) if pid > 1 else None
+            if other is None or (other.image, other.runtime) != (interpreter.image, interpreter.runtime):
+                break
+            found.append(pid)
+    except OSError:
+        pass  # gone or not ours to read: then nothing is known of it
+    return found
+
+
+def _in_parent(reader: ThreadReader, parent: int, wait: LockWait) -> Inherited | None:
+    """What the parent's memory tells of the same lock."""
+    try:
+        same = reader.objects.lock_at(wait.lock.address)
+        if same is None or same.word != wait.lock.word:
+            return None
+        threads = {thread.native_id: thread for thread in reader.threads()}
+        if same.recursive:
+            owner = next((t for t in threads.values() if t.ident == wait.lock.owner), None)
+            where = f", now in {owner.frames[0].where}" if owner is not None and owner.frames else ""
+            who = f"thread {owner.native_id} of the parent {parent}{where}" if owner else f"a thread of parent {parent}"
+            return Inherited(
+                "owner not in this process (forked while held)", f"owner word {wait.lock.owner:#x} is {who}"
+            )
+        holders = held_locks(reader.objects, threads).get(wait.lock.address, [])
+    except OSError:
+        return None
+    if holders:
+        return Inherited(
+            "owner not in this process (forked while held)",
+            f"copied locked by fork(); in the parent {parent}, thread {holders[0].tid} holds it in {holders[0].where}",
+        )
+    return Inherited(
+        "owner not found in this process (probably forked while held)",
+        f"copied by fork() from {parent}; no thread here has it in a `with` block, and nobody there holds it now",
+    )

@@ -1,0 +1,81 @@
+"""Which threads hold which plain locks, as far as their frames tell.
+
+`with lock:` keeps `lock.__exit__` on the value stack of its frame for as long as the lock is held
+(up to 3.13 a bound method; from 3.14 on the plain function and then the lock). `with condition:`
+does the same with the Condition, unless it waits: then its lock is free.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from livedbg.adapters.python.objects import LockObject, ObjectReader, is_pointer
+from livedbg.adapters.python.threads import PyFrame, PyThread
+
+__all__ = ["Held", "held_locks"]
+
+
+class Held(NamedTuple):
+    """A thread holds a lock.
+
+    Attributes:
+        where: the frame that took it, for users.
+        inferred: concluded from the frame; else it stands in the lock.
+    """
+
+    tid: int
+    where: str
+    inferred: bool
+
+
+def held_locks(objects: ObjectReader, threads: Mapping[int, PyThread]) -> dict[int, list[Held]]:
+    """Address of each plain lock that a `with` block holds -> its holders (one, unless misread)."""
+    found: dict[int, list[Held]] = {}
+    for tid, thread in threads.items():
+        for depth, frame in enumerate(thread.frames):
+            for lock in _locks_of(objects, frame, thread.frames[:depth]):
+                if lock.locked and not lock.recursive:
+                    found.setdefault(lock.address, []).append(Held(tid, frame.where, True))
+    return found
+
+
+def _locks_of(objects: ObjectReader, frame: PyFrame, inner: list[PyFrame]) -> Iterable[LockObject]:
+    """The locks whose `__exit__` waits on the value stack of a frame."""
+    live = frame.live
+    pointers = [slot for slot in live if is_pointer(slot)]
+    if not pointers:
+        return
+    function_before = False
+    for pointer, head in zip(pointers, objects.heads(pointers), strict=True):
+        if head is None:
+            function_before = False
+            continue
+        kind = objects.type_name(head)
+        (bound_to,) = struct.unpack_from("<Q", head, 24)
+        lock: LockObject | None = None
+        if kind == "builtin_function_or_method":
+            lock = objects.lock_at(bound_to)
+        elif kind == "method":
+            lock = _of_condition(objects, bound_to, inner)
+        elif function_before:
+            lock = objects.lock(pointer, head) or (
+                _of_condition(objects, pointer, inner) if kind == "Condition" else None
+            )
+        if lock is not None:
+            yield lock
+        function_before = objects.layout.lock_word and kind in ("method_descriptor", "function")
+
+
+def _of_condition(objects: ObjectReader, address: int, inner: list[PyFrame]) -> LockObject | None:
+    """The lock of a Condition in a `with` block, unless it has been let go by `wait`."""
+    if not is_pointer(address):
+        return None
+    (head,) = objects.heads([address])
+    if head is None or objects.type_name(head) != "Condition":
+        return None
+    for frame in inner:
+        if frame.code.name == "Condition.wait" and frame.slots and frame.slots[0] == address:
+            return None
+    return objects.lock_of_condition(address)

@@ -1,0 +1,98 @@
+"""Finding the Python interpreter inside a process: its version, `_PyRuntime`, and the layout of its state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from livedbg.adapters.python.layout import DEBUG_OFFSETS_SIZE, Layout, layout_of
+from livedbg.linux import memory
+from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.maps import Mapping, parse_maps
+
+__all__ = ["Interpreter", "find_interpreter"]
+
+_LIBRARY: Final = re.compile(r"^libpython(\d)\.(\d+)([a-z]*)\.so")
+_PROGRAM: Final = re.compile(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The interpreter of one process image.
+
+    Attributes:
+        version: (3, 11); None when it couldn't be found out.
+        runtime: address of `_PyRuntime`; None before 3.7 and in stripped static builds.
+        file: base name of the file that holds it.
+        layout: how to read it; None when this version is not known to us.
+        free_threaded: it has no GIL.
+        image: start of the process's [vdso] mapping: a new one after each exec, the same after fork.
+    """
+
+    version: tuple[int, int] | None
+    runtime: int | None
+    file: str
+    layout: Layout | None
+    free_threaded: bool
+    image: int
+
+    @property
+    def label(self) -> str:
+        """For users: `Python 3.11`."""
+        name = "Python " + ".".join(map(str, self.version)) if self.version else "Python of an unknown version"
+        return f"{name}, free-threaded" if self.free_threaded else name
+
+
+def find_interpreter(pid: int) -> Interpreter | None:
+    """The Python interpreter of a process; None when it runs none.
+
+    Raises:
+        OSError: the process is gone, or looking into it is not allowed.
+    """
+    mappings = parse_maps(pid)
+    vdso = next((m.start for m in mappings if m.path == "[vdso]"), 0)
+    for path in _candidates(pid, mappings):
+        of_file = [mapping for mapping in mappings if mapping.path == path]
+        found = _look(pid, path, of_file, vdso)
+        if found is not None:
+            return found
+    return None
+
+
+def _candidates(pid: int, mappings: Sequence[Mapping]) -> list[str]:
+    """Files that may hold an interpreter: libpython, then the program (also one that embeds it)."""
+    paths = list(dict.fromkeys(m.path for m in mappings if m.path.startswith("/")))
+    libraries = [path for path in paths if _LIBRARY.match(PurePosixPath(path).name)]
+    named = [path for path in paths if _PROGRAM.match(PurePosixPath(path).name)]
+    try:
+        program = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
+    except OSError:
+        program = ""
+    return list(dict.fromkeys([*libraries, *named, *([program] if program in paths else [])]))
+
+
+def _look(pid: int, path: str, mappings: Sequence[Mapping], vdso: int) -> Interpreter | None:
+    name = PurePosixPath(path).name
+    by_name = _LIBRARY.match(name) or _PROGRAM.match(name)
+    version = (int(by_name[1]), int(by_name[2])) if by_name and by_name[1] and by_name[2] else None
+    free_threaded = bool(by_name and "t" in by_name[3] and version and version >= (3, 13))
+    try:
+        with ElfFile(mapped_file(pid, mappings[0])) as elf:
+            bias = elf.load_bias(mappings)
+            symbols = elf.symbols(("_PyRuntime", "Py_Version"))
+    except (OSError, ElfError):
+        bias, symbols = None, {}
+    if bias is None or "_PyRuntime" not in symbols:
+        return Interpreter(version, None, name, None, free_threaded, vdso) if by_name else None
+    runtime = bias + symbols["_PyRuntime"].address
+    if "Py_Version" in symbols:  # const unsigned long, the same as PY_VERSION_HEX; 3.11 and later
+        number = int.from_bytes(memory.read(pid, bias + symbols["Py_Version"].address, 8), "little")
+        version = (number >> 24 & 0xFF, number >> 16 & 0xFF)
+    (published,) = memory.read_many(pid, [(runtime, DEBUG_OFFSETS_SIZE)])
+    layout = layout_of(version, published) if version and published else None
+    if layout is not None and layout.free_threaded:
+        free_threaded = True
+    return Interpreter(version, runtime, name, layout, free_threaded, vdso)

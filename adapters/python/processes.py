@@ -1,0 +1,100 @@
+"""One Python process under observation: its interpreter, its thread numbers, looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from livedbg.adapters.python.forks import Inherited, find_inherited
+from livedbg.adapters.python.interpreter import Interpreter
+from livedbg.adapters.python.threads import PyThread, ThreadReader
+from livedbg.adapters.python.waits import Look, look
+from livedbg.linux import namespaces, procfs
+from livedbg.linux.abi import native_abi
+from livedbg.linux.procfs import SyscallSeen
+
+__all__ = ["PythonProcess"]
+
+_TRIES = 3
+
+
+class PythonProcess:
+    """A process that runs Python. Blocking: to be used in worker threads, one at a time.
+
+    Args:
+        pid: the process.
+        interpreter: as found in it.
+
+    Attributes:
+        last: the newest good look; empty before the first.
+        inherited: locks whose owner is no thread of this process, by address.
+    """
+
+    def __init__(self, pid: int, interpreter: Interpreter) -> None:
+        self.pid = pid
+        self.interpreter = interpreter
+        self.last = Look()
+        self.inherited: dict[int, Inherited] = {}
+        self._reader = ThreadReader(pid, interpreter) if self.readable else None
+        abi = native_abi()
+        self._futex = abi.futex if abi is not None else -1
+        self._own_namespace = namespaces.same_namespace(pid)
+        self._inner: dict[int, int] = {}
+
+    @property
+    def readable(self) -> bool:
+        """Whether locks and GIL can be read from its memory: the layout is known."""
+        return self.interpreter.layout is not None and self.interpreter.runtime is not None
+
+    def look(self) -> Look:
+        """Look at it once, and again when it changed meanwhile.
+
+        Raises:
+            OSError: gone, or not allowed, or it changes too fast.
+        """
+        if self._reader is None:
+            return self.last
+        for attempt in range(_TRIES):
+            try:
+                self.last = look(self._reader, self._numbered, self._calls, self._futex, self.last)
+                break
+            except (PermissionError, ProcessLookupError):
+                raise
+            except OSError:
+                if attempt == _TRIES - 1:
+                    raise
+        self.inherited = find_inherited(self.pid, self.interpreter, self.last)
+        return self.last
+
+    def our_tid(self, number: int | None) -> int | None:
+        """Our number of the thread that the process calls `number`."""
+        if number is None or self._own_namespace:
+            return number
+        if number not in self._inner:
+            self._inner = namespaces.inner_tids(self.pid, procfs.thread_ids(self.pid))
+        return self._inner.get(number)
+
+    def _numbered(self, threads: list[PyThread]) -> Mapping[int, PyThread]:
+        """The thread states by our tids. After a fork the only thread may still have its parent's
+        number: the one state and the one thread that are left belong together."""
+        alive = set(procfs.thread_ids(self.pid))
+        found: dict[int, PyThread] = {}
+        rest = []
+        for thread in threads:
+            tid = self.our_tid(thread.native_id)
+            if tid in alive and tid is not None:
+                found[tid] = thread
+            else:
+                rest.append(thread)
+        left = alive - set(found)
+        if len(rest) == len(left) == 1:
+            found[left.pop()] = rest[0]
+        return found
+
+    def _calls(self) -> dict[int, SyscallSeen]:
+        found = {}
+        for tid in procfs.thread_ids(self.pid):
+            try:
+                found[tid] = procfs.blocked_syscall(self.pid, tid)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        return found

@@ -1,0 +1,177 @@
+"""Watching one Python process: looks at its memory, its stacks, and what they become on the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from livedbg import ids
+from livedbg.adapter import Context
+from livedbg.adapters.python.pace import Pace
+from livedbg.adapters.python.picture import Picture
+from livedbg.adapters.python.processes import PythonProcess
+from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of
+from livedbg.adapters.python.status import Statuses
+from livedbg.adapters.python.waits import Look
+from livedbg.errors import LivedbgError
+from livedbg.events import EdgesReplaced, Event, ResourcesSeen, StacksSeen
+from livedbg.model import Edge, EdgeKey, Resource, Stack
+
+__all__ = ["Watch"]
+
+_CUT = "taken while the thread ran: it may be cut, or mix two moments"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What was last put on the stream."""
+
+    edges: tuple[Edge, ...] = ()
+    resources: tuple[Resource, ...] = ()
+
+
+class Watch:
+    """One Python process.
+
+    Args:
+        process: the process.
+        spy: takes the stacks.
+        context: of the adapter.
+        statuses: says what is wrong.
+    """
+
+    def __init__(self, process: PythonProcess, spy: PySpy, context: Context, statuses: Statuses) -> None:
+        self.process = process
+        self.id = ids.process(context.request.host, process.pid)
+        self._spy = spy
+        self._context = context
+        self._statuses = statuses
+        self._memory_pace = Pace(share=0.008, burst_s=0.1)
+        self._stack_pace = Pace(share=0.01, burst_s=0.4)
+        self._spy_owner: int | None = None
+        self._since: dict[EdgeKey, int] = {}
+        self._sent = _Sent()
+        self._stacks: dict[str, Stack] = {}
+        self._lock = asyncio.Lock()
+
+    async def turn(self, signature: object) -> None:
+        """Look at whatever changed and may be looked at again.
+
+        Args:
+            signature: when each of its threads last moved; None when nobody says.
+        """
+        async with self._lock:
+            if self._memory_pace.due(signature):
+                await self._look(signature)
+            if self._context.request.stacks != "none" and self._stack_pace.due(signature):
+                try:
+                    await self._take_stacks(signature, local_variables=self._context.request.local_variables)
+                except LivedbgError as error:
+                    self._statuses.failed(self.process.pid, error)
+                else:
+                    self._statuses.mended(self.process.pid)
+
+    async def take_stacks(self, *, local_variables: bool) -> None:
+        """Take the stacks now, because somebody asks.
+
+        Raises:
+            LivedbgError: it can't be done.
+        """
+        async with self._lock:
+            await self._look(None)
+            await self._take_stacks(None, local_variables=local_variables, everything=True)
+
+    def forget(self) -> None:
+        """The process has ended: take its edges off the graph."""
+        if self._sent.edges:
+            self._context.emit(EdgesReplaced(scope=self._scope, edges=(), **self._context.stamp()))
+        self._sent = _Sent()
+
+    @property
+    def _scope(self) -> str:
+        return f"python/{self.id}"
+
+    async def _look(self, signature: object) -> None:
+        if not self.process.readable:
+            return
+        started_s = time.thread_time()
+        look, cost_s = await asyncio.to_thread(_timed_look, self.process)
+        self._draw(look)
+        self._memory_pace.looked(signature, cost_s + time.thread_time() - started_s)
+
+    async def _take_stacks(self, signature: object, *, local_variables: bool, everything: bool = False) -> None:
+        try:
+            threads = await self._spy.dump(self.process.pid, local_variables=local_variables)
+        finally:
+            self._stack_pace.looked(signature, self._spy.cost_s)
+        self._emit_stacks(threads, everything)
+        if not self.process.readable:
+            owner = next((thread for thread in threads if thread.owns_gil), None)
+            self._spy_owner = self._tid(owner) if owner is not None else None
+            self._draw(Look())
+
+    def _tid(self, thread: SpyThread) -> int | None:
+        known = self.process.our_tid(thread.os_thread_id)
+        if known is not None:
+            return known
+        by_ident = {seen.ident: tid for tid, seen in self.process.last.threads.items()}
+        return by_ident.get(thread.thread_id)
+
+    def _emit_stacks(self, threads: list[SpyThread], everything: bool) -> None:
+        """Put the stacks that differ from what was last said (or all) on the stream."""
+        stamp = self._context.stamp()
+        look = self.process.last
+        waiters = {wait.tid for wait in look.gil_waits}
+        has_gil = not self.process.interpreter.free_threaded
+        changed = []
+        for thread in threads:
+            tid = self._tid(thread)
+            if tid is None:
+                continue
+            stack = Stack(
+                thread=ids.thread(self._context.request.host, self.process.pid, tid),
+                frames=frames_of(thread),
+                taken_mono_ns=stamp["mono_ns"],
+                source="py-spy",
+                layer="python",
+                partial=thread.active,
+                note=_CUT if thread.active else None,
+                holds_gil=thread.owns_gil if has_gil else None,
+                waits_gil=tid in waiters if self.process.readable and has_gil else None,
+            )
+            known = self._stacks.get(stack.thread)
+            if everything or known is None or structs.replace(known, taken_mono_ns=stamp["mono_ns"]) != stack:
+                changed.append(stack)
+            self._stacks[stack.thread] = stack
+        if changed:
+            self._context.emit(StacksSeen(stacks=tuple(changed), **stamp))
+
+    def _draw(self, look: Look) -> None:
+        """Put edges and resources on the stream, when they changed."""
+        picture = Picture(self._context.request.host, self.process.pid)
+        layout = self.process.interpreter.layout
+        picture.draw(look, self.process.inherited, semaphores=layout is not None and not layout.lock_word)
+        runtime = self.process.interpreter.runtime
+        if self._spy_owner is not None and runtime is not None and not self.process.interpreter.free_threaded:
+            picture.owner_by_py_spy(runtime, self._spy_owner)
+        stamp = self._context.stamp()
+        self._since = {key: self._since.get(key, stamp["mono_ns"]) for key in picture.edges}
+        edges = tuple(structs.replace(e, since_mono_ns=self._since[key]) for key, e in picture.edges.items())
+        resources = tuple(picture.resources.values())
+        events: list[Event] = []
+        if resources != self._sent.resources and resources:
+            events.append(ResourcesSeen(resources=resources, **stamp))
+        if edges != self._sent.edges:
+            events.append(EdgesReplaced(scope=self._scope, edges=edges, **stamp))
+        self._sent = _Sent(edges, resources)
+        self._context.emit(*events)
+
+
+def _timed_look(process: PythonProcess) -> tuple[Look, float]:
+    """A look and the CPU time that it took."""
+    started_s = time.thread_time()
+    found = process.look()
+    return found, time.thread_time() - started_s

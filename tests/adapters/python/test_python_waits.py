@@ -1,0 +1,255 @@
+"""The Python adapter on real processes of every interpreter that is here: who waits for what, who holds it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livedbg.adapter import Adapter, Request, TargetProcess
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.adapters.python import PythonAdapter
+from livedbg.intents import WantStacks
+from livedbg.live import LiveView
+from livedbg.model import Edge, EdgeKind
+from livedbg.snapshot import Snapshot
+from tests.conftest import TARGETS, Target, eventually
+
+PROGRAM = TARGETS / "py_waits.py"
+VERSIONS = Path("~/.pyenv/versions").expanduser()
+
+
+def interpreters(*versions: str) -> list[str]:
+    """This interpreter, and others of the wanted versions that are installed for this user."""
+    found = [sys.executable]
+    for version in versions:
+        found += [str(path) for path in sorted(VERSIONS.glob(f"{version}.*/bin/python"))[:1]]
+    return found
+
+
+KNOWN = interpreters("3.12", "3.13", "3.14")
+
+
+def label(python: str) -> str:
+    return "this" if python == sys.executable else Path(python).parents[1].name
+
+
+known = pytest.mark.parametrize("python", KNOWN, ids=label)
+
+
+class Facts:
+    """What a target said of itself, and how its entities are spelt."""
+
+    def __init__(self, target: Target) -> None:
+        self.said: dict[str, Any] = json.loads(target.ready.partition("READY ")[2])
+        self.pid: int = self.said["pid"]
+
+    def thread(self, name: str) -> str:
+        return f"thread:box/{self.pid}/{self.said['t'][name]}"
+
+    def object(self, kind: str, name: str) -> str:
+        return f"{kind}:box/{self.pid}/{self.said['a'][name]}"
+
+
+@contextmanager
+def watching(pid: int, *more: Adapter, **settings: Any) -> Iterator[LiveView]:
+    request = Request(host="box", processes=(TargetProcess(pid),), interval_s=0.1, **settings)
+    view = LiveView(request, adapters=[PythonAdapter(), *more])
+    view.start()
+    try:
+        yield view
+    finally:
+        view.stop()
+
+
+def until(view: LiveView, true: Callable[[Snapshot], object], deadline_s: float = 60.0) -> Snapshot:
+    """The first snapshot of which something is true."""
+    end = time.monotonic() + deadline_s
+    while True:
+        snapshot = view.latest().snapshot
+        if true(snapshot):
+            return snapshot
+        if time.monotonic() > end:
+            edges = "\n".join(f"{e.kind} {e.source} {e.target} {e.evidence}" for e in snapshot.edges.values())
+            raise AssertionError(f"did not become true; edges:\n{edges}\n{list(snapshot.statuses.values())}")
+        time.sleep(0.02)
+
+
+def edge(snapshot: Snapshot, kind: EdgeKind, source: str, target: str) -> Edge | None:
+    return next((e for key, e in snapshot.edges.items() if key == (kind, source, target)), None)
+
+
+def has(snapshot: Snapshot, *wanted: tuple[EdgeKind, str, str]) -> bool:
+    return all(edge(snapshot, *key) is not None for key in wanted)
+
+
+WAITS, HOLDS = EdgeKind.WAITS_FOR, EdgeKind.HOLDS
+
+
+@known
+@pytest.mark.parametrize("mode", ["lock-cycle", "rlock-cycle"])
+def test_lock_cycle(python: str, mode: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, mode]))
+    left, right = facts.thread("left"), facts.thread("right")
+    first, second = facts.object("pylock", "first"), facts.object("pylock", "second")
+    with watching(facts.pid) as view:
+        snapshot = until(
+            view,
+            lambda s: has(
+                s, (HOLDS, left, first), (WAITS, left, second), (HOLDS, right, second), (WAITS, right, first)
+            ),
+        )
+    holds = edge(snapshot, HOLDS, left, first)
+    assert holds is not None
+    assert holds.inferred is (mode == "lock-cycle")
+    assert "left() py_waits.py:" in holds.evidence
+    assert snapshot.resources[first].attributes["type"] == ("threading.Lock" if holds.inferred else "threading.RLock")
+    pair = [e for e in snapshot.edges.values() if e.target in (first, second) and e.kind in (WAITS, HOLDS)]
+    assert len(pair) == 4
+
+
+@known
+def test_a_lock_taken_without_with_has_no_known_owner(python: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, "acquired"]))
+    lock = facts.object("pylock", "lock")
+    with watching(facts.pid) as view:
+        snapshot = until(view, lambda s: has(s, (WAITS, facts.thread("waiter"), lock)))
+    assert not [e for e in snapshot.edges.values() if e.kind is HOLDS and e.target == lock]
+    state = snapshot.resources[lock].state
+    assert state is not None and "no owner" in state
+
+
+@known
+def test_condition_has_waiters_and_its_lock_an_owner(python: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, "condition"]))
+    lock = facts.object("pylock", "lock")
+    with watching(facts.pid) as view:
+        snapshot = until(
+            view,
+            lambda s: has(
+                s,
+                (WAITS, facts.thread("waiter"), facts.object("cond", "condition")),
+                (WAITS, facts.thread("outsider"), lock),
+                (HOLDS, facts.thread("holder"), lock),
+            ),
+        )
+    assert edge(snapshot, HOLDS, facts.thread("waiter"), lock) is None
+
+
+@known
+def test_join(python: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, "join"]))
+    with watching(facts.pid) as view:
+        until(view, lambda s: has(s, (WAITS, facts.thread("main"), facts.thread("worker"))))
+
+
+@known
+def test_idle_workers_wait_to_be_notified(python: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, "idle"]))
+    queue = facts.object("cond", "condition")
+    with watching(facts.pid) as view:
+        snapshot = until(
+            view,
+            lambda s: (
+                has(s, (WAITS, facts.thread("consumer"), queue))
+                and [e for e in s.edges.values() if e.source == facts.thread("patient") and e.kind is WAITS]
+            ),
+        )
+    assert snapshot.resources[queue].name == "Queue.get"
+    (patient,) = (e for e in snapshot.edges.values() if e.source == facts.thread("patient") and e.kind is WAITS)
+    assert patient.timed
+    assert snapshot.resources[patient.target].name == "Event.wait"
+    assert not [e for e in snapshot.edges.values() if e.target.startswith("pylock:")]
+
+
+@known
+def test_gil_held_by_c_code(python: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, "gil"]))
+    with watching(facts.pid) as view:
+
+        def stuck(snapshot: Snapshot) -> bool:
+            gils = [r.id for r in snapshot.resources.values() if r.kind == "gil"]
+            return any(
+                has(snapshot, (HOLDS, facts.thread("hog"), gil), (WAITS, facts.thread("main"), gil)) for gil in gils
+            )
+
+        snapshot = until(view, stuck)
+    (gil,) = (r for r in snapshot.resources.values() if r.kind == "gil")
+    assert gil.state == "held, 1 thread waits"
+
+
+@known
+def test_gil_and_mutex_close_a_cycle(
+    python: str, spawn: Callable[..., Target], build_target: Callable[..., Path]
+) -> None:
+    library = build_target("py_gil_mutex", "-shared", "-fPIC", output="py_gil_mutex.so")
+    facts = Facts(spawn([python, PROGRAM, "gil-mutex", library]))
+    main, worker, mutex = facts.thread("main"), facts.thread("worker"), facts.object("mutex", "mutex")
+    with watching(facts.pid, ProcAdapter()) as view:
+
+        def closed(snapshot: Snapshot) -> bool:
+            gils = [r.id for r in snapshot.resources.values() if r.kind == "gil"]
+            return any(
+                has(snapshot, (HOLDS, main, gil), (WAITS, worker, gil), (WAITS, main, mutex), (HOLDS, worker, mutex))
+                for gil in gils
+            )
+
+        until(view, closed)
+
+
+@known
+@pytest.mark.parametrize("kind", ["lock", "rlock"])
+def test_lock_held_when_forked(python: str, kind: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, "fork", kind]))
+    child = facts.said["child"]
+    lock = f"pylock:box/{child}/{facts.said['a']['lock']}"
+    waiter = f"thread:box/{child}/{child}"
+    with watching(facts.pid, ProcAdapter()) as view:
+        snapshot = until(view, lambda s: has(s, (WAITS, waiter, lock)))
+    state = snapshot.resources[lock].state
+    assert state == "owner not in this process (forked while held)"
+    waits = edge(snapshot, WAITS, waiter, lock)
+    assert waits is not None and str(facts.said["t"]["holder"]) in waits.evidence
+    assert not [e for e in snapshot.edges.values() if e.kind is HOLDS and e.target == lock]
+
+
+@known
+def test_target_is_not_touched(python: str, spawn: Callable[..., Target]) -> None:
+    """No tracer, no stop, and no context switch of its sleeping threads while it is looked at."""
+    facts = Facts(spawn([python, PROGRAM, "lock-cycle"]))
+    tids = list(facts.said["t"].values())
+
+    def counters() -> list[str]:
+        lines = []
+        for tid in tids:
+            text = Path(f"/proc/{facts.pid}/task/{tid}/status").read_text()
+            lines += [ln for ln in text.splitlines() if "ctxt_switches" in ln or ln.startswith(("TracerPid", "State"))]
+        return lines
+
+    first, second = facts.object("pylock", "first"), facts.object("pylock", "second")
+    with watching(facts.pid) as view:
+        until(
+            view,
+            lambda s: (
+                has(s, (WAITS, facts.thread("right"), first), (WAITS, facts.thread("left"), second))
+                and len(s.stacks) >= 3
+            ),
+        )
+        eventually(lambda: Path(f"/proc/{facts.pid}/wchan").read_text() not in ("", "0"))
+        before = counters()
+        for _ in range(3):
+            taken = newest_stack(view.latest().snapshot)
+            view.send(WantStacks(process=f"process:box/{facts.pid}", local_variables=True))
+            until(view, lambda s, taken=taken: newest_stack(s) > taken)
+        assert counters() == before
+    assert [line for line in before if line.startswith("TracerPid")] == ["TracerPid:\t0"] * len(tids)
+
+
+def newest_stack(snapshot: Snapshot) -> int:
+    return max((stack.taken_mono_ns for stack in snapshot.stacks.values()), default=0)
