@@ -57,11 +57,9 @@ class VerdictPanel(LinePanel):
             self._wrapped = (-1, [])
             if len(self._lines(max(self.scrollable_content_region.width, 20))) != height:
                 self.refresh(layout=True)
-        mark = verdict_mark(self.look.diagnosis.verdict.state)
         findings = len(self.look.diagnosis.findings)
         others = f"{findings} findings" if findings > 1 else ""
-        self.title(f"{self.LABEL}", others)
-        self.set_class(mark.role in {Role.BAD, Role.WARN}, "-alarm")
+        self.title(self.LABEL, others)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many lines as the wrapped text has."""

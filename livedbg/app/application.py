@@ -8,9 +8,11 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
@@ -30,6 +32,7 @@ from livedbg.app.filters import AsciiOnly, FewColours, Guard
 from livedbg.app.helptext import help_sheet
 from livedbg.app.options import AppOptions, Colours
 from livedbg.app.overlays import Copied, Prompt, SheetScreen
+from livedbg.app.replaying import ReplayActions
 from livedbg.app.theming import as_theme
 from livedbg.app.views import VIEWS, View
 from livedbg.intents import Refresh
@@ -49,6 +52,9 @@ from livedbg.view import SessionView, Timeline, Update
 __all__ = ["LivedbgApp"]
 
 
+_BUG = "Please report this; LIVEDBG_DEBUG=1 shows where it happened. `livedbg report` needs no screen."
+
+
 class _Woken(Message):
     """An update waits in the feed."""
 
@@ -57,7 +63,7 @@ class _Woken(Message):
         return isinstance(message, _Woken)
 
 
-class LivedbgApp(App[int]):
+class LivedbgApp(ReplayActions, App[int]):
     """The terminal app.
 
     Args:
@@ -200,6 +206,10 @@ class LivedbgApp(App[int]):
             if isinstance(self.screen, SheetScreen):
                 self.screen.show(self.look)
 
+    def moved(self) -> None:
+        """The time line was moved."""
+        self.tick()
+
     def tick(self) -> None:
         """The clock of the header, and the time line."""
         try:
@@ -218,6 +228,15 @@ class LivedbgApp(App[int]):
         """A notice; never parsed as markup."""
         level = "warning" if severity == "warning" else "error" if severity == "error" else "information"
         self.notify(clean(text), severity=level, timeout=5, markup=False)  # type: ignore[arg-type]
+
+    def _fatal_error(self) -> None:
+        """A bug in a panel: a short word for the user; the whole trace for those who ask for it."""
+        if os.environ.get("LIVEDBG_DEBUG"):
+            super()._fatal_error()
+            return
+        error = self._exception
+        what = clean_line(f"{type(error).__name__}: {error}")
+        self.panic(Text(f"livedbg's screen failed ({what}). The target goes on running.\n{_BUG}"))
 
     # what panels say
 
@@ -392,41 +411,6 @@ class LivedbgApp(App[int]):
     def action_leave(self) -> None:
         """Quit."""
         self.exit(0)
-
-    # recordings
-
-    def action_play(self) -> None:
-        """Play or pause."""
-        if (line := self.timeline) is not None:
-            line.pause() if line.playing else line.play()
-            self.tick()
-
-    def action_step(self, count: int) -> None:
-        """One step."""
-        if (line := self.timeline) is not None:
-            line.pause()
-            line.step(count)
-            self.tick()
-
-    def action_seek(self, parts: int) -> None:
-        """A twentieth of the recording."""
-        if (line := self.timeline) is not None:
-            length = line.end_wall_ns - line.start_wall_ns
-            wanted = line.position_wall_ns + parts * length // 20
-            line.seek(min(max(wanted, line.start_wall_ns), line.end_wall_ns))
-            self.tick()
-
-    def action_rewind(self) -> None:
-        """To the beginning."""
-        if (line := self.timeline) is not None:
-            line.seek(line.start_wall_ns)
-            self.tick()
-
-    def action_speed(self, factor: float) -> None:
-        """Faster or slower."""
-        if (line := self.timeline) is not None:
-            line.set_speed(min(max(line.speed * factor, 1 / 64), 1024))
-            self.tick()
 
     def get_default_screen(self) -> Screen[object]:
         """The one screen under all sheets."""

@@ -33,8 +33,8 @@ def write_report(update: Update, suffix: str, folder: Path | None = None) -> Pat
     """
     from livedbg import report
 
-    made = report.build(update.snapshot, update.diagnosis)
-    text = report.to_json(made) if suffix == "json" else report.to_markdown(made)
+    made = report.build(update)
+    text = report.to_json(made, pretty=True) if suffix == "json" else report.to_markdown(made).encode()
     path = free_path(suffix, folder)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.write_bytes(text)
     return path

@@ -50,7 +50,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-c", program, *argv], stdin=self.slave, stdout=self.slave, stderr=self.slave,
             env=environment, start_new_session=True, cwd=ROOT,
-            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0) and None,
+            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0) and None,  # noqa: PLW1509 (no threads here)
         )  # fmt: skip
         self.output = b""
 

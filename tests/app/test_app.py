@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -199,10 +201,13 @@ async def test_export_writes_into_the_current_directory(tmp_path: Path, monkeypa
     app = make_app("deadlock")
     async with app.run_test(size=(120, 40)) as pilot:
         await ready(pilot)
-        app.action_export_as("svg")
-        await pilot.pause()
-    (picture,) = tmp_path.glob("livedbg-*.svg")
-    assert "transfer-a" in picture.read_text()
+        await pilot.press("x")
+        await until(pilot, lambda: len(app._notifications) == 3)
+    written = {Path(name).suffix: (tmp_path / name).read_text() for name in os.listdir(tmp_path)}  # noqa: PTH208 (blocking either way)
+    assert set(written) == {".json", ".md", ".svg"}
+    assert json.loads(written[".json"])["verdict"]["state"] == "deadlock"
+    assert "transfer-a" in written[".svg"]
+    assert "transfer-a" in written[".md"]
 
 
 async def test_themes_by_key_and_palette() -> None:
