@@ -1,0 +1,164 @@
+"""Reports of small states: JSON, text and Markdown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from livedbg import events as ev
+from livedbg.analysis import NO_DIAGNOSIS
+from livedbg.analysis.diagnosis import Diagnosis
+from livedbg.model import Frame, Intrusion, LogSource, SourceHealth, Stack, TaskState
+from livedbg.report import ReportDocument, build, from_json, report_of, to_json, to_markdown, to_text
+from livedbg.report.times import timestamp
+from livedbg.snapshot import EMPTY
+from livedbg.view import NOTHING_YET, Update
+from tests.analysis.world import World, two_locks
+
+
+def report(world: World) -> ReportDocument:
+    return build(Update(world.snapshot(), world.diagnosis()))
+
+
+def plain(world: World) -> Any:
+    return json.loads(to_json(report(world)))
+
+
+def full() -> World:
+    """A deadlock with something of everything."""
+    world = two_locks()
+    world.status("gdb isn't installed.", SourceHealth.FAILED)
+    world.exception("traceback", "process:box/1")
+    frames = (Frame("work(int)", file="a.cpp", line=3, module="prog"), Frame("main"))
+    stack = Stack(thread="thread:box/1/11", frames=frames, taken_mono_ns=1, source="zero", partial=True)
+    world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+    log = LogSource(id="log:box/err.txt", name="stderr", path="/tmp/err.txt", lines=3)
+    world.store.apply(ev.LogSourceSeen(source=log, **world.stamp()))
+    touch = Intrusion(target="process:box/1", what="glance", why="asked for", paused_ns=400_000, stops=1)
+    world.store.apply(ev.Touched(intrusion=touch, **world.stamp()))
+    world.task("g1", TaskState.SUBMITTED, 0)
+    return world
+
+
+def test_a_deadlock_in_the_shape_of_the_schema() -> None:
+    said = plain(two_locks())
+    assert said["schema"] == "livedbg.report/1"
+    assert said["taken_at"] == "2001-09-09T01:48:20.300Z"
+    assert said["targets"] == [
+        {
+            "id": "process:box/1",
+            "host": "box",
+            "pid": 1,
+            "rank": None,
+            "command": ["prog1"],
+            "state": "waiting",
+        }
+    ]
+    assert said["verdict"]["state"] == "deadlock"
+    assert said["verdict"]["findings"] == ["F1"]
+    assert said["verdict"]["since"] == "2001-09-09T01:48:20.000Z"
+    assert said["findings"][0]["rule"] == "lock-cycle"
+    assert said["findings"][0]["severity"] == "critical"
+    alpha = said["entities"]["thread:box/1/11"]
+    assert alpha["kind"] == "thread"
+    assert alpha["waits_for"] == "mutex:box/1/0x20"
+    assert alpha["stack"] == []
+    assert alpha["waiters"] == 2
+    assert {"kind", "from", "to", "state", "evidence"} <= set(said["edges"][0])
+    assert said["intrusions"] == {"paused_ms": 0.0, "stops": 0, "touches": []}
+    assert said["exceptions"] == []
+
+
+def test_the_rest_of_the_report() -> None:
+    said = plain(full())
+    assert said["intrusions"]["paused_ms"] == pytest.approx(0.4)
+    assert said["intrusions"]["stops"] == 1
+    assert said["limits"][0]["remedy"] == "mend it"
+    assert said["logs"][0]["path"] == "/tmp/err.txt"
+    assert said["exceptions"][0]["type"] == "app::Error"
+    assert said["exceptions"][0]["kind"] == "exception"
+    assert said["entities"]["thread:box/1/11"]["stack"][0] == {
+        "function": "work(int)",
+        "file": "a.cpp",
+        "line": 3,
+        "module": "prog",
+        "language": "native",
+    }
+    assert "partial" in said["entities"]["thread:box/1/11"]["stack_note"]
+
+
+def test_every_entity_of_a_finding_is_described() -> None:
+    said = plain(full())
+    for finding in said["findings"]:
+        assert set(finding["entities"]) <= set(said["entities"])
+
+
+def test_several_alternatives_are_a_list() -> None:
+    world = World()
+    world.process(1)
+    poller = world.thread(1, waits_in="poll of 2 descriptors")
+    world.waits(poller, world.resource("pipe:box/1"), world.resource("pipe:box/2"))
+    assert plain(world)["entities"][poller]["waits_for"] == ["pipe:box/1", "pipe:box/2"]
+
+
+def test_json_comes_back_as_it_was() -> None:
+    made = report(full())
+    assert from_json(to_json(made)) == made
+    assert from_json(to_json(made, pretty=True)) == made
+    assert b"\n" not in to_json(made)
+
+
+def test_a_report_of_nothing() -> None:
+    empty = build(NOTHING_YET)
+    assert empty.verdict.state == "unknown"
+    assert to_text(empty)
+    assert to_markdown(empty)
+    assert report_of(EMPTY, Diagnosis(NO_DIAGNOSIS.verdict)) == empty
+
+
+def test_text_fits_80_columns_and_tells_all() -> None:
+    text = to_text(report(full()))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.startswith("DEADLOCK since 2001-09-09T01:48:20.000Z\n")
+    sections = ["Who waits for whom", "Evidence", "Next", "Also seen", "Could not be seen"]
+    assert [line for line in text.splitlines() if line in sections] == sections
+    assert "thread 11 (alpha)" in text
+    assert "circle" in text
+    assert "mend it" in text
+    assert "stood still for 0.4 ms" in text
+
+
+def test_text_of_a_very_wide_wait_stays_short() -> None:
+    world = World()
+    world.process(1)
+    root = world.task("g0", TaskState.RUNNING, 0)
+    for number in range(200):
+        waiter = world.task(f"w{number}", TaskState.SUBMITTED, 0)
+        world.waits(waiter, root)
+    text = to_text(report(world.later(20 * 10**9)))
+    assert "192 more" in text
+    assert len(text.splitlines()) < 60
+
+
+def test_markdown_can_not_be_broken_out_of() -> None:
+    world = World()
+    world.process(1)
+    evil = "``` <script> [x](http://e) *a* | # @all"
+    me, lock = world.thread(11, evil), world.lock(0x10)
+    world.holds(lock, me)
+    world.waits(me, lock)
+    text = to_markdown(report(world.later()))
+    assert "<script>" not in text.replace("\\<script\\>", "")
+    assert "[x](" not in text
+    assert "\\@all" in text
+
+
+def test_markdown_has_the_stacks_of_those_involved() -> None:
+    assert "    #0 work(int) at a.cpp:3" in to_markdown(report(full()))
+
+
+def test_timestamps() -> None:
+    assert timestamp(1_767_225_600_000_999_999) == "2026-01-01T00:00:00.000Z"
+    assert timestamp(1_767_225_600_999_999_999) == "2026-01-01T00:00:00.999Z"
