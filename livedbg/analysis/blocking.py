@@ -22,7 +22,7 @@ from typing import Final
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, Resource, Thread, ThreadState
 from livedbg.snapshot import Snapshot
 
-__all__ = ["Blocking", "blocking_of"]
+__all__ = ["Blocking", "blocking_of", "standing_of"]
 
 _SERVED: Final = frozenset({"pipe", "socket", "eventfd"})
 """Kinds of resources that any one of their holders can serve."""
@@ -68,6 +68,14 @@ def blocking_of(snapshot: Snapshot) -> Blocking:
     actors.update(edge.target for edge in pending if edge.kind is EdgeKind.DEPENDS_ON and edge.target[:8] == "process:")
     _stand_ins(snapshot, actors, halted, found)
     return found
+
+
+def standing_of(snapshot: Snapshot) -> tuple[frozenset[str], frozenset[str]]:
+    """What `blocking_of` takes from processes and threads: who stands still, and which threads are alive."""
+    halted = {p.id for p in snapshot.processes.values() if p.state in _HALTED and not p.exited}
+    halted.update(t.id for t in snapshot.threads.values() if t.state in _HALTED)
+    alive = (t.id for t in snapshot.threads.values() if not t.exited and t.state not in _OVER)
+    return frozenset(halted), frozenset(alive)
 
 
 def _parts(pending: Iterable[Edge]) -> dict[str, list[str]]:

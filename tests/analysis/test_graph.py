@@ -11,7 +11,8 @@ from livedbg.analysis import NO_DIAGNOSIS
 from livedbg.analysis.blocking import blocking_of
 from livedbg.analysis.diagnosis import WaitGraph
 from livedbg.analysis.graph import build
-from livedbg.model import EdgeKind, EdgeState, TaskState
+from livedbg.analysis.graphs import GraphKeeper
+from livedbg.model import EdgeKind, EdgeState, TaskState, ThreadState
 from livedbg.snapshot import EMPTY
 from tests.analysis.world import World, two_locks
 
@@ -143,3 +144,24 @@ def test_the_graph_of_nothing() -> None:
     graphs: list[WaitGraph] = [build(EMPTY), NO_DIAGNOSIS.graph]
     for graph in graphs:
         assert not graph.cycles and not graph.roots and not graph.waits_of("x") and not graph.behind("x")
+
+
+def test_the_graph_is_kept_while_only_activity_changed() -> None:
+    world, keeper = two_locks(), GraphKeeper()
+    first = keeper.graph_of(world.snapshot())
+    assert keeper.graph_of(world.later().snapshot()) is first
+    world.thread(14, state=ThreadState.STOPPED)
+    assert keeper.graph_of(world.snapshot()) is not first
+
+
+@given(worlds, worlds)
+def test_one_keeper_says_what_a_fresh_one_says(
+    before: list[tuple[tuple[EdgeKind, str, str], bool, bool, EdgeState]],
+    after: list[tuple[tuple[EdgeKind, str, str], bool, bool, EdgeState]],
+) -> None:
+    world, keeper = world_of(before), GraphKeeper()
+    keeper.graph_of(world.snapshot())
+    for (kind, source, target), any_of, timed, state in after:
+        world.edge(kind, source, target, any_of=any_of, timed=timed, state=state)
+    kept, fresh = keeper.graph_of(world.snapshot()), build(world.snapshot())
+    assert (kept.roots, kept.cycles) == (fresh.roots, fresh.cycles)
