@@ -8,7 +8,7 @@ from livedbg.adapters.python.forks import Inherited, find_inherited
 from livedbg.adapters.python.interpreter import Interpreter
 from livedbg.adapters.python.threads import PyThread, ThreadReader
 from livedbg.adapters.python.waits import Look, look
-from livedbg.linux import namespaces, procfs
+from livedbg.linux import memory, namespaces, procfs
 from livedbg.linux.abi import native_abi
 from livedbg.linux.procfs import SyscallSeen
 
@@ -35,8 +35,8 @@ class PythonProcess:
         self.last = Look()
         self.inherited: dict[int, Inherited] = {}
         self._reader = ThreadReader(pid, interpreter) if self.readable else None
-        abi = native_abi()
-        self._futex = abi.futex if abi is not None else -1
+        self._abi = native_abi()
+        self._futex = self._abi.futex if self._abi is not None else -1
         self._own_namespace = namespaces.same_namespace(pid)
         self._inner: dict[int, int] = {}
 
@@ -72,6 +72,21 @@ class PythonProcess:
         if number not in self._inner:
             self._inner = namespaces.inner_tids(self.pid, procfs.thread_ids(self.pid))
         return self._inner.get(number)
+
+    def tid_of(self, ident: int) -> int | None:
+        """Our number of the thread with a pthread identifier: as the interpreter says it, or else as
+        glibc's thread descriptor does, which a pthread identifier is the address of (nptl/descr.h)."""
+        for tid, thread in self.last.threads.items():
+            if thread.ident == ident:
+                return tid
+        if self._abi is None or self._abi.descriptor_tid is None:
+            return None
+        try:
+            data = memory.read(self.pid, ident + self._abi.descriptor_tid, 4)
+            number = self.our_tid(int.from_bytes(data, "little"))
+            return number if number in procfs.thread_ids(self.pid) else None
+        except (OSError, OverflowError):
+            return None
 
     def _numbered(self, threads: list[PyThread]) -> Mapping[int, PyThread]:
         """The thread states by our tids. After a fork the only thread may still have its parent's

@@ -48,11 +48,16 @@ class SpyFrame(Struct, frozen=True):
     module: str | None = None
     line: int = 0
     locals: tuple[SpyLocal, ...] | None = None
-    is_shim_entry: bool = False
 
 
 class SpyThread(Struct, frozen=True):
-    """A thread as py-spy prints it."""
+    """A thread as py-spy prints it.
+
+    Attributes:
+        thread_id: pthread identifier.
+        os_thread_id: tid in the target's PID namespace; None before 3.11 when it is not stopped.
+        active: it ran, or may have run, when it was looked at.
+    """
 
     pid: int
     thread_id: int
@@ -100,7 +105,6 @@ def frames_of(thread: SpyThread) -> tuple[Frame, ...]:
             ),
         )
         for frame in thread.frames
-        if not frame.is_shim_entry
     )
 
 

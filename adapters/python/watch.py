@@ -115,10 +115,7 @@ class Watch:
 
     def _tid(self, thread: SpyThread) -> int | None:
         known = self.process.our_tid(thread.os_thread_id)
-        if known is not None:
-            return known
-        by_ident = {seen.ident: tid for tid, seen in self.process.last.threads.items()}
-        return by_ident.get(thread.thread_id)
+        return known if known is not None else self.process.tid_of(thread.thread_id)
 
     def _emit_stacks(self, threads: list[SpyThread], everything: bool) -> None:
         """Put the stacks that differ from what was last said (or all) on the stream."""
@@ -131,14 +128,15 @@ class Watch:
             tid = self._tid(thread)
             if tid is None:
                 continue
+            ran = thread.active and thread.os_thread_id is not None  # without a tid it only means: not known
             stack = Stack(
                 thread=ids.thread(self._context.request.host, self.process.pid, tid),
                 frames=frames_of(thread),
                 taken_mono_ns=stamp["mono_ns"],
                 source="py-spy",
                 layer="python",
-                partial=thread.active,
-                note=_CUT if thread.active else None,
+                partial=ran,
+                note=_CUT if ran else None,
                 holds_gil=thread.owns_gil if has_gil else None,
                 waits_gil=tid in waiters if self.process.readable and has_gil else None,
             )

@@ -143,8 +143,7 @@ def gil_mutex():
     start("worker", lambda: engine.engine_step(say, hear))
     os.read(heard, 1)
     ready()
-    os.write(tell, b"x")
-    engine.engine_lock_take()
+    engine.engine_lock_take(tell)
 
 
 def fork():

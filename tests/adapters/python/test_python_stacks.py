@@ -108,15 +108,16 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
         [
             sys.executable,
             "-c",
-            "import os, sys\nos.setgid(65534); os.setuid(65534)\n"
+            "import concurrent.futures.thread, encodings.idna, os, pwd\n"
             "from livedbg.adapter import Request, TargetProcess\n"
             "from livedbg.adapters.python import PythonAdapter\n"
             "from livedbg.live import LiveView\n"
+            "os.setgid(65534); os.setuid(65534)\n"
             f"request = Request(host='box', processes=(TargetProcess({facts.pid}),), once=True)\n"
             "view = LiveView(request, adapters=[PythonAdapter()])\n"
             "view.start(); view.wait_ended(60)\n"
             "for status in view.latest().snapshot.statuses.values():\n"
-            "    print('SAID', status.health.value, status.code, status.remedy, flush=True)\n",
+            "    print('SAID', status.health.value, status.code, status.sentence, status.remedy, flush=True)\n",
         ],
         wait_for="SAID",
     )

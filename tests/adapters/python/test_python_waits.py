@@ -68,7 +68,7 @@ def watching(pid: int, *more: Adapter, **settings: Any) -> Iterator[LiveView]:
         view.stop()
 
 
-def until(view: LiveView, true: Callable[[Snapshot], object], deadline_s: float = 60.0) -> Snapshot:
+def until(view: LiveView, true: Callable[[Snapshot], object], deadline_s: float = 30.0) -> Snapshot:
     """The first snapshot of which something is true."""
     end = time.monotonic() + deadline_s
     while True:
