@@ -8,13 +8,11 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rich.text import Text
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.css.query import NoMatches
@@ -23,9 +21,9 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
-from livedbg.app import export
 from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
 from livedbg.app.bars import Chosen, FooterBar, HeaderBar, Sought, TimelineBar
+from livedbg.app.basics import BasicApp
 from livedbg.app.commands import Commands
 from livedbg.app.feed import Feed
 from livedbg.app.filters import AsciiOnly, FewColours, Guard
@@ -45,14 +43,10 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII, UNICODE
 from livedbg.panels.messages import Asked, Noticed, Opened, Picked
 from livedbg.panels.sheet import Sheet
-from livedbg.sanitize import clean, clean_line
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET
 from livedbg.view import SessionView, Timeline, Update
 
 __all__ = ["LivedbgApp"]
-
-
-_BUG = "Please report this; LIVEDBG_DEBUG=1 shows where it happened. `livedbg report` needs no screen."
 
 
 class _Woken(Message):
@@ -63,7 +57,7 @@ class _Woken(Message):
         return isinstance(message, _Woken)
 
 
-class LivedbgApp(ReplayActions, App[int]):
+class LivedbgApp(ReplayActions, BasicApp):
     """The terminal app.
 
     Args:
@@ -133,6 +127,10 @@ class LivedbgApp(ReplayActions, App[int]):
         self.set_interval(1.0, self.tick)
         self.call_after_refresh(self.feed.start)
 
+    def on_unmount(self) -> None:
+        """Hear no more of the session."""
+        self.feed.stop()
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What every line goes through before it is written."""
         key = self.look.ink.palette.name
@@ -196,7 +194,9 @@ class LivedbgApp(ReplayActions, App[int]):
         return bool(roots) and selection not in roots
 
     def render_look(self) -> None:
-        """Show the look in everything that can be seen."""
+        """Show the look in everything that can be seen; nothing when the app is about to end."""
+        if not self.main.is_attached or not self.main.query(FooterBar):
+            return
         with self.batch_update():
             self.tick()
             self.main.query_one(FooterBar).show(self.look)
@@ -223,20 +223,6 @@ class LivedbgApp(ReplayActions, App[int]):
         for bar in self.main.query(TimelineBar):
             bar.timeline = line
             bar.show(self.look)
-
-    def say(self, text: str, severity: str = "information") -> None:
-        """A notice; never parsed as markup."""
-        level = "warning" if severity == "warning" else "error" if severity == "error" else "information"
-        self.notify(clean(text), severity=level, timeout=5, markup=False)  # type: ignore[arg-type]
-
-    def _fatal_error(self) -> None:
-        """A bug in a panel: a short word for the user; the whole trace for those who ask for it."""
-        if os.environ.get("LIVEDBG_DEBUG"):
-            super()._fatal_error()
-            return
-        error = self._exception
-        what = clean_line(f"{type(error).__name__}: {error}")
-        self.panic(Text(f"livedbg's screen failed ({what}). The target goes on running.\n{_BUG}"))
 
     # what panels say
 
@@ -359,14 +345,6 @@ class LivedbgApp(ReplayActions, App[int]):
         if panel is not None:
             self.copy_text(panel.copy_text())
 
-    def copy_text(self, text: str) -> None:
-        """To the clipboard, cleaned; the terminal gets it as OSC 52, which is our own."""
-        lines = clean(text).splitlines()
-        if lines:
-            self.copy_to_clipboard("\n".join(lines))
-            more = f" and {len(lines) - 1} lines more" if len(lines) > 1 else ""
-            self.say(f"Copied: {clean_line(lines[0], 60)}{more}")
-
     def action_freeze(self) -> None:
         """Freeze, or show what came meanwhile."""
         self.frozen = not self.frozen
@@ -389,24 +367,6 @@ class LivedbgApp(ReplayActions, App[int]):
         self.change(theme=name)
         self.theme = f"livedbg-{name}"
         self.say(f"Theme {name}: {PALETTES[name].title}")
-
-    def action_export(self) -> None:
-        """Everything into files here."""
-        for suffix in ("json", "md", "svg"):
-            self.action_export_as(suffix)
-
-    def action_export_as(self, suffix: str) -> None:
-        """One file into the current directory."""
-        try:
-            if suffix == "svg":
-                path = export.free_path(suffix)
-                path.write_text(self.export_screenshot(title="livedbg"))
-            else:
-                path = export.write_report(self.look.update, suffix)
-        except OSError as error:
-            self.say(f"Can't write here: {error.strerror}", "error")
-            return
-        self.say(f"Written: {path}")
 
     def action_leave(self) -> None:
         """Quit."""

@@ -42,8 +42,9 @@ class Feed:
 
     def stop(self) -> None:
         """Hear no more."""
-        if self._end is not None:
-            self._end()
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     @property
     def error(self) -> BaseException | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,10 @@ from livedbg.panels.waits import WaitsPanel
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import FakeTimeline
 from tests.app.scenarios import PROCESS, SCENARIOS, idle, scenario, tid
+
+
+def written_names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -203,7 +207,7 @@ async def test_export_writes_into_the_current_directory(tmp_path: Path, monkeypa
         await ready(pilot)
         await pilot.press("x")
         await until(pilot, lambda: len(app._notifications) == 3)
-    written = {Path(name).suffix: (tmp_path / name).read_text() for name in os.listdir(tmp_path)}  # noqa: PTH208 (blocking either way)
+    written = {Path(name).suffix: (tmp_path / name).read_text() for name in written_names(tmp_path)}
     assert set(written) == {".json", ".md", ".svg"}
     assert json.loads(written[".json"])["verdict"]["state"] == "deadlock"
     assert "transfer-a" in written[".svg"]
@@ -331,3 +335,23 @@ async def test_quit_and_a_session_that_cannot_start() -> None:
     async with app.run_test() as pilot:
         await until(pilot, lambda: app._exit)
     assert app.feed.error is view.error
+
+
+async def test_updates_that_come_while_it_ends_do_no_harm() -> None:
+    app = make_app("ascend")
+    done = threading.Event()
+
+    def load() -> None:
+        while not done.is_set():
+            view_of(app).feed(idle().events[-1:])
+
+    worker = threading.Thread(target=load)
+    try:
+        async with app.run_test(size=(100, 30)) as pilot:
+            await ready(pilot)
+            worker.start()
+            await pilot.press("j", "j", "q")
+    finally:
+        done.set()
+        worker.join()
+    assert app.return_value == 0

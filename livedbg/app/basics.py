@@ -1,0 +1,62 @@
+"""What the app says and hands out: notices, the clipboard, files, and the last word after a bug."""
+
+from __future__ import annotations
+
+import os
+
+from rich.text import Text
+from textual.app import App
+
+from livedbg.app import export
+from livedbg.panels.look import NO_LOOK, Look
+from livedbg.sanitize import clean, clean_line
+
+__all__ = ["BasicApp"]
+
+_BUG = "Please report this; LIVEDBG_DEBUG=1 shows where it happened. `livedbg report` needs no screen."
+
+
+class BasicApp(App[int]):
+    """The part of the app that knows nothing of screens."""
+
+    look: Look = NO_LOOK
+
+    def say(self, text: str, severity: str = "information") -> None:
+        """A notice; never parsed as markup."""
+        level = "warning" if severity == "warning" else "error" if severity == "error" else "information"
+        self.notify(clean(text), severity=level, timeout=5, markup=False)  # type: ignore[arg-type]
+
+    def copy_text(self, text: str) -> None:
+        """To the clipboard, cleaned; the terminal gets it as OSC 52, which is our own."""
+        lines = clean(text).splitlines()
+        if lines:
+            self.copy_to_clipboard("\n".join(lines))
+            more = f" and {len(lines) - 1} lines more" if len(lines) > 1 else ""
+            self.say(f"Copied: {clean_line(lines[0], 60)}{more}")
+
+    def action_export(self) -> None:
+        """Everything into files here."""
+        for suffix in ("json", "md", "svg"):
+            self.action_export_as(suffix)
+
+    def action_export_as(self, suffix: str) -> None:
+        """One file into the current directory."""
+        try:
+            if suffix == "svg":
+                path = export.free_path(suffix)
+                path.write_text(self.export_screenshot(title="livedbg"))
+            else:
+                path = export.write_report(self.look.update, suffix)
+        except OSError as error:
+            self.say(f"Can't write here: {error.strerror}", "error")
+            return
+        self.say(f"Written: {path}")
+
+    def _fatal_error(self) -> None:
+        """A bug in a panel: a short word for the user; the whole trace for those who ask for it."""
+        if os.environ.get("LIVEDBG_DEBUG"):
+            super()._fatal_error()
+            return
+        error = self._exception
+        what = clean_line(f"{type(error).__name__}: {error}")
+        self.panic(Text(f"livedbg's screen failed ({what}). The target goes on running.\n{_BUG}"))
