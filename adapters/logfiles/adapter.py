@@ -35,7 +35,7 @@ _SLOWEST_S: Final = 1.0
 _LOOK_FASTEST_S: Final = 1.0
 _LOOK_SLOWEST_S: Final = 5.0
 _SHARE: Final = 50  # a look may take 1/50 of the time
-_SETTLE_S: Final = 1.5  # a live session does not wait longer for big logs
+_SETTLE_S: Final = 0.7  # a live session does not wait longer for big logs
 _BATCH: Final = 1000  # records in one event
 _OPEN_AT_ONCE: Final = 200  # logs that are kept open between looks
 

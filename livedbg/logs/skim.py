@@ -1,7 +1,8 @@
 """Reading a big log for its decoders only: records without a trigger are passed over unread.
 
-The blocks are searched for the triggers (`bytes.find`); only around a hit are lines cut, decoded
-and put together. Line numbers stay right, because line ends are counted on the way.
+The blocks are searched for all triggers at once (Aho-Corasick; a `bytes.find` for each takes ten
+times as long with 60 of them); only around a hit are lines cut, decoded and put together. Line
+numbers stay right, because line ends are counted on the way.
 
 Invariant:
     K1. Every record of one line, and every record whose trigger stands in one of its first
@@ -10,8 +11,9 @@ Invariant:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from heapq import heapreplace
+from collections.abc import Iterable, Iterator
+
+from ahocorasick_rs import BytesAhoCorasick
 
 from livedbg.logs.lines import Line, line_text
 from livedbg.logs.records import RecordAssembler
@@ -42,14 +44,15 @@ class Skimmer:
 
     def __init__(self, assembler: RecordAssembler, triggers: Iterable[bytes], offset: int, number: int | None) -> None:
         self._assembler = assembler
-        self._triggers: Sequence[bytes] = sorted({*triggers, ANCHOR})
+        self._matcher = BytesAhoCorasick(sorted({*triggers, ANCHOR}))
         self._rest = b""  # what the next block follows on: lines to look back at, and the line that has not ended
         self._offset = offset  # of `_rest`
         self._number = number  # of the first line in `_rest`
         self._searched = 0  # how much of `_rest` was searched
         self._reading = False  # in a record that is not at its end
         self._since_hit = 0
-        self._hits: list[tuple[int, bytes]] = []  # a heap: where each trigger is next
+        self._hits: Iterator[tuple[int, int, int]] = iter(())  # (trigger, begin, end) in the block that is searched
+        self._hit = 0  # where the first of them begins that was not passed
 
     @property
     def offset(self) -> int:
@@ -86,11 +89,11 @@ class Skimmer:
 
     def _search(self, body: bytes) -> int:
         """Read what matters of whole lines; gives how far lines were used up."""
-        self._hits = [(-1, trigger) for trigger in self._triggers]
+        self._hits, self._hit = iter(self._matcher.find_matches_as_indexes(body)), -1
         position, used, until = self._searched, 0, -1
         counted, number = 0, self._number
         while position < len(body):
-            hit = self._hit(body, position)
+            hit = self._next_hit(body, position)
             if not self._reading:
                 if hit == len(body):
                     break
@@ -123,14 +126,11 @@ class Skimmer:
             start = max(lowest, body.rfind(b"\n", 0, start - 1) + 1)
         return start if first - start < _LONGEST else first
 
-    def _hit(self, body: bytes, position: int) -> int:
+    def _next_hit(self, body: bytes, position: int) -> int:
         """Where the next trigger is, or the end of `body`."""
-        hits = self._hits
-        while hits[0][0] < position:
-            trigger = hits[0][1]
-            found = body.find(trigger, position)
-            heapreplace(hits, (len(body) if found < 0 else found, trigger))
-        return hits[0][0]
+        while self._hit < position:
+            self._hit = next(self._hits, (0, len(body), 0))[1]
+        return self._hit
 
 
 def _lines_back(body: bytes, lines: int) -> int:
