@@ -171,7 +171,8 @@ class Session:
     async def nap(self, seconds: float) -> None:
         """Sleep until the time is over or a refresh is asked for."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._refresh.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._refresh.wait()
 
     def adapter_settled(self, adapter: Adapter) -> None:
         """An adapter's first full look is done."""
@@ -221,9 +222,10 @@ class Session:
         """Fold what came in; publish, at most each _PUBLISH_S and for at most half of the time."""
         published = 0.0
         gap = _PUBLISH_S
-        while not self._stopping.is_set():  # wait_for can swallow a cancellation (cpython #86296)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _TICK_S)
+        while True:
+            with contextlib.suppress(TimeoutError):  # not wait_for: it can swallow a cancellation (cpython #86296)
+                async with asyncio.timeout(_TICK_S):
+                    await self._wake.wait()
             self._wake.clear()
             if self._refresh.is_set():
                 await asyncio.sleep(0)  # let every sleeper see it

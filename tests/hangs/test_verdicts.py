@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -14,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from livedbg.hostinfo import host_name
 from tests.conftest import TARGETS, Target
 
-HOST = socket.gethostname().partition(".")[0]
+HOST = host_name()
 EXIT = {"deadlock": 10, "stalled": 10, "running": 0, "unknown": 0}
 
 

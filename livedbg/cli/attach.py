@@ -1,0 +1,57 @@
+"""`livedbg attach`: the terminal app on running processes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from livedbg.app.options import AppOptions
+from livedbg.cli.common import Look, look_options
+from livedbg.hostinfo import host_name
+from livedbg.live import LiveView
+from livedbg.recording import Recorder
+
+__all__ = ["app_options", "command"]
+
+
+def app_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of the screen; the command gets them as one `screen` argument."""
+
+    @click.option("--theme", type=click.Choice(["dark", "contrast", "colour-blind"]), default="dark", show_default=True)
+    @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII signs only.")
+    @click.option("--low-bandwidth", is_flag=True, help="Fewer paints, for slow lines.")
+    @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+    @functools.wraps(command)
+    def wrapped(**options: Any) -> Any:
+        screen = AppOptions(
+            theme=options.pop("theme"),
+            ascii=True if options.pop("ascii_only") else None,
+            low_bandwidth=options.pop("low_bandwidth"),
+            no_mouse=options.pop("no_mouse"),
+        )
+        return command(screen=screen, **options)
+
+    return wrapped
+
+
+@click.command("attach")
+@look_options
+@app_options
+@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Write a recording meanwhile.")
+@click.option("--force", is_flag=True, help="Replace that recording if it exists.")
+def command(look: Look, record: Path | None, force: bool, screen: AppOptions) -> int:
+    """Show what processes are doing and what they are stuck on, while they go on running."""
+    from livedbg.app import run
+
+    look = look.resolved()
+    title = " ".join([*look.targets, *look.logs])
+    with contextlib.ExitStack() as stack:
+        recorder = Recorder(record, host_name(), title, replace=force) if record is not None else None
+        if recorder is not None:
+            stack.callback(recorder.close)
+        return run(LiveView(look.request(), sink=recorder), screen)

@@ -1,0 +1,160 @@
+"""What commands share: options that say what to look at, and a session over it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import click
+
+from livedbg.adapter import Request
+from livedbg.analysis.verdict import exit_code
+from livedbg.errors import SourceError, UsageError
+from livedbg.hostinfo import host_name
+from livedbg.live import LiveView
+from livedbg.session import EventSink
+from livedbg.targets import Targets, resolve
+from livedbg.view import Update
+
+__all__ = ["TIME_LIMIT", "Look", "code_of", "look_options", "quit_on_signals", "running", "warn", "warn_all"]
+
+TIME_LIMIT = 4
+"""Exit code: a time limit ended it."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the options of a command line ask to look at."""
+
+    targets: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    tree: bool = True
+    interval: float = 0.5
+    local_variables: bool = False
+    native: bool = True
+    read_only: bool = False
+    gdb: str | None = None
+    found: Targets = field(default=Targets(()))
+
+    def resolved(self) -> Look:
+        """The same with its targets looked up.
+
+        Raises:
+            UsageError: nothing to look at, or a target that can't be meant.
+            TargetError: a target that can't be looked at.
+            SourceError: a log that is not there.
+        """
+        if not self.targets and not self.logs:
+            raise UsageError("What shall be looked at? Give a TARGET, or --logs DIR.", "livedbg ps", "usage")
+        for path in self.logs:
+            if not any(sign in path for sign in "*?[") and not Path(path).exists():
+                raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
+        return Look(**{**_fields(self), "found": resolve(self.targets)})
+
+    def request(self, *, once: bool = False, stacks: str | None = None) -> Request:
+        """The request of a session."""
+        return Request(
+            host=host_name(),
+            processes=self.found.processes,
+            logs=tuple(str(Path(path).expanduser()) for path in self.logs),
+            tree=self.tree,
+            interval_s=self.interval,
+            stacks=stacks or ("native" if self.native else "python"),
+            local_variables=self.local_variables,
+            once=once,
+            read_only=self.read_only,
+            gdb=self.gdb,
+        )
+
+
+def _fields(look: Look) -> dict[str, Any]:
+    return {name: getattr(look, name) for name in look.__slots__}
+
+
+def look_options(command: Command) -> Callable[..., Any]:
+    """The options that say what to look at; the command gets them as one `look` argument."""
+
+    @click.argument("targets", nargs=-1, metavar="[TARGET]...")
+    @click.option("--logs", multiple=True, metavar="PATH", help="Log file, directory or quoted glob; can be repeated.")
+    @click.option("--tree/--no-tree", default=True, show_default=True, help="Child processes too.")
+    @click.option(
+        "--interval",
+        type=click.FloatRange(0.05, 60),
+        default=0.5,
+        show_default=True,
+        metavar="SECONDS",
+        help="Shortest time between two looks.",
+    )
+    @click.option("--locals", "local_variables", is_flag=True, help="Python's local variables in stacks.")
+    @click.option("--native/--no-native", default=True, show_default=True, help="Native frames in stacks.")
+    @click.option("--read-only", is_flag=True, help="Forbid whatever would touch the target.")
+    @click.option("--gdb", metavar="PATH", help="The gdb that unwinds stack copies; never attached.")
+    @functools.wraps(command)
+    def wrapped(**options: Any) -> Any:
+        look = Look(
+            targets=options.pop("targets"),
+            logs=options.pop("logs"),
+            tree=options.pop("tree"),
+            interval=options.pop("interval"),
+            local_variables=options.pop("local_variables"),
+            native=options.pop("native"),
+            read_only=options.pop("read_only"),
+            gdb=options.pop("gdb"),
+        )
+        return command(look=look, **options)
+
+    return wrapped
+
+
+@contextlib.contextmanager
+def running(request: Request, *, title: str | None = None, sink: EventSink | None = None) -> Iterator[LiveView]:
+    """A live session, stopped at the end whatever happens."""
+    view = LiveView(request, title=title, sink=sink)
+    view.start()
+    try:
+        yield view
+    finally:
+        view.stop()
+
+
+@contextlib.contextmanager
+def quit_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a headless command as Ctrl-C does, so that its clean-up runs."""
+
+    def quit_now(number: int, frame: FrameType | None) -> None:
+        raise click.exceptions.Exit(128 + number)
+
+    old = {number: signal.signal(number, quit_now) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def code_of(update: Update) -> int:
+    """The exit code of a verdict."""
+    return exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
+
+
+def warn(sentence: str, remedy: str = "") -> None:
+    """Something to say beside the result."""
+    print(f"livedbg: {sentence}", file=sys.stderr)
+    if remedy:
+        print(f"  try: {remedy}", file=sys.stderr)
+
+
+def warn_all(problems: Sequence[Exception]) -> None:
+    """Say what can be seen in part only."""
+    for problem in problems:
+        message, _, remedy = str(problem).partition("\n")
+        warn(message, remedy)

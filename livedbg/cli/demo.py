@@ -1,0 +1,50 @@
+"""`livedbg demo`: a really stuck workload, and livedbg attached to it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from livedbg.adapter import Request
+from livedbg.app.options import AppOptions
+from livedbg.cli.attach import app_options
+from livedbg.cli.common import code_of, quit_on_signals, running
+from livedbg.cli.report import render
+from livedbg.demos.workloads import DEMOS, started
+from livedbg.hostinfo import host_name
+from livedbg.live import LiveView
+
+__all__ = ["command"]
+
+_LIST = "\n".join(f"  {demo.name:<10}{demo.summary}" for demo in DEMOS.values())
+
+
+@click.command(
+    "demo",
+    help=f"""Start a really stuck workload and attach to it; it is ended when livedbg quits.
+
+Without a terminal the report is printed instead.
+
+\b
+{_LIST}
+""",
+)
+@click.argument("name", type=click.Choice(list(DEMOS)), default="deadlock")
+@app_options
+def command(name: str, screen: AppOptions) -> int:
+    """Start a demo; see the command's help."""
+    with quit_on_signals(), started(name) as (child, logs):
+        request = Request(host=host_name(), processes=(child.target,), logs=logs)
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            from livedbg.app import run
+
+            return run(LiveView(request, title=f"{host_name()}:{child.pid} demo {name}"), screen)
+        click.echo(f"{name}: {DEMOS[name].summary} (pid {child.pid})\n")
+        with running(request) as view:
+            view.wait_settled(30.0)
+            time.sleep(DEMOS[name].stuck_s)
+            update = view.latest()
+        click.echo(render(update, "text"))
+        return 0 if code_of(update) else 1

@@ -1,0 +1,96 @@
+"""`livedbg doctor`: what this box allows and lacks."""
+
+from __future__ import annotations
+
+import locale
+import os
+import platform
+import shutil
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from livedbg.cli.common import Look, running
+from livedbg.hostinfo import Capability, capabilities
+from livedbg.model import SourceHealth
+from livedbg.targets import resolve
+
+__all__ = ["command", "own_facts"]
+
+
+@click.command("doctor")
+@click.argument("target", required=False)
+@click.option("--gdb", metavar="PATH", help="The gdb to look at.")
+def command(target: str | None, gdb: str | None) -> int:
+    """Say what works here, what does not, and the command that mends it.
+
+    With a TARGET: what can be seen of that process too.
+    """
+    facts = [*own_facts(), *capabilities()]
+    width = max(len(fact.name) for fact in facts)
+    for fact in facts:
+        click.echo(f"{'ok ' if fact.ok else '-- '} {fact.name:<{width}}  {fact.value}")
+        if not fact.ok:
+            click.echo(f"    {'':<{width}}without it: no {fact.enables}")
+            click.echo(f"    {'':<{width}}try: {fact.remedy}")
+    if target is not None:
+        _target(target, gdb)
+    return 0
+
+
+def own_facts() -> list[Capability]:
+    """Facts about livedbg itself, its tools and this terminal."""
+    spy = next(
+        (
+            path
+            for path in (Path(sys.executable).parent / "py-spy", shutil.which("py-spy"))
+            if path and Path(path).exists()
+        ),
+        None,
+    )
+    encoding = locale.getpreferredencoding(False)
+    term = os.environ.get("TERM", "")
+    size = shutil.get_terminal_size()
+    return [
+        Capability("livedbg", True, f"{version('livedbg')} on Python {platform.python_version()}", ""),
+        Capability(
+            "py-spy",
+            spy is not None,
+            f"{spy} {version('py-spy')}" if spy else "missing",
+            "Python stacks",
+            "" if spy else "pip install py-spy",
+        ),
+        Capability("C library", True, " ".join(platform.libc_ver()) or "unknown", ""),
+        Capability(
+            "terminal",
+            term not in {"", "dumb"},
+            f"TERM={term or 'not set'}, {encoding}, {size.columns}x{size.lines}",
+            "screens; `report` and `watch` work without",
+            "" if term not in {"", "dumb"} else "export TERM=xterm-256color",
+        ),
+    ]
+
+
+def _target(word: str, gdb: str | None) -> None:
+    """What can be seen of one process, by a real look at it."""
+    found = resolve([word])
+    click.echo()
+    for problem in found.problems:
+        click.echo(f"--  {problem.message}\n    try: {problem.remedy}")
+    with running(Look(found=found, gdb=gdb).request(once=True)) as view:
+        view.wait_settled(30.0)
+        snapshot = view.latest().snapshot
+    for process in snapshot.processes.values():
+        notes = f" ({', '.join(process.notes)})" if process.notes else ""
+        click.echo(f"ok  {process.pid} {' '.join(process.command) or process.exe or '?'}{notes}")
+    waiting = [thread for thread in snapshot.threads.values() if thread.waits_in]
+    stacks = len(snapshot.stacks)
+    click.echo(f"    {len(snapshot.threads)} threads, {len(waiting)} of them wait, {stacks} have a stack")
+    for status in snapshot.statuses.values():
+        if status.sentence:
+            sign = "ok " if status.health is SourceHealth.OK else "-- "
+            click.echo(f"{sign} {status.source}: {status.sentence}")
+            if status.remedy:
+                click.echo(f"    try: {status.remedy}")

@@ -1,0 +1,69 @@
+"""Findings as they come: what is new in an update, as text or as one JSON object a line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from livedbg.analysis.diagnosis import Finding, Verdict
+from livedbg.view import Update
+
+__all__ = ["FindingsPrinter"]
+
+
+class FindingsPrinter:
+    """Prints each finding once, and the verdict whenever its state changes.
+
+    Args:
+        as_json: one JSON object a line.
+        error: to standard error instead of standard output.
+    """
+
+    def __init__(self, as_json: bool, *, error: bool = False) -> None:
+        self._as_json = as_json
+        self._file = sys.stderr if error else sys.stdout
+        self._said: set[tuple[str, tuple[str, ...]]] = set()
+        self._verdict: tuple[str, tuple[str, ...]] | None = None
+
+    def show(self, update: Update) -> None:
+        """Print what is new in an update."""
+        for line in self.lines(update):
+            print(line, file=self._file, flush=True)
+
+    def lines(self, update: Update) -> Iterator[str]:
+        """The lines that say what is new."""
+        verdict = update.diagnosis.verdict
+        at_ns = update.snapshot.now().wall_ns
+        if (now := (verdict.state.value, verdict.roots)) != self._verdict:
+            self._verdict = now
+            yield self._verdict_line(verdict, at_ns)
+        for name, finding in update.diagnosis.findings.items():
+            key = (finding.rule, finding.entities)
+            if key not in self._said:
+                self._said.add(key)
+                yield self._finding_line(name, finding, at_ns)
+
+    def _verdict_line(self, verdict: Verdict, at_ns: int) -> str:
+        if self._as_json:
+            return _json({"kind": "verdict", "at": _time(at_ns), **msgspec.to_builtins(verdict)})
+        return f"{_clock(at_ns)} {verdict.state.value.upper():<8} {verdict.sentence}"
+
+    def _finding_line(self, name: str, finding: Finding, at_ns: int) -> str:
+        if self._as_json:
+            return _json({"kind": "finding", "id": name, "at": _time(at_ns), **msgspec.to_builtins(finding)})
+        return f"{_clock(at_ns)} {finding.severity.value:<8} {finding.sentence} [{finding.rule}]"
+
+
+def _json(value: dict[str, object]) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _time(wall_ns: int) -> str:
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _clock(wall_ns: int) -> str:
+    return datetime.fromtimestamp(wall_ns / 1e9).strftime("%H:%M:%S")

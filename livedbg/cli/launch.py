@@ -1,0 +1,145 @@
+"""`livedbg launch`: start a command and attach to it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from livedbg.adapter import Request
+from livedbg.app.options import AppOptions
+from livedbg.cli.attach import app_options
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, running
+from livedbg.cli.findings import FindingsPrinter
+from livedbg.cli.report import render, write
+from livedbg.cli.watch import OnStall, follow
+from livedbg.errors import UsageError
+from livedbg.hostinfo import host_name
+from livedbg.launch import Launched, launch, launch_folder
+from livedbg.live import LiveView
+
+__all__ = ["command"]
+
+_FORMS = {".json": "json", ".md": "markdown"}
+
+
+@click.command("launch", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--headless", is_flag=True, help="No screen: its output as it comes, findings on standard error.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Headless: end it then, with exit code 4."
+)
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Headless: write a report at its end or time limit (.json, .md, else text).",
+)
+@click.option("--on-stall", metavar="CMD", help="Headless: run CMD when it stalls.")
+@click.option("--detach", is_flag=True, help="Let it run on when livedbg quits.")
+@click.option("--logs", multiple=True, metavar="PATH", help="More logs to read; can be repeated.")
+@app_options
+@click.argument("argv", nargs=-1, required=True, metavar="[--] CMD [ARG]...", type=click.UNPROCESSED)
+def command(
+    headless: bool,
+    timeout: float | None,
+    report_file: Path | None,
+    on_stall: str | None,
+    detach: bool,
+    logs: tuple[str, ...],
+    screen: AppOptions,
+    argv: tuple[str, ...],
+) -> int:
+    """Start CMD and watch it. Its output goes to files that the Logs screen shows.
+
+    When livedbg quits, CMD is ended, unless --detach. The exit code is CMD's when it ended by itself.
+    Without a terminal, or with --timeout or --report, there is no screen.
+    """
+    if argv[0] == "--":
+        argv = argv[1:]
+    if not argv:
+        raise UsageError("What shall be started?", "livedbg launch -- python train.py", "usage")
+    if headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        stall = OnStall(on_stall) if on_stall is not None else None
+        return _headless(argv, logs, timeout, report_file, stall, detach)
+    return _in_app(argv, logs, screen, detach)
+
+
+def _request(child: Launched, logs: tuple[str, ...]) -> Request:
+    return Request(host=host_name(), processes=(child.target,), logs=logs)
+
+
+def _in_app(argv: tuple[str, ...], logs: tuple[str, ...], screen: AppOptions, detach: bool) -> int:
+    from livedbg.app import run
+
+    child = launch(argv, launch_folder())
+    try:
+        title = f"{host_name()}:{child.pid} {' '.join(argv)}"
+        code = run(LiveView(_request(child, logs), title=title), screen)
+        ended = child.exit_code
+        return code or ended or 0
+    finally:
+        _let_go(child, detach)
+        click.echo(f"output: {child.folder}", err=True)
+
+
+def _headless(
+    argv: tuple[str, ...],
+    logs: tuple[str, ...],
+    timeout: float | None,
+    report_file: Path | None,
+    on_stall: OnStall | None,
+    detach: bool,
+) -> int:
+    child = launch(argv, launch_folder())
+    relays = [_Relay(child.stdout, sys.stdout.buffer), _Relay(child.stderr, sys.stderr.buffer)]
+    try:
+        with quit_on_signals(), running(_request(child, logs)) as view:
+            waiter = threading.Thread(target=child.wait, daemon=True)
+            waiter.start()
+            update, in_time = follow(view, FindingsPrinter(False, error=True), None, timeout, on_stall)
+            if report_file is not None:
+                write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
+        if not in_time:
+            click.echo(f"livedbg: {argv[0]} was ended after {timeout:g} s", err=True)
+            return TIME_LIMIT
+        return child.wait(5.0) or 0
+    finally:
+        _let_go(child, detach)
+        for relay in relays:
+            relay.finish()
+
+
+def _let_go(child: Launched, detach: bool) -> None:
+    if not detach:
+        child.end()
+
+
+class _Relay:
+    """Copies a growing file to a stream of ours."""
+
+    def __init__(self, path: Path, to: BinaryIO) -> None:
+        self._path = path
+        self._to = to
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._copy, daemon=True)
+        self._thread.start()
+
+    def _copy(self) -> None:
+        with self._path.open("rb") as source, contextlib.suppress(BrokenPipeError):
+            last = False
+            while True:
+                while data := source.read(1 << 16):
+                    self._to.write(data)
+                    self._to.flush()
+                if last:
+                    return
+                last = self._done.wait(0.05)
+
+    def finish(self) -> None:
+        """Copy what is left, and end."""
+        self._done.set()
+        self._thread.join(5)

@@ -1,0 +1,25 @@
+"""`livedbg replay`: a recording in the same screens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from livedbg.app.options import AppOptions
+from livedbg.cli.attach import app_options
+from livedbg.replay import ReplayView
+
+__all__ = ["command"]
+
+
+@click.command("replay")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--play", is_flag=True, help="Play from the start at once.")
+@click.option("--speed", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True)
+@app_options
+def command(file: Path, play: bool, speed: float, screen: AppOptions) -> int:
+    """Show a recording: play, pause, step, seek. A recording that is still written can be watched."""
+    from livedbg.app import run
+
+    return run(ReplayView(file, speed=speed, playing=play), screen)

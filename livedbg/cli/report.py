@@ -1,0 +1,98 @@
+"""`livedbg report`: one look, no screen."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn
+from livedbg.errors import SourceError, UsageError
+from livedbg.recording import is_recording
+from livedbg.replay import last_update
+from livedbg.report import build, to_json, to_markdown, to_text
+from livedbg.view import Update
+
+__all__ = ["command", "render", "write"]
+
+
+@click.command("report")
+@look_options
+@click.option("--json", "form", flag_value="json", help="As livedbg.report/1 (docs/report-schema.md).")
+@click.option("--markdown", "form", flag_value="markdown", help="For a bug report.")
+@click.option("--text", "form", flag_value="text", default="text", help="For people (the default).")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file.")
+@click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Look that long instead of once.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Report what is known by then.",
+)
+def command(look: Look, form: str, output: Path | None, seconds: float | None, timeout: float) -> int:
+    """Look once and say what is stuck; nothing of the target is stopped.
+
+    TARGET is a PID, a NAME, torchrun:PID, or the FILE of a recording.
+    """
+    recording = _recording(look)
+    if recording is not None:
+        update, damage = last_update(recording)
+        if damage:
+            warn(damage)
+        write(render(update, form), output)
+        return code_of(update)
+    with quit_on_signals():
+        update, in_time = _look(look.resolved(), seconds, timeout)
+    write(render(update, form), output)
+    if not in_time:
+        warn(f"not everything was looked at within {timeout:g} s; the report says what is known.", "--timeout SECONDS")
+    return code_of(update) or (0 if in_time else TIME_LIMIT)
+
+
+def _recording(look: Look) -> Path | None:
+    """The recording that the one TARGET names, if it does."""
+    files = [Path(word) for word in look.targets if not word.isdigit() and Path(word).is_file()]
+    if not files:
+        return None
+    if len(look.targets) > 1 or look.logs:
+        raise UsageError("A recording is reported alone.", f"livedbg report {files[0]}", "usage")
+    if not is_recording(files[0]):
+        raise SourceError(
+            f"{files[0]} is not a livedbg recording.", f"for a log: livedbg report --logs {files[0]}", "not-a-recording"
+        )
+    return files[0]
+
+
+def _look(look: Look, seconds: float | None, timeout: float) -> tuple[Update, bool]:
+    with running(look.request(once=seconds is None)) as view:
+        end = time.monotonic() + timeout
+        in_time = view.wait_settled(timeout)
+        if seconds is not None:
+            view.wait_ended(max(0.0, min(seconds, end - time.monotonic())))
+        return view.latest(), in_time
+
+
+def render(update: Update, form: str) -> str:
+    """A report in one of its forms: `json`, `markdown`, `text`."""
+    document = build(update)
+    if form == "json":
+        return to_json(document, pretty=True).decode()
+    return to_markdown(document) if form == "markdown" else to_text(document)
+
+
+def write(text: str, output: Path | None) -> None:
+    """Write a report to a file or to standard output.
+
+    Raises:
+        SourceError: the file can't be written.
+    """
+    if output is None:
+        click.echo(text)
+        return
+    try:
+        output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another place with -o") from None

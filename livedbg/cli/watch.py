@@ -1,0 +1,109 @@
+"""`livedbg watch`: findings as they come, without a screen."""
+
+from __future__ import annotations
+
+import queue
+import shlex
+import subprocess
+import time
+
+import click
+import msgspec
+
+from livedbg.analysis.diagnosis import VerdictState
+from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
+from livedbg.cli.findings import FindingsPrinter
+from livedbg.errors import UsageError
+from livedbg.live import LiveView
+from livedbg.view import Update
+
+__all__ = ["OnStall", "command", "follow"]
+
+_STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
+
+
+@click.command("watch")
+@look_options
+@click.option("--until", type=click.Choice([state.value for state in VerdictState]), help="End at this verdict.")
+@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after that time, with exit code 4.")
+@click.option("--on-stall", metavar="CMD", help="Run CMD when it stalls; it gets the verdict as JSON on its input.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(look: Look, until: str | None, timeout: float | None, on_stall: str | None, as_json: bool) -> int:
+    """Print findings as they come, until Ctrl-C, the end of the target, --until or --timeout."""
+    look = look.resolved()
+    warn_all(look.found.problems)
+    stall = OnStall(on_stall) if on_stall is not None else None
+    with quit_on_signals(), running(look.request()) as view:
+        update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
+    return code_of(update) if in_time else TIME_LIMIT
+
+
+class OnStall:
+    """Runs a command each time the job begins to be stuck.
+
+    Args:
+        line: the command with its arguments, split as a shell would; no shell runs it.
+
+    Raises:
+        UsageError: the line can't be split.
+    """
+
+    def __init__(self, line: str) -> None:
+        try:
+            self._argv = shlex.split(line)
+        except ValueError as error:
+            raise UsageError(f"--on-stall: {error}.", "quote it: --on-stall 'notify-send stuck'", "usage") from None
+        if not self._argv:
+            raise UsageError("--on-stall wants a command.", "--on-stall 'notify-send stuck'", "usage")
+        self._stuck = False
+
+    def look(self, update: Update) -> None:
+        """Run the command when the verdict has become one of being stuck."""
+        verdict = update.diagnosis.verdict
+        stuck = verdict.state in _STUCK
+        if stuck and not self._stuck:
+            try:
+                with subprocess.Popen(self._argv, stdin=subprocess.PIPE) as child:
+                    child.communicate(msgspec.json.encode(verdict))
+            except OSError as error:
+                warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
+        self._stuck = stuck
+
+
+def follow(
+    view: LiveView,
+    printer: FindingsPrinter,
+    until: str | None = None,
+    timeout: float | None = None,
+    on_stall: OnStall | None = None,
+) -> tuple[Update, bool]:
+    """Print what a session finds.
+
+    Returns:
+        The last update, and whether it ended before `timeout`.
+    """
+    updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
+    unsubscribe = view.subscribe(updates.put)
+    end = None if timeout is None else time.monotonic() + timeout
+    try:
+        view.wait_settled(min(timeout or 10.0, 10.0))
+        update = view.latest()
+        while True:
+            printer.show(update)
+            if on_stall is not None:
+                on_stall.look(update)
+            if update.ended or update.diagnosis.verdict.state.value == until:
+                return update, True
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return update, False
+            try:
+                update = updates.get(timeout=left)
+                while not update.ended:
+                    update = updates.get_nowait()
+            except queue.Empty:
+                continue
+    except KeyboardInterrupt:
+        return view.latest(), True
+    finally:
+        unsubscribe()

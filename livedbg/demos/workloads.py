@@ -1,0 +1,105 @@
+"""The really stuck workloads of `livedbg demo`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from livedbg.errors import ToolMissing, UsageError
+from livedbg.launch import Launched, launch, launch_folder
+
+__all__ = ["DEMOS", "Demo", "started"]
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """One workload.
+
+    Attributes:
+        summary: what it is, one line.
+        stuck_s: how long it takes to be stuck.
+    """
+
+    name: str
+    summary: str
+    stuck_s: float
+
+
+DEMOS = {
+    demo.name: demo
+    for demo in (
+        Demo("deadlock", "a C++ program: three locks taken in a cycle, workers queued up behind", 0.5),
+        Demo("gil", "a Python data loader whose C decoder keeps the GIL", 2.5),
+        Demo("pipeline", "three processes over pipes that wait for each other", 1.0),
+        Demo("ascend", "a recorded hang of an Ascend kernel, its log played in real time", 4.0),
+    )
+}
+
+
+@contextlib.contextmanager
+def started(name: str) -> Iterator[tuple[Launched, tuple[str, ...]]]:
+    """Start a workload; it is ended afterwards.
+
+    Yields:
+        The running workload, and the logs to read beside it.
+
+    Raises:
+        ToolMissing: its program can't be compiled here.
+    """
+    folder = launch_folder()
+    logs: tuple[str, ...] = ()
+    if name == "deadlock":
+        argv = [str(_compiled("deadlock"))]
+    elif name == "ascend":
+        run = folder / "run"
+        run.mkdir()
+        argv = [sys.executable, "-m", "livedbg.demos.ascend_player", str(run)]
+        logs = (str(run),)
+    elif name in DEMOS:
+        argv = [sys.executable, "-u", "-m", f"livedbg.demos.{name}"]
+    else:
+        raise UsageError(f"There is no demo {name!r}.", f"one of: {', '.join(DEMOS)}", "usage")
+    child = launch(argv, folder)
+    try:
+        yield child, logs
+    finally:
+        child.end(1.0)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compiled(name: str) -> Path:
+    """The program of a C++ demo, compiled once for each version of its source.
+
+    Raises:
+        ToolMissing: there is no compiler, or it failed.
+    """
+    source = files("livedbg.demos").joinpath(f"{name}.cpp").read_bytes()
+    folder = user_cache_path("livedbg") / "demos"
+    program = folder / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"
+    if program.exists():
+        return program
+    compiler = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+    if compiler is None:
+        raise ToolMissing(
+            "This demo is compiled on the spot, and there is no C++ compiler.",
+            "sudo apt-get install g++   or another demo: livedbg demo gil",
+            "no-compiler",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = program.with_suffix(".new")
+    argv = [compiler, "-x", "c++", "-std=c++17", "-O1", "-g", "-pthread", "-", "-o", str(fresh)]
+    done = subprocess.run(argv, input=source, capture_output=True, check=False)
+    if done.returncode:
+        reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise ToolMissing(f"{compiler} failed: {' '.join(reason)}", "another demo: livedbg demo gil", "compiler")
+    fresh.rename(program)
+    return program
