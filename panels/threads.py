@@ -40,9 +40,9 @@ class ThreadsPanel(TablePanel):
     COLUMNS = (
         Column("STATE", 9, keep=10, sort="state"),
         Column("TID", 8, keep=9, sort="tid", align="right"),
-        Column("NAME", 15, stretch=1, keep=10, sort="name"),
+        Column("NAME", 16, keep=10, sort="name"),
         Column("CPU", 5, keep=6, sort="cpu", align="right"),
-        Column("WAITS FOR", 16, stretch=3, keep=8),
+        Column("WAITS FOR", 15, stretch=1, keep=8),
         Column("SINCE", 9, keep=7, sort="since", align="right"),
         Column("BEHIND", 7, keep=5, sort="behind", align="right"),
     )
