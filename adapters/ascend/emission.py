@@ -176,11 +176,7 @@ class Emitter:
 
     def _counter_events(self, stamp: Stamp) -> list[Event]:
         counts = self._world.run.counts
-        seen = (
-            sum(1 for t in self._world.run.tasks.values() if not t.open)
-            if counts.completed is None
-            else counts.completed
-        )
+        seen = self._world.run.done if counts.completed is None else counts.completed
         now = (float(seen), float(counts.total) if counts.total is not None else None)
         if now == self._counted or not (self._world.run.tasks or counts.total):
             return []

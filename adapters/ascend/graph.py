@@ -20,6 +20,7 @@ from livedbg.adapters.ascend.regions import Region
 __all__ = ["Access", "DeclaredTask", "Dependency", "LostOrder", "TaskGraph", "parse_graph"]
 
 _WRITES: Final = frozenset({"INOUT", "OUTPUT_EXISTING"})
+_STEPS: Final = 5_000_000  # edges that the search for lost orders follows in one graph
 _LOOK_BACK: Final = 64  # earlier writers of a tensor that a writer is compared with
 
 _Number = int | str
@@ -144,10 +145,11 @@ class TaskGraph:
 
     def lost_orders(self) -> Iterator[LostOrder]:
         """Pairs of writers of the same elements that nothing orders, in the order of submission."""
+        paths = _Paths(self)
         for tensor, writers in self._writers().items():
             for position, (second, other) in enumerate(writers):
                 first = self._last_writer(writers[max(0, position - _LOOK_BACK) : position], other)
-                if first is None or first[0] == second or self._ordered(first[0], second):
+                if first is None or first[0] == second or paths.lead(first[0], second):
                     continue
                 if self.tasks[first[0]].manual and self.tasks[second].manual:
                     continue  # wired by hand: the missing order may be meant (an atomic add)
@@ -168,15 +170,27 @@ class TaskGraph:
                 return writer
         return None
 
-    def _ordered(self, first: int, second: int) -> bool:
+
+class _Paths:
+    """Answers whether a path leads from one task to a later one. Every task on it was submitted
+    between the two; when a graph has asked for too many steps, the rest counts as ordered."""
+
+    def __init__(self, graph: TaskGraph) -> None:
+        self._predecessors = graph.predecessors
+        self._place = {raw: place for place, raw in enumerate(graph.tasks)}
+        self._steps = _STEPS
+
+    def lead(self, first: int, second: int) -> bool:
         """Whether a path leads from `first` to `second`; looks back from `second`."""
+        start = self._place[first]
         seen: set[int] = set()
         todo = [second]
         while todo:
-            for predecessor in self.predecessors.get(todo.pop(), ()):
-                if predecessor == first:
+            for predecessor in self._predecessors.get(todo.pop(), ()):
+                self._steps -= 1
+                if predecessor == first or self._steps < 0:
                     return True
-                if predecessor not in seen:
+                if predecessor not in seen and self._place.get(predecessor, -1) > start:
                     seen.add(predecessor)
                     todo.append(predecessor)
         return False

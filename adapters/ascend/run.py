@@ -46,6 +46,7 @@ class Run:
         phase: `unknown`, `starting`, `running`, `completed`, `failed`.
         orchestrator: `unknown`, `submitting`, `done`.
         confirmed: tasks that a line says have not completed.
+        done: tasks that have completed, as far as is known.
         history: how often each combination of kernels is known to have completed.
         ring_totals: tasks submitted per ring, once the orchestrator is done.
         progress_wall_ns: when a task was last dispatched or completed.
@@ -69,6 +70,7 @@ class Run:
     ring_totals: dict[int, int] = field(default_factory=dict)
     progress_wall_ns: int | None = None
     dispatches: int = 0
+    done: int = 0
     changed: set[int] = field(default_factory=set)
     changed_cores: set[int] = field(default_factory=set)
 
@@ -89,6 +91,7 @@ class Run:
     def set_state(self, record: TaskRecord, state: TaskState, mark: Mark, inferred: str = "") -> None:
         """Let a task enter a state; staying in it keeps the time when it entered."""
         if state is not record.state:
+            self.done += (state is TaskState.COMPLETED) - (record.state is TaskState.COMPLETED)
             record.state = state
             record.since_wall_ns = mark.wall_ns
             record.since_exact = mark.exact
@@ -108,6 +111,7 @@ class Run:
         record.missing = 0
         record.deferred = False
         self.set_state(record, TaskState.COMPLETED, at, why)
+        record.evidence_text = ""
         if record.kernels:
             self.history[record.kernels] += 1
 
@@ -117,6 +121,7 @@ class Run:
         record = self.task(raw)
         if record.state is TaskState.COMPLETED:
             record.state = TaskState.UNKNOWN
+            self.done -= 1
             self.history[record.kernels] -= 1
             self.changed.add(raw)
 

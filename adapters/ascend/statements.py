@@ -119,7 +119,7 @@ def _complete_sentence(world: World) -> str:
 
 def _progress_sentence(world: World) -> str:
     counts = world.run.counts
-    done = counts.completed if counts.completed is not None else sum(not t.open for t in world.run.tasks.values())
+    done = counts.completed if counts.completed is not None else world.run.done
     return (
         f"The run has completed {done} of {counts.total if counts.total is not None else 'an unknown number of'} tasks."
     )

@@ -35,7 +35,7 @@ ORCHESTRATOR = T + "orchestrator"
 )
 @pytest.mark.parametrize("files_first", [False, True])
 def test_hangs(
-    recorded: Path, findings: Find, folder: str, root: str, core: int, kernel: str | None, files_first: bool
+    *, recorded: Path, findings: Find, folder: str, root: str, core: int, kernel: str | None, files_first: bool
 ) -> None:
     snapshot = replay_folder(recorded / folder, files_first=files_first)
     found = findings(snapshot)
@@ -113,7 +113,7 @@ def test_explicit_fatal(recorded: Path, findings: Find) -> None:
     ],
 )
 @pytest.mark.parametrize("files_first", [False, True])
-def test_healthy(recorded: Path, findings: Find, folder: str, tasks: int, edges: int, files_first: bool) -> None:
+def test_healthy(*, recorded: Path, findings: Find, folder: str, tasks: int, edges: int, files_first: bool) -> None:
     snapshot = replay_folder(recorded / folder, files_first=files_first)
     assert set(findings(snapshot)) == {"ascend-run-complete"}
     assert len(snapshot.tasks) - (ORCHESTRATOR in snapshot.tasks) == tasks

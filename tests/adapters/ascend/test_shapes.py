@@ -1,5 +1,7 @@
 """Shapes of logs that no recording holds; written from the runtime's source."""
 
+# ruff: noqa: E501, PLR0917 (log lines stand as the runtime prints them)
+
 from __future__ import annotations
 
 from collections.abc import Callable
