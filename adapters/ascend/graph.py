@@ -190,7 +190,7 @@ class _Paths:
                 self._steps -= 1
                 if predecessor == first or self._steps < 0:
                     return True
-                if predecessor not in seen and self._place.get(predecessor, -1) > start:
+                if predecessor not in seen and self._place.get(predecessor, start + 1) > start:
                     seen.add(predecessor)
                     todo.append(predecessor)
         return False

@@ -21,7 +21,9 @@ from livedbg.analysis.rules.ascend_words import (
     jobs,
     name_of,
     names_of,
+    progress_of,
     quiet_for_s,
+    ring_name,
     where_of,
 )
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -147,7 +149,7 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         sentence += " The orchestrator waited for it (tensor data) and gave up."
     elif job.waits_for_orchestrator(state):
         sentence += " The orchestrator has not finished submitting and waits for it."
-    sentence += _behind(roots, job, state) + _progress(job)
+    sentence += _behind(roots, job, state) + progress_of(job)
     participants = [task.id for task in roots]
     for task in roots:
         if task.state is TaskState.RUNNING:
@@ -218,11 +220,6 @@ def _behind(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
     return f" {tasks} behind {'it' if len(roots) == 1 else 'them'}{exact}."
 
 
-def _progress(job: Job) -> str:
-    done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
-    return f" {done} of {total} tasks are done." if done and total else ""
-
-
 def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
     steps = []
     kernel = roots[0].kernel or "its kernel"
@@ -259,7 +256,7 @@ def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         rule=rule,
         state=VerdictState.STALLED,
         severity=Severity.CRITICAL,
-        sentence=sentence + _progress(job),
+        sentence=sentence + progress_of(job),
         entities=entities,
         evidence=evidence(told, *waiting[:8]),
         next=steps,
@@ -276,7 +273,7 @@ def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         roots=tuple(entity for entity in ring.entities if not entity.startswith(job.task_prefix)),
         severity=Severity.CRITICAL,
         sentence=(
-            f"The orchestrator waits for a free slot of {_ring_name(ring.entities)}, and the ring's oldest task "
+            f"The orchestrator waits for a free slot of {ring_name(ring.entities)}, and the ring's oldest task "
             "belongs to a scope that only the orchestrator can end: it waits for itself."
         ),
         entities=ring.entities,
@@ -287,11 +284,6 @@ def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         ),
         since_wall_ns=ring.at_wall_ns,
     )
-
-
-def _ring_name(entities: Sequence[str]) -> str:
-    rings = [entity for entity in entities if entity.startswith("ring:")]
-    return f"task ring {rings[0].rpartition('/')[2]}" if rings else "its task ring"
 
 
 def _core_anomaly(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:

@@ -19,7 +19,9 @@ __all__ = [
     "jobs",
     "name_of",
     "names_of",
+    "progress_of",
     "quiet_for_s",
+    "ring_name",
     "where_of",
 ]
 
@@ -171,3 +173,15 @@ def count_behind(roots: Sequence[Task], job: Job, state: RuleInput) -> tuple[int
     counted = int(job.state.attributes.get("waiting", "0") or 0)
     known = job.state.attributes.get("graph") == "yes" or (len(seen) == 1 and counted <= 1)
     return max(len(seen), counted), len(direct), known
+
+
+def ring_name(entities: Sequence[str]) -> str:
+    """`task ring 1`, from the entities of a ring-full diagnostic."""
+    rings = [entity for entity in entities if entity.startswith("ring:")]
+    return f"task ring {rings[0].rpartition('/')[2]}" if rings else "its task ring"
+
+
+def progress_of(job: Job) -> str:
+    """` 3 of 5 tasks are done.`, or nothing where that is not known."""
+    done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
+    return f" {done} of {total} tasks are done." if done and total else ""
