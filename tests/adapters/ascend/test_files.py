@@ -58,7 +58,7 @@ def test_june_shape_has_no_kernels(recorded: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"tasks":7}', '{"tasks":[{"task_id":"x"}],"edges":[]}'])
 def test_not_a_graph(text: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         parse_graph(text.encode())
 
 
