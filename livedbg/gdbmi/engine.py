@@ -1,0 +1,222 @@
+"""A gdb process and its commands.
+
+Invariants:
+    G1. Every command gets an answer or an error within its time limit.
+    G2. When gdb ends, every command that waits fails at once.
+    G3. gdb runs in a session of its own (no Ctrl-C reaches it), reads no start-up file, and ends when our
+        end of its input is closed: at the latest when livedbg dies.
+    G4. An answer that comes after its command has given up is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import shutil
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
+from livedbg.gdbmi.records import Record, c_string, parse_line
+from livedbg.sanitize import clean_line
+
+__all__ = ["GdbEngine", "find_gdb"]
+
+_READ: Final = 1 << 18
+_LINE_LIMIT: Final = 64 << 20
+_START_S: Final = 30.0
+_INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13; pygdbmi's parser loops on some mi2 and mi3 lists
+_MARK: Final = "livedbg-json:"
+
+
+def find_gdb(path: str | None = None) -> str | None:
+    """The gdb to use: the one that was asked for, or the first on the PATH."""
+    return shutil.which(path) if path else shutil.which("gdb")
+
+
+class GdbEngine:
+    """One gdb.
+
+    Args:
+        path: its program.
+        arguments: more arguments for it.
+    """
+
+    def __init__(self, path: str, arguments: Sequence[str] = ()) -> None:
+        self._argv = [path, "-nx", "-q", *arguments]
+        self._tokens = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Record]] = {}
+        self._console: deque[str] = deque(maxlen=100_000)
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] | None = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, once started."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self) -> None:
+        """Start it and wait for its prompt.
+
+        Raises:
+            GdbGone: it can't be started, or speaks no MI that we know.
+            GdbTimeout: no prompt in time.
+        """
+        for interpreter in _INTERPRETERS:
+            try:
+                await self._start(interpreter)
+                return
+            except GdbGone:
+                if interpreter == _INTERPRETERS[-1]:
+                    raise
+
+    async def command(self, text: str, timeout_s: float = 10.0) -> Record:
+        """Send one MI command and wait for its result.
+
+        Raises:
+            GdbCommandError: gdb answered with an error, or with what can't be parsed.
+            GdbTimeout: no answer within `timeout_s`.
+            GdbGone: gdb ended.
+        """
+        process = self._process
+        if process is None or process.stdin is None or process.returncode is not None:
+            raise GdbGone("gdb is not running.", "", "gdb-gone")
+        token = next(self._tokens)
+        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = future
+        try:
+            process.stdin.write(f"{token}{text}\n".encode())
+            async with asyncio.timeout(timeout_s):
+                await process.stdin.drain()
+                record = await future
+        except TimeoutError:
+            word = clean_line(text.split(maxsplit=1)[0])
+            raise GdbTimeout(f"gdb did not answer {word} within {timeout_s:g} s.", "", "gdb-timeout") from None
+        except (BrokenPipeError, ConnectionResetError):
+            raise GdbGone("gdb has ended.", "", "gdb-gone") from None
+        finally:
+            self._waiting.pop(token, None)
+        if record.name == "error":
+            raise GdbCommandError(clean_line(str(record.payload.get("msg", "gdb refused the command"))))
+        if record.broken:
+            raise GdbCommandError("gdb's answer could not be understood.")
+        return record
+
+    async def console(self, command: str, timeout_s: float = 10.0) -> str:
+        """Run a console command; what it printed.
+
+        Raises:
+            GdbCommandError, GdbTimeout, GdbGone: as `command`.
+        """
+        async with self._lock:
+            self._console.clear()
+            await self.command(f"-interpreter-exec console {_quoted(command)}", timeout_s)
+            return "".join(self._console)
+
+    async def python(self, expression: str, timeout_s: float = 10.0) -> Any:
+        """Evaluate a Python expression inside gdb; its value by way of JSON.
+
+        Raises:
+            GdbCommandError: gdb has no Python, or the expression failed.
+            GdbTimeout, GdbGone: as `command`.
+        """
+        line = f"python print({_MARK!r} + __import__('json').dumps({expression}))"
+        said = await self.console(line, timeout_s)
+        _, mark, rest = said.rpartition(_MARK)
+        if not mark:
+            raise GdbCommandError("gdb has no Python.", "install a gdb with Python (Debian: gdb, not gdb-minimal)")
+        try:
+            return json.loads(rest)
+        except ValueError:
+            raise GdbCommandError("gdb's answer could not be understood.") from None
+
+    async def close(self) -> None:
+        """End it: by closing its input, and by force if that is not enough."""
+        process, reader = self._process, self._reader
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.0):
+                await process.wait()
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()  # it holds no target: nothing can be left stopped
+            await process.wait()
+        if reader is not None:
+            await asyncio.wait([reader], timeout=2.0)
+
+    async def _start(self, interpreter: str) -> None:
+        loop = asyncio.get_running_loop()
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBUGINFOD_URLS": ""}
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._argv,
+                f"--interpreter={interpreter}",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                env=environment,
+            )
+        except OSError as error:
+            raise GdbGone(f"{self._argv[0]} can't be started: {error.strerror}.", "", "gdb-missing") from None
+        self._ready = loop.create_future()
+        self._reader = loop.create_task(self._read(self._process), name="gdb-reader")
+        try:
+            async with asyncio.timeout(_START_S):
+                await self._ready
+        except TimeoutError:
+            await self.close()
+            raise GdbTimeout(f"{self._argv[0]} gave no prompt within {_START_S:g} s.", "", "gdb-timeout") from None
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        rest = b""
+        while data := await process.stdout.read(_READ):
+            *lines, rest = (rest + data).split(b"\n") if b"\n" in data else [rest + data]
+            if len(rest) > _LINE_LIMIT:
+                process.kill()
+                break
+            for line in lines:
+                self._take(line.rstrip(b"\r"))
+        await process.wait()
+        gone = GdbGone("gdb has ended.", "", "gdb-gone")
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(gone)
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(GdbGone(f"{self._argv[0]} ended at once.", "", "gdb-gone"))
+
+    def _take(self, line: bytes) -> None:
+        if line.startswith(b"(gdb)"):
+            if self._ready is not None and not self._ready.done():
+                self._ready.set_result(None)
+            return
+        text = line.decode("utf-8", "replace")
+        if text[:1] == "~":
+            self._console.append(c_string(text[1:]))
+            return
+        record = parse_line(text)
+        if record is None:
+            return
+        if record.kind == "^" and record.token is not None:
+            future = self._waiting.pop(record.token, None)
+            if future is not None and not future.done():
+                future.set_result(record)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

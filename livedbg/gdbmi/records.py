@@ -1,0 +1,93 @@
+"""One line of gdb/MI output, taken apart (gdb manual, "GDB/MI Output Syntax").
+
+pygdbmi's parser does the work, behind a guard: it loops for ever on lists that are cut short and
+raises on open quotes, so only whole, balanced lines reach it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+from pygdbmi.gdbmiparser import parse_response
+
+__all__ = ["MAX_PAYLOAD", "Record", "c_string", "is_balanced", "parse_line"]
+
+MAX_PAYLOAD: Final = 8 << 20
+"""Longest result payload that is parsed, bytes; bulk answers come as JSON on the console instead."""
+
+_RECORD = re.compile(r"^(\d+)?([\^*=+])([a-z-]+)(,.*)?$", re.DOTALL)
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}"]', re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
+_SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
+
+
+class Record(NamedTuple):
+    """A result or an asynchronous record.
+
+    Attributes:
+        token: of the command that it answers, or None.
+        kind: `^` result, `*` execution, `=` notification, `+` status.
+        name: `done`, `error`, `running`, `stopped`, …
+        payload: its results; empty where it has none or they could not be parsed.
+        broken: its results were there and could not be parsed.
+    """
+
+    token: int | None
+    kind: str
+    name: str
+    payload: dict[str, Any]
+    broken: bool = False
+
+
+def parse_line(line: str) -> Record | None:
+    """The record of a whole line; None for stream output, the prompt and anything else."""
+    match = _RECORD.match(line)
+    if match is None:
+        return None
+    token = int(match[1]) if match[1] else None
+    kind, name, rest = match[2], match[3], match[4]
+    if not rest:
+        return Record(token, kind, name, {})
+    if len(rest) > MAX_PAYLOAD or not is_balanced(rest):
+        return Record(token, kind, name, {}, broken=True)
+    try:
+        payload = parse_response(f"{kind}{name}{rest}").get("payload")
+    except (IndexError, KeyError, TypeError, ValueError, AssertionError):
+        return Record(token, kind, name, {}, broken=True)
+    if not isinstance(payload, dict):
+        return Record(token, kind, name, {}, broken=True)
+    return Record(token, kind, name, payload)
+
+
+def is_balanced(text: str) -> bool:
+    """Whether quotes are closed and brackets match."""
+    expected: list[str] = []
+    for match in _STRUCTURE.finditer(text):
+        piece = match[0]
+        if piece == '"':
+            return False
+        if piece in "[{":
+            expected.append("]" if piece == "[" else "}")
+        elif piece in "]}" and (not expected or expected.pop() != piece):
+            return False
+    return not expected
+
+
+def c_string(literal: str) -> str:
+    """The text of a quoted C string of MI, octal escapes as UTF-8 bytes."""
+    body = literal[1:-1] if len(literal) >= 2 and literal[0] == '"' == literal[-1] else literal
+    if "\\" not in body:
+        return body
+    raw = _ESCAPE.sub(_unescape, body)
+    return raw.encode("latin-1", "surrogateescape").decode("utf-8", "replace") if _is_latin(raw) else raw
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match[1]:
+        return chr(int(match[1], 8) & 0xFF)
+    return _SIMPLE.get(match[2], match[2])
+
+
+def _is_latin(text: str) -> bool:
+    return all(ord(sign) < 256 for sign in text)

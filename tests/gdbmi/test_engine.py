@@ -1,0 +1,148 @@
+"""The gdb/MI engine on a real gdb, and on programs that pretend to be one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout, find_gdb
+from livedbg.gdbmi.records import c_string, is_balanced, parse_line
+
+
+@pytest.fixture
+async def gdb():
+    path = find_gdb()
+    assert path is not None, "the tests need gdb: make test installs it"
+    engine = GdbEngine(path)
+    await engine.start()
+    yield engine
+    await engine.close()
+
+
+async def test_commands_are_pipelined_and_matched_by_token(gdb: GdbEngine) -> None:
+    answers = await asyncio.gather(*(gdb.command(f"-data-evaluate-expression {n}+1") for n in range(50)))
+    assert [record.payload["value"] for record in answers] == [str(n + 1) for n in range(50)]
+
+
+async def test_console_and_python_answers(gdb: GdbEngine) -> None:
+    assert await gdb.console('echo a "quoted" \\303\\244\\n') == 'a "quoted" ä\n'
+    assert await gdb.python("[1, {'a': 'b\"\\\\\\n'}, None]") == [1, {"a": 'b"\\\n'}, None]
+    assert len(await gdb.python("'x' * 3_000_000", 60)) == 3_000_000
+
+
+async def test_errors_are_gdbs_own_words(gdb: GdbEngine) -> None:
+    with pytest.raises(GdbCommandError, match="Undefined MI command"):
+        await gdb.command("-no-such-command")
+    with pytest.raises(GdbCommandError, match="No symbol"):
+        await gdb.command("-data-evaluate-expression no_such_symbol")
+
+
+async def test_G1_a_command_that_takes_too_long_fails_and_the_next_one_works(gdb: GdbEngine) -> None:
+    with pytest.raises(GdbTimeout, match=r"within 0\.2 s"):
+        await gdb.python("__import__('time').sleep(1)", 0.2)
+    assert await gdb.python("7", 30) == 7  # G4: the late answer did not become this one's
+
+
+async def test_G2_when_gdb_is_killed_everything_that_waits_fails(gdb: GdbEngine) -> None:
+    waiting = asyncio.create_task(gdb.python("__import__('time').sleep(600)", 600))
+    await asyncio.sleep(0.2)
+    assert gdb.pid is not None
+    os.kill(gdb.pid, signal.SIGKILL)
+    with pytest.raises(GdbGone):
+        await asyncio.wait_for(waiting, 20)
+    with pytest.raises(GdbGone):
+        await gdb.command("-gdb-version")
+    assert not gdb.alive
+
+
+async def test_G3_gdb_has_a_session_of_its_own_and_ends_with_its_input(gdb: GdbEngine) -> None:
+    pid = gdb.pid
+    assert pid is not None
+    assert os.getsid(pid) == pid != os.getsid(0)
+    await gdb.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def pretend(folder: Path, body: str) -> str:
+    program = folder / "gdb"
+    program.write_text(f"#!{sys.executable}\nimport sys, time\n{body}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+async def test_a_gdb_that_talks_garbage_never_hangs_us(tmp_path: Path) -> None:
+    body = (
+        "print('(gdb) ', flush=True)\n"
+        "for line in sys.stdin:\n"
+        "    token = line.split('-')[0]\n"
+        "    sys.stdout.write('\\x00\\xff garbage\\n~\"half\\n&\"log\\n')\n"
+        "    sys.stdout.write(token + '^done,stack=[frame={level=\"0\"\\n')\n"
+        "    sys.stdout.flush()\n"
+    )
+    engine = GdbEngine(pretend(tmp_path, body))
+    await engine.start()
+    with pytest.raises(GdbCommandError, match="could not be understood"):
+        await engine.command("-stack-list-frames", 20)
+    await engine.close()
+
+
+async def test_a_gdb_that_ends_at_once_or_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(GdbGone, match="ended at once"):
+        await GdbEngine(pretend(tmp_path, "sys.exit(1)")).start()
+    with pytest.raises(GdbGone, match="can't be started"):
+        await GdbEngine(str(tmp_path / "none")).start()
+    assert find_gdb(str(tmp_path / "none")) is None
+
+
+async def test_an_old_gdb_without_mi4_is_asked_for_mi3(tmp_path: Path) -> None:
+    body = (
+        "if '--interpreter=mi4' in sys.argv: sys.exit('Interpreter `mi4\\' unrecognized')\n"
+        "print('(gdb) ', flush=True)\n"
+        "for line in sys.stdin: print(line.split('-')[0] + '^done', flush=True)\n"
+    )
+    engine = GdbEngine(pretend(tmp_path, body))
+    await engine.start()
+    assert (await engine.command("-gdb-version")).name == "done"
+    await engine.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '1^done,stack=[frame={level="0"',
+        "^done,a",
+        '^done,script={"silent","bt 1"}',
+        '^error,msg="open',
+        '^done,x="\\',
+        "^done,a=[1,2}",
+        '^done,BreakpointTable={nr_rows="1",body=[bkpt={number="1"},{number="1.1"}]}',
+    ],
+)
+def test_what_pygdbmi_loops_or_raises_on_is_broken_or_parsed_but_ends(line: str) -> None:
+    started = time.monotonic()
+    record = parse_line(line)
+    assert record is not None
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.filterwarnings("ignore:The 'warn' method:DeprecationWarning")  # pygdbmi's own
+@given(st.text(max_size=60))
+def test_no_line_makes_the_parser_fail(line: str) -> None:
+    parse_line("^done," + line) if is_balanced(line) and "{" not in line and "[" not in line else parse_line(line)
+
+
+@pytest.mark.parametrize(
+    ("literal", "text"),
+    [('"a\\nb"', "a\nb"), ('"\\303\\244"', "ä"), ('"q\\"q\\\\"', 'q"q\\'), ('"€"', "€"), ('"\\377"', "\ufffd")],
+)
+def test_c_strings(literal: str, text: str) -> None:
+    assert c_string(literal) == text
