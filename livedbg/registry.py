@@ -20,6 +20,7 @@ ENTRY_POINT_GROUP = "livedbg.adapters"
 _BUILT_IN: dict[str, str] = {
     "proc": "livedbg.adapters.proc:ProcAdapter",
     "python": "livedbg.adapters.python:PythonAdapter",
+    "native": "livedbg.adapters.native:NativeAdapter",
     "logs": "livedbg.adapters.logfiles:LogAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
 }

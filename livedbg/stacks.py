@@ -1,10 +1,52 @@
-"""Stacks as values: merging Python's and native frames of one thread into one stack."""
+"""Stacks as values: merging Python's and native frames of one thread, and grouping equal stacks.
+
+CPython runs Python code in `_PyEval_EvalFrameDefault` (Python/ceval.c). Since 3.11 one such native frame can
+stand for several Python frames, because calls between Python functions don't leave it. So the Python frames
+are shared out over the evaluation frames from the outermost end: each inner evaluation frame stands for the
+innermost Python frames that nothing else can stand for. Where the number of evaluation frames is not 1, the
+places of the middle Python frames are a guess and the order of all frames is still right.
+
+Invariants:
+    M1. A merged stack holds every Python frame once, in order, and every native frame that is not the
+        interpreter's own, in order.
+    M2. One layer alone is shown as it is.
+"""
 
 from __future__ import annotations
 
-from livedbg.model import Stack
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["merge_stacks"]
+import msgspec
+
+from livedbg.model import Frame, Stack
+
+__all__ = ["StackGroup", "group_stacks", "merge_stacks"]
+
+_EVAL: Final = re.compile(r"^_PyEval_EvalFrame(Default)?\b")
+_INTERPRETER: Final = re.compile(
+    r"^(_?Py(Eval|Object_(Vectorcall|Call|FastCall)|Function_Vectorcall|VectorcallCall|ObjectCall|MethodDescr|Run|CFunction)"
+    r"|_PyObject|_PyFunction|_PyVectorcall|_PyEval|cfunction_|method_vectorcall|vectorcall_|slot_tp_|object_vacall"
+    r"|builtin_exec|run_mod|run_eval_code|pymain_|Py_(RunMain|BytesMain)|thread_run|pythread_wrapper|type_call"
+    r"|_Py_(Vector|Check)|pyrun_|partial_vectorcall|bounded_lru_cache_wrapper)"
+)
+_PYTHON_MODULE: Final = re.compile(r"^(lib)?python[0-9.]*(\.so[0-9.]*)?$|^libpython")
+_APART_NS: Final = 2_000_000_000  # layers taken further apart than this may be of different waits
+
+
+@dataclass(frozen=True, slots=True)
+class StackGroup:
+    """Threads with the same stack.
+
+    Attributes:
+        frames: of one of them (addresses may differ in the others).
+        threads: their identifiers, sorted.
+    """
+
+    frames: tuple[Frame, ...]
+    threads: tuple[str, ...]
 
 
 def merge_stacks(python: Stack | None, native: Stack | None) -> Stack:
@@ -13,8 +55,70 @@ def merge_stacks(python: Stack | None, native: Stack | None) -> Stack:
     Raises:
         ValueError: both are None.
     """
-    if native is None:
-        if python is None:
+    if python is None or native is None:
+        found = python or native
+        if found is None:
             raise ValueError("no stack to merge")
-        return python
-    return native
+        return found
+    frames = _interleaved(python.frames, native.frames)
+    apart = abs(python.taken_mono_ns - native.taken_mono_ns) > _APART_NS
+    note = native.note or python.note
+    if apart and not note:
+        note = "Python and native frames were taken at different moments"
+    return msgspec.structs.replace(
+        native,
+        frames=frames,
+        source=f"{native.source}+{python.source}",
+        layer="merged",
+        taken_mono_ns=max(python.taken_mono_ns, native.taken_mono_ns),
+        partial=native.partial or python.partial,
+        note=note,
+        holds_gil=python.holds_gil,
+        waits_gil=python.waits_gil,
+    )
+
+
+def _interleaved(python: tuple[Frame, ...], native: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    evaluations = [place for place, frame in enumerate(native) if _EVAL.match(frame.function)]
+    if not evaluations:
+        inner = [frame for frame in native if not _is_interpreter(frame)]
+        cut = next((n for n, frame in enumerate(native) if _is_interpreter(frame)), len(native))
+        before = sum(1 for frame in native[:cut] if not _is_interpreter(frame))
+        return (*inner[:before], *python, *inner[before:])
+    shares = _shares(len(python), len(evaluations))
+    merged: list[Frame] = []
+    taken = 0
+    for place, frame in enumerate(native):
+        if place in evaluations:
+            share = shares[evaluations.index(place)]
+            merged.extend(python[taken : taken + share])
+            taken += share
+        elif not _is_interpreter(frame):
+            merged.append(frame)
+    merged.extend(python[taken:])
+    return tuple(merged)
+
+
+def _shares(frames: int, places: int) -> list[int]:
+    """How many Python frames each evaluation frame stands for, innermost first: one each, the rest outermost."""
+    shares = [min(1, max(0, frames - place)) for place in range(places)]
+    shares[-1] += max(0, frames - places)
+    return shares
+
+
+def _is_interpreter(frame: Frame) -> bool:
+    """Whether a native frame is of the interpreter's machinery and says nothing to a user."""
+    if _EVAL.match(frame.function) or _INTERPRETER.match(frame.function):
+        return True
+    unnamed = frame.function.startswith("0x")
+    return unnamed and frame.module is not None and _PYTHON_MODULE.match(frame.module) is not None
+
+
+def group_stacks(stacks: Iterable[Stack]) -> list[StackGroup]:
+    """Equal stacks together, the largest group first; equal means the same functions at the same lines."""
+    groups: dict[tuple[tuple[str, str | None, int | None], ...], list[Stack]] = {}
+    for stack in stacks:
+        key = tuple((frame.function, frame.module, frame.line) for frame in stack.frames)
+        groups.setdefault(key, []).append(stack)
+    made = [StackGroup(same[0].frames, tuple(sorted(stack.thread for stack in same))) for same in groups.values()]
+    return sorted(made, key=lambda group: (-len(group.threads), group.threads))

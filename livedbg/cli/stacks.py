@@ -26,7 +26,7 @@ def command(look: Look, as_json: bool, timeout: float) -> int:
         in_time = view.wait_settled(timeout)
         snapshot = view.latest().snapshot
     for status in snapshot.statuses.values():
-        if status.source in {"python", "native"} and status.sentence:
+        if status.source in {"python", "native"} and status.sentence and status.code != "not-python":
             warn(status.sentence, status.remedy)
     groups = group_stacks(list(snapshot.stacks.values()))
     for group in groups:

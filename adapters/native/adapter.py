@@ -1,0 +1,213 @@
+"""The adapter: when stacks are copied, and what becomes of them on the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from livedbg.adapter import Adapter, Context, Request
+from livedbg.adapters.native.capture import Capture, capture
+from livedbg.adapters.native.pool import UnwinderPool
+from livedbg.adapters.native.unwinder import Unwound
+from livedbg.errors import LivedbgError, TargetError, ToolMissing
+from livedbg.events import Event, StacksSeen, StatusSeen
+from livedbg.gdbmi import find_gdb
+from livedbg.intents import Intent, WantStacks
+from livedbg.model import Process, SourceHealth, SourceStatus, Stack, Thread
+
+__all__ = ["NativeAdapter"]
+
+_LOOK_S: Final = 0.5  # between two looks at which threads have begun to wait
+_FIRST_S: Final = 0.05
+_PATIENCE_S: Final = 5.0  # how long the first threads are waited for
+_PAUSE_S: Final = 3.0  # shortest time between two captures of a process that nobody asked for
+_COST_SHARE: Final = 0.01  # of one core, for captures that nobody asked for
+_LIMIT_S: Final = 10.0  # for one capture with its unwinding
+_LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
+_MOST_THREADS: Final = 1024
+_GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is not known without a stop"
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One process.
+
+    Attributes:
+        taken: thread -> since when it waited when its stack was taken.
+        next_s: when it may be looked at again, on time.monotonic().
+    """
+
+    taken: dict[str, int] = field(default_factory=dict)
+    next_s: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class NativeAdapter(Adapter):
+    """Takes the native stacks of threads that wait."""
+
+    name: ClassVar[str] = "native"
+    sees: ClassVar[str] = "native stacks of threads that sit in a system call"
+    cost: ClassVar[str] = (
+        "no stop; the copy costs this box some 0.1 ms a thread, and a gdb beside it memory for symbols"
+    )
+    handles: ClassVar[tuple[type[Intent], ...]] = (WantStacks,)
+
+    def __init__(self) -> None:
+        self._watched: dict[str, _Watched] = {}
+        self._pool: UnwinderPool | None = None
+        self._problem: LivedbgError | None = None
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Whether native stacks are wanted of a process."""
+        return bool(request.processes) and request.stacks == "native"
+
+    async def run(self, context: Context) -> None:
+        """See Adapter."""
+        self._problem = _unusable(context.request)
+        if self._problem is not None:
+            self._say(context, "", self._problem)
+            context.settled()
+            return
+        gdb = find_gdb(context.request.gdb)
+        assert gdb is not None
+        self._pool = UnwinderPool(gdb)
+        warm = {asyncio.create_task(self._warm(self._pool, target.pid)) for target in context.request.processes[:1]}
+        try:
+            await self._first_threads(context)
+            await self._turn(context)
+            context.settled()
+            while not context.request.once:
+                await context.sleep(_LOOK_S)
+                await self._turn(context)
+        finally:
+            for task in warm:
+                task.cancel()
+            await self._pool.close()
+
+    async def handle(self, intent: Intent, context: Context) -> None:
+        """Take stacks now, because somebody asks.
+
+        Raises:
+            ToolMissing: there is no usable gdb.
+            LivedbgError: the stacks can't be taken.
+        """
+        assert isinstance(intent, WantStacks)
+        if not intent.native:
+            return
+        if self._problem is not None:
+            raise self._problem
+        process = context.snapshot().processes.get(intent.process)
+        if process is None or process.exited:
+            raise TargetError("That process has ended.", "", "gone")
+        threads = [t for t in context.snapshot().threads_of(process.id) if not intent.threads or t.id in intent.threads]
+        watched = self._watched.setdefault(process.id, _Watched())
+        async with watched.lock:
+            await self._take(context, process, threads, _LIMIT_ASKED_S)
+
+    async def _warm(self, pool: UnwinderPool, pid: int) -> None:
+        """Start the first gdb while others look at the processes."""
+        try:
+            await pool.of(pid)
+        except LivedbgError:
+            await pool.drop(pid)  # the first capture will say what is wrong
+
+    async def _first_threads(self, context: Context) -> None:
+        end = time.monotonic() + _PATIENCE_S
+        while not context.snapshot().threads and time.monotonic() < end:
+            await context.sleep(_FIRST_S)
+
+    async def _turn(self, context: Context) -> None:
+        snapshot = context.snapshot()
+        now = time.monotonic()
+        for process in list(snapshot.processes.values()):
+            watched = self._watched.setdefault(process.id, _Watched())
+            if process.exited or now < watched.next_s or watched.lock.locked():
+                continue
+            due = []
+            for thread in snapshot.threads_of(process.id):
+                activity = snapshot.activity.get(thread.id)
+                since = activity.waiting_since_mono_ns if activity is not None else None
+                if since is not None and watched.taken.get(thread.id) != since:
+                    due.append((thread, since))
+            if not due:
+                continue
+            async with watched.lock:
+                started = time.monotonic()
+                due = due[:_MOST_THREADS]
+                try:
+                    await self._take(context, process, [thread for thread, _ in due], _LIMIT_S)
+                except LivedbgError as error:
+                    self._say(context, process.id, error)
+                watched.taken.update({thread.id: since for thread, since in due})
+                took = time.monotonic() - started
+                watched.next_s = time.monotonic() + max(_PAUSE_S, took / _COST_SHARE)
+
+    async def _take(self, context: Context, process: Process, threads: list[Thread], limit_s: float) -> None:
+        """Copy, unwind, emit.
+
+        Raises:
+            LivedbgError: gdb failed, or the process can't be read.
+        """
+        assert self._pool is not None
+        if not threads:
+            return
+        taken_ns = time.monotonic_ns()
+        ids = {thread.tid: thread.id for thread in threads}
+        try:
+            copied = await asyncio.to_thread(capture, process.pid, list(ids))
+            if not copied.threads:
+                return
+            unwinder = await self._pool.of(process.pid)
+            unwound = await unwinder.unwind(copied, limit_s)
+        except OSError as error:
+            raise TargetError(
+                f"The stacks of {process.pid} can't be read: {error.strerror}.", "", "no-stacks"
+            ) from None
+        except LivedbgError:
+            await self._pool.drop(process.pid)
+            raise
+        context.emit(self._event(context, copied, unwound, ids, taken_ns))
+
+    def _event(
+        self, context: Context, copied: Capture, unwound: dict[int, Unwound], ids: dict[int, str], taken_ns: int
+    ) -> Event:
+        stacks = tuple(
+            Stack(
+                thread=ids[tid],
+                frames=stack.frames,
+                taken_mono_ns=taken_ns,
+                source="zero",
+                layer="native",
+                partial=not stack.whole,
+                note=None if stack.whole else _GUESSED,
+            )
+            for tid, stack in unwound.items()
+            if tid in ids and stack.frames
+        )
+        return StacksSeen(stacks=stacks, **context.stamp())
+
+    def _say(self, context: Context, target: str, error: LivedbgError) -> None:
+        missing = error.code in {"gdb-missing", "machine"}
+        status = SourceStatus(
+            source=self.name,
+            target=target,
+            health=SourceHealth.FAILED if missing else SourceHealth.DEGRADED,
+            code=error.code or "native-stacks",
+            sentence=f"No native stacks: {error.message}",
+            remedy=error.remedy,
+        )
+        context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def _unusable(request: Request) -> LivedbgError | None:
+    """Why native stacks can't be had here at all."""
+    if os.uname().machine != "x86_64":
+        return ToolMissing("they are taken on x86-64 only.", "livedbg stacks --no-native", "machine")
+    if find_gdb(request.gdb) is None:
+        named = f"{request.gdb} is not there." if request.gdb else "gdb is not installed."
+        return ToolMissing(named, "sudo apt-get install gdb", "gdb-missing")
+    return None

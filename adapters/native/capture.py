@@ -1,0 +1,124 @@
+"""Copies of registers and stack tops of blocked threads, without stopping any.
+
+A thread that sits in a system call has its stack pointer, program counter and arguments in
+/proc/PID/task/TID/syscall (proc(5)); its stack can be read by process_vm_readv(2). What it holds in other
+registers is not to be had; unwind tables that start from the stack pointer don't need it.
+
+Invariant:
+    K1. A thread that moved while its stack was copied gives no copy.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from livedbg.linux import memory, procfs
+from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.linux.procfs import BlockedSyscall
+
+__all__ = ["Capture", "ThreadCopy", "capture"]
+
+_STACK: Final = 96 * 1024  # bytes of a stack that are copied
+_RED_ZONE: Final = 128  # System V AMD64 ABI, 3.2.2
+_CHAIN: Final = 4 * 1024  # bytes above the stack pointer in which a frame chain is looked for
+
+
+class ThreadCopy(NamedTuple):
+    """One thread.
+
+    Attributes:
+        frame_pointer: where a chain of frame pointers seems to begin; 0 when none was found. It is a guess
+            that matters only where the unwind tables start from the frame pointer.
+        low: address of the first byte of `stack`.
+    """
+
+    tid: int
+    call: BlockedSyscall
+    frame_pointer: int
+    low: int
+    stack: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What was copied of one process.
+
+    Attributes:
+        moving: threads that run, or moved meanwhile: nothing is known of their native stacks.
+    """
+
+    pid: int
+    threads: tuple[ThreadCopy, ...]
+    moving: tuple[int, ...]
+    mappings: tuple[Mapping, ...]
+
+
+def capture(pid: int, tids: Sequence[int]) -> Capture:
+    """Copy the stacks of those threads that are blocked.
+
+    Raises:
+        OSError: the process is gone or its mappings may not be read.
+    """
+    mappings = tuple(parse_maps(pid))
+    readable = [mapping for mapping in mappings if mapping.permissions[0] == "r"]
+    starts = [mapping.start for mapping in readable]
+    copies: list[ThreadCopy] = []
+    moving: list[int] = []
+    for tid in tids:
+        copy = _copy(pid, tid, readable, starts)
+        if copy is None:
+            moving.append(tid)
+        else:
+            copies.append(copy)
+    return Capture(pid, tuple(copies), tuple(moving), mappings)
+
+
+def _copy(pid: int, tid: int, readable: list[Mapping], starts: list[int]) -> ThreadCopy | None:
+    try:
+        before = procfs.blocked_syscall(pid, tid)
+        if not isinstance(before, BlockedSyscall) or before.sp == 0:
+            return None
+        place = bisect_right(starts, before.sp) - 1
+        if place < 0 or before.sp >= readable[place].end:
+            return None
+        low = max(readable[place].start, before.sp - _RED_ZONE)
+        stack = memory.read(pid, low, min(readable[place].end, before.sp + _STACK) - low)
+        if procfs.blocked_syscall(pid, tid) != before:
+            return None
+    except OSError:
+        return None
+    return ThreadCopy(tid, before, _frame_chain(stack, low, before.sp, readable, starts), low, stack)
+
+
+def _frame_chain(stack: bytes, low: int, sp: int, readable: list[Mapping], starts: list[int]) -> int:
+    """Where the innermost chain of two saved frame pointers begins, or 0.
+
+    A function that keeps a frame pointer has, at its frame pointer, the caller's one, and the return
+    address in the next word (System V AMD64 ABI, figure 3.3).
+    """
+    high = low + len(stack)
+
+    def word(address: int) -> int:
+        value: int = struct.unpack_from("<Q", stack, address - low)[0]
+        return value
+
+    def is_frame(address: int) -> bool:
+        if not sp <= address <= high - 16 or address & 7:
+            return False
+        place = bisect_right(starts, word(address + 8)) - 1
+        return place >= 0 and word(address + 8) < readable[place].end and readable[place].executable
+
+    for address in range((sp + 7) & ~7, min(high - 16, sp + _CHAIN), 8):
+        caller = word(address)
+        if address < caller < high and is_frame(address) and (is_frame(caller) or _leads_out(caller, high)):
+            return address
+    return 0
+
+
+def _leads_out(caller: int, high: int) -> bool:
+    """Whether a saved frame pointer leads out of what was copied."""
+    return caller > high - 16

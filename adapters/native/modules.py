@@ -1,0 +1,85 @@
+"""The ELF files that are mapped into a process: which one an address belongs to, and where it is loaded."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.maps import Mapping
+
+__all__ = ["Module", "Modules"]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One mapped ELF file.
+
+    Attributes:
+        name: base name of its path in the process.
+        file: a path of ours by which it can be opened.
+        bias: what was added to its addresses when it was loaded.
+    """
+
+    name: str
+    file: Path
+    bias: int
+
+
+class Modules:
+    """The mapped files of one process.
+
+    Args:
+        pid: the process.
+        mappings: its mappings in rising order of address.
+    """
+
+    def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
+        self._pid = pid
+        self._files = [mapping for mapping in mappings if mapping.path.startswith("/")]
+        self._code = [mapping for mapping in mappings if mapping.executable]
+        self._starts = [mapping.start for mapping in self._code]
+        self._modules: dict[str, Module | None] = {}
+        self._opened: dict[tuple[str, int], Path] = {}
+
+    def mapping_at(self, address: int) -> Mapping | None:
+        """The mapping of code that holds an address."""
+        place = bisect_right(self._starts, address) - 1
+        return self._code[place] if place >= 0 and address < self._code[place].end else None
+
+    def at(self, address: int) -> Module | None:
+        """The file whose code an address is in; None for other memory and for what is no ELF file."""
+        mapping = self.mapping_at(address)
+        if mapping is None or not mapping.path.startswith("/"):
+            return None
+        if mapping.path not in self._modules:
+            self._modules[mapping.path] = self._open(mapping)
+        return self._modules[mapping.path]
+
+    def name_at(self, address: int) -> str | None:
+        """Base name of the file, or `[vdso]` and the like, that an address is in."""
+        mapping = self.mapping_at(address)
+        return Path(mapping.path).name or None if mapping is not None else None
+
+    def opened(self, mapping: Mapping) -> Path:
+        """A path by which the file of a mapping can be opened: its own where that is the same file."""
+        key = (mapping.path, mapping.inode)
+        if key not in self._opened:
+            own = Path(mapping.path)
+            try:
+                same = not mapping.deleted and own.stat().st_ino == mapping.inode
+            except OSError:
+                same = False
+            self._opened[key] = own if same else mapped_file(self._pid, mapping)
+        return self._opened[key]
+
+    def _open(self, mapping: Mapping) -> Module | None:
+        file = self.opened(mapping)
+        try:
+            with ElfFile(file) as elf:
+                bias = elf.load_bias([other for other in self._files if other.path == mapping.path])
+        except (OSError, ElfError, ValueError):
+            return None
+        return None if bias is None else Module(Path(mapping.path).name, file, bias)
