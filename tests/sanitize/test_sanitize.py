@@ -96,7 +96,7 @@ def test_secrets_are_hidden() -> None:
     environment = {"HF_TOKEN": "abc", "AWS_SECRET_ACCESS_KEY": "x", "PATH": "/bin", "http_proxy": "http://u:pw@h:1"}
     shown = redact_environment(environment)
     assert shown["HF_TOKEN"] == "<3 characters hidden>"
-    assert "x" != shown["AWS_SECRET_ACCESS_KEY"]
+    assert shown["AWS_SECRET_ACCESS_KEY"] != "x"
     assert shown["PATH"] == "/bin"
     assert shown["http_proxy"] == "http://u:<hidden>@h:1"
 
