@@ -30,7 +30,9 @@ def write_core(path: Path, capture: Capture, modules: Modules) -> None:
         OSError: the process is gone, or the file can't be written.
     """
     notes = _process_note(capture) + b"".join(_thread_note(thread) for thread in capture.threads)
-    notes += _note(_NT_AUXV, procfs.read_file(f"/proc/{capture.pid}/auxv")) + _files_note(capture, modules)
+    notes += _note(_NT_AUXV, procfs.read_file(f"/proc/{procfs.living_task(capture.pid)}/auxv")) + _files_note(
+        capture, modules
+    )
     segments: list[tuple[int, bytes]] = []
     for low, stack in sorted((thread.low, thread.stack) for thread in capture.threads):
         if not segments or low >= segments[-1][0] + len(segments[-1][1]):

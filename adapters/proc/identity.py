@@ -97,6 +97,6 @@ def executable(pid: int) -> str | None:
 
 def _link(pid: int, name: str) -> str | None:
     try:
-        return clean_line(os.fsdecode(Path(f"/proc/{pid}/{name}").readlink()), 1000)
+        return clean_line(os.fsdecode(Path(f"/proc/{procfs.living_task(pid)}/{name}").readlink()), 1000)
     except OSError:
         return None

@@ -12,6 +12,7 @@ from livedbg.adapters.python.layout import DEBUG_OFFSETS_SIZE, Layout, layout_of
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.linux.procfs import living_task
 
 __all__ = ["Interpreter", "find_interpreter"]
 
@@ -68,7 +69,7 @@ def _candidates(pid: int, mappings: Sequence[Mapping]) -> list[str]:
     libraries = [path for path in paths if _LIBRARY.match(PurePosixPath(path).name)]
     named = [path for path in paths if _PROGRAM.match(PurePosixPath(path).name)]
     try:
-        program = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
+        program = str(Path(f"/proc/{living_task(pid)}/exe").readlink()).removesuffix(" (deleted)")
     except OSError:
         program = ""
     return list(dict.fromkeys([*libraries, *named, *([program] if program in paths else [])]))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from livedbg.linux.procfs import living_task
 from livedbg.linux.syscall_names import SYSCALLS_AARCH64, SYSCALLS_X86_64
 
 __all__ = ["COND_LAYOUTS", "Abi", "CondLayout", "MutexLayout", "RwlockLayout", "elf_machine", "native_abi"]
@@ -98,7 +99,7 @@ def native_abi() -> Abi | None:
 def elf_machine(pid: int) -> int | None:
     """e_machine of what a process executes; None when that can't be read."""
     try:
-        head = _head(f"/proc/{pid}/exe")
+        head = _head(f"/proc/{living_task(pid)}/exe")
     except OSError:
         return None
     return int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" else None

@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from typing import Final, NamedTuple
 
-from livedbg.linux.procfs import process_ids, read_file
+from livedbg.linux.procfs import living_task, process_ids, read_file
 
 __all__ = ["Descriptor", "DescriptorIndex", "Holder", "describe", "fd_links", "fdinfo"]
 
@@ -66,8 +66,10 @@ def fd_links(pid: int) -> dict[int, str]:
         OSError: gone or denied.
     """
     found = {}
-    with os.scandir(f"/proc/{pid}/fd") as entries:
-        names = [entry.name for entry in entries]
+    names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
+    if not names:
+        pid = living_task(pid)
+        names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
     for name in names:
         try:
             found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115 (thousands of them)
@@ -82,17 +84,26 @@ def fdinfo(pid: int, fd: int) -> list[tuple[str, str]]:
     Raises:
         OSError: gone or denied.
     """
-    lines = read_file(f"/proc/{pid}/fdinfo/{fd}").decode("utf-8", "replace").splitlines()
+    try:
+        data = read_file(f"/proc/{pid}/fdinfo/{fd}")
+    except OSError:
+        data = read_file(f"/proc/{living_task(pid)}/fdinfo/{fd}")
+    lines = data.decode("utf-8", "replace").splitlines()
     return [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
 
 
 def describe(pid: int, fd: int) -> Descriptor | None:
     """What descriptor `fd` of process `pid` is; None when it isn't open or can't be seen."""
-    path = f"/proc/{pid}/fd/{fd}"
+    task = pid
     try:
-        link = os.readlink(path)  # noqa: PTH115
+        link = os.readlink(f"/proc/{pid}/fd/{fd}")  # noqa: PTH115
     except OSError:
-        return None
+        try:
+            task = living_task(pid)
+            link = os.readlink(f"/proc/{task}/fd/{fd}")  # noqa: PTH115
+        except OSError:
+            return None
+    path = f"/proc/{task}/fd/{fd}"
     if link.startswith(("pipe:[", "socket:[")):
         kind, _, rest = link.partition(":[")
         return Descriptor(fd, kind, link, link, int(rest[:-1]))

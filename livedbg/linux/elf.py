@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Final, NamedTuple
 
 from livedbg.linux.maps import Mapping
+from livedbg.linux.procfs import living_task
 
 __all__ = ["ElfError", "ElfFile", "Segment", "Symbol", "mapped_file"]
 
@@ -177,9 +178,10 @@ def mapped_file(pid: int, mapping: Mapping) -> Path:
     Through the process's own root folder (containers); a file that was deleted or replaced only
     through map_files, which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5)).
     """
-    path = Path(f"/proc/{pid}/root{mapping.path}")
+    task = living_task(pid)
+    path = Path(f"/proc/{task}/root{mapping.path}")
     try:
         same = not mapping.deleted and path.stat().st_ino == mapping.inode
     except OSError:
         same = False
-    return path if same else Path(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    return path if same else Path(f"/proc/{task}/map_files/{mapping.start:x}-{mapping.end:x}")

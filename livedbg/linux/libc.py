@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from livedbg.linux.maps import Mapping
+from livedbg.linux.procfs import living_task
 
 __all__ = ["Libc", "detect_libc"]
 
@@ -73,7 +74,8 @@ def _version(pid: int, path: str, mappings: Sequence[Mapping]) -> tuple[int, ...
     """The version in the banner of the file that is mapped (also when it was replaced since); () when
     it is glibc of a version that doesn't show; None when it isn't glibc."""
     mapping = next(m for m in mappings if m.path == path)
-    places = (f"/proc/{pid}/root{path}", f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    task = living_task(pid)
+    places = (f"/proc/{task}/root{path}", f"/proc/{task}/map_files/{mapping.start:x}-{mapping.end:x}")
     for place in places[mapping.deleted :]:
         try:
             stat = Path(place).stat()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from livedbg.linux.procfs import living_task
+
 __all__ = ["Mapping", "find_mapping", "parse_maps", "parse_maps_text"]
 
 
@@ -53,7 +55,10 @@ def parse_maps(pid: int) -> list[Mapping]:
     Raises:
         OSError: gone (ProcessLookupError, FileNotFoundError) or not allowed (PermissionError).
     """
-    return parse_maps_text(Path(f"/proc/{pid}/maps").read_bytes())
+    text = Path(f"/proc/{pid}/maps").read_bytes()
+    if not text and (task := living_task(pid)) != pid:
+        text = Path(f"/proc/{task}/maps").read_bytes()
+    return parse_maps_text(text)
 
 
 def parse_maps_text(text: bytes) -> list[Mapping]:

@@ -8,9 +8,12 @@ apply at the granularity of iovec elements").
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from collections.abc import Sequence
 from typing import Final
+
+from livedbg.linux.procfs import living_task
 
 __all__ = ["MAX_TEXT", "read", "read_many", "read_text"]
 
@@ -118,5 +121,7 @@ def _transfer(pid: int, ranges: Sequence[tuple[int, int]]) -> bytes:
     count: int = _readv(pid, ctypes.byref(local), 1, remote, len(ranges), 0)
     if count < 0:
         number = ctypes.get_errno()
+        if number == errno.ESRCH and (task := living_task(pid)) != pid:
+            return _transfer(task, ranges)
         raise OSError(number, os.strerror(number))
     return buffer.raw[:count]

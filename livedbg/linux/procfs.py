@@ -21,6 +21,7 @@ __all__ = [
     "blocked_syscall",
     "child_pids",
     "command_line",
+    "living_task",
     "parse_schedstat",
     "parse_stat",
     "parse_syscall",
@@ -169,6 +170,23 @@ def _parent_of(pid: int) -> int | None:
         return None
 
 
+def living_task(pid: int) -> int:
+    """The task by which memory, files and mappings of a process are seen: `pid` itself, or one of its
+    threads where the first one has ended (pthread_exit in main) and the others go on.
+
+    The kernel shows nothing of a zombie (exit_mm, exit_files in kernel/exit.c), but /proc/TID and
+    process_vm_readv(TID) reach what the threads share.
+    """
+    try:
+        if read_stat(pid).state is ThreadState.ZOMBIE:
+            for tid in sorted(thread_ids(pid)):
+                if tid != pid and read_stat(pid, tid).state not in (ThreadState.ZOMBIE, ThreadState.DEAD):
+                    return tid
+    except (OSError, ValueError, IndexError):
+        pass  # gone: then `pid` gives the error
+    return pid
+
+
 def parse_stat(data: bytes) -> Stat:
     """The fields of a `stat` file. The name may hold spaces and parentheses: the last `)` ends it.
 
@@ -258,7 +276,7 @@ def command_line(pid: int) -> tuple[str, ...]:
     Raises:
         OSError: gone.
     """
-    data = read_file(f"/proc/{pid}/cmdline")
+    data = read_file(f"/proc/{pid}/cmdline") or read_file(f"/proc/{living_task(pid)}/cmdline")
     return tuple(part.decode("utf-8", "replace") for part in data.rstrip(b"\0").split(b"\0")) if data else ()
 
 
@@ -269,7 +287,8 @@ def read_environment(pid: int) -> dict[str, str]:
         OSError: gone or denied.
     """
     found = {}
-    for part in read_file(f"/proc/{pid}/environ").split(b"\0"):
+    data = read_file(f"/proc/{pid}/environ") or read_file(f"/proc/{living_task(pid)}/environ")
+    for part in data.split(b"\0"):
         name, sep, value = part.decode("utf-8", "replace").partition("=")
         if sep:
             found[name] = value
