@@ -47,6 +47,7 @@ class _AdapterContext:
     def __init__(self, session: Session, adapter: Adapter) -> None:
         self._session = session
         self._adapter = adapter
+        self._refreshes = 0  # that this adapter has woken for
 
     @property
     def request(self) -> Request:
@@ -72,7 +73,7 @@ class _AdapterContext:
         return self._session.snapshot()
 
     async def sleep(self, seconds: float) -> None:
-        await self._session.nap(seconds)
+        self._refreshes = await self._session.nap(seconds, self._refreshes)
 
     def settled(self) -> None:
         self._session.adapter_settled(self._adapter)
@@ -115,7 +116,8 @@ class Session:
         """Watch until `stop` is called or every adapter has ended."""
         self.loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._refresh = asyncio.Event()
+        self._refresh = asyncio.Event()  # set at the next refresh; each has its own
+        self._refreshes = 0
         self._room = asyncio.Event()
         self._room.set()
         self._stopping = asyncio.Event()
@@ -141,7 +143,9 @@ class Session:
     def send(self, intent: Intent) -> None:
         """Route an intent to the adapters that take it. On the loop's thread."""
         if isinstance(intent, Refresh):
+            self._refreshes += 1
             self._refresh.set()
+            self._refresh = asyncio.Event()
             return
         takers = [a for a in self._running if isinstance(intent, a.handles)]
         if not takers:
@@ -168,11 +172,23 @@ class Session:
         """The newest published state."""
         return self._latest.snapshot
 
-    async def nap(self, seconds: float) -> None:
-        """Sleep until the time is over or a refresh is asked for."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._refresh.wait()
+    async def nap(self, seconds: float, seen: int) -> int:
+        """Sleep until the time is over or a refresh is asked for.
+
+        Args:
+            seconds: how long.
+            seen: the refreshes that the sleeper has woken for: a newer one ends the sleep at once.
+
+        Returns:
+            The refreshes so far.
+        """
+        if seen != self._refreshes:
+            await asyncio.sleep(0)
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._refresh.wait()
+        return self._refreshes
 
     def adapter_settled(self, adapter: Adapter) -> None:
         """An adapter's first full look is done."""
@@ -227,9 +243,6 @@ class Session:
                 async with asyncio.timeout(_TICK_S):
                     await self._wake.wait()
             self._wake.clear()
-            if self._refresh.is_set():
-                await asyncio.sleep(0)  # let every sleeper see it
-                self._refresh.clear()
             if not self._queue:
                 self.take([Tick(**self.stamp())])
                 self._wake.clear()

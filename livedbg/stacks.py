@@ -25,12 +25,12 @@ from livedbg.model import Frame, Stack
 
 __all__ = ["StackGroup", "group_stacks", "merge_stacks"]
 
-_EVAL: Final = re.compile(r"^_PyEval_EvalFrame(Default)?\b")
+_EVAL: Final = re.compile(r"^_PyEval_EvalFrameDefault\b")
 _INTERPRETER: Final = re.compile(
     r"^(_?Py(Eval|Object_(Vectorcall|Call|FastCall)|Function_Vectorcall|VectorcallCall|ObjectCall|MethodDescr|Run|CFunction)"
     r"|_PyObject|_PyFunction|_PyVectorcall|_PyEval|cfunction_|method_vectorcall|vectorcall_|slot_tp_|object_vacall"
     r"|builtin_exec|run_mod|run_eval_code|pymain_|Py_(RunMain|BytesMain)|thread_run|pythread_wrapper|type_call"
-    r"|_Py_(Vector|Check)|do_call_core|pyrun_|partial_vectorcall|bounded_lru_cache_wrapper)"
+    r"|_Py_(Vector|Check)|do_call_core|_TAIL_CALL_|__libc_start_|_start$|pyrun_|partial_vectorcall|bounded_lru_cache_wrapper)"
 )
 _PYTHON_MODULE: Final = re.compile(r"^(lib)?python[0-9.]*(\.so[0-9.]*)?$|^libpython")
 _APART_NS: Final = 2_000_000_000  # layers taken further apart than this may be of different waits

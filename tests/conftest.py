@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("same-every-time", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("LIVEDBG_HYPOTHESIS", "same-every-time"))
 
 TARGETS = Path(__file__).parent / "targets"
 BUILD = TARGETS / "build"

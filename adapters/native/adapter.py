@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from livedbg.adapter import Adapter, Context, Request
-from livedbg.adapters.native.capture import Capture, capture
+from livedbg.adapters.native.capture import capture
 from livedbg.adapters.native.pool import UnwinderPool
 from livedbg.adapters.native.unwinder import Unwound
 from livedbg.errors import LivedbgError, TargetError, ToolMissing
@@ -110,10 +111,8 @@ class NativeAdapter(Adapter):
 
     async def _warm(self, pool: UnwinderPool, pid: int) -> None:
         """Start the first gdb while others look at the processes."""
-        try:
+        with contextlib.suppress(LivedbgError):  # the first capture will say what is wrong
             await pool.of(pid)
-        except LivedbgError:
-            await pool.drop(pid)  # the first capture will say what is wrong
 
     async def _first_threads(self, context: Context) -> None:
         end = time.monotonic() + _PATIENCE_S
@@ -138,29 +137,34 @@ class NativeAdapter(Adapter):
             async with watched.lock:
                 started = time.monotonic()
                 due = due[:_MOST_THREADS]
+                moving: set[str] = set()
                 try:
-                    await self._take(context, process, [thread for thread, _ in due], _LIMIT_S)
+                    moving = await self._take(context, process, [thread for thread, _ in due], _LIMIT_S)
                 except LivedbgError as error:
                     self._say(context, process.id, error)
-                watched.taken.update({thread.id: since for thread, since in due})
+                watched.taken.update({thread.id: since for thread, since in due if thread.id not in moving})
                 took = time.monotonic() - started
                 watched.next_s = time.monotonic() + max(_PAUSE_S, took / _COST_SHARE)
 
-    async def _take(self, context: Context, process: Process, threads: list[Thread], limit_s: float) -> None:
+    async def _take(self, context: Context, process: Process, threads: list[Thread], limit_s: float) -> set[str]:
         """Copy, unwind, emit.
+
+        Returns:
+            The threads that moved meanwhile, of which there is no stack.
 
         Raises:
             LivedbgError: gdb failed, or the process can't be read.
         """
         assert self._pool is not None
         if not threads:
-            return
+            return set()
         taken_ns = time.monotonic_ns()
         ids = {thread.tid: thread.id for thread in threads}
         try:
             copied = await asyncio.to_thread(capture, process.pid, list(ids))
+            moving = {ids[tid] for tid in copied.moving}
             if not copied.threads:
-                return
+                return moving
             unwinder = await self._pool.of(process.pid)
             unwound = await unwinder.unwind(copied, limit_s)
         except OSError as error:
@@ -170,11 +174,10 @@ class NativeAdapter(Adapter):
         except LivedbgError:
             await self._pool.drop(process.pid)
             raise
-        context.emit(self._event(context, copied, unwound, ids, taken_ns))
+        context.emit(self._event(unwound, ids, taken_ns, context))
+        return moving
 
-    def _event(
-        self, context: Context, copied: Capture, unwound: dict[int, Unwound], ids: dict[int, str], taken_ns: int
-    ) -> Event:
+    def _event(self, unwound: dict[int, Unwound], ids: dict[int, str], taken_ns: int, context: Context) -> Event:
         stacks = tuple(
             Stack(
                 thread=ids[tid],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import Final
 
@@ -22,6 +23,7 @@ class UnwinderPool:
     def __init__(self, gdb: str) -> None:
         self._gdb = gdb
         self._unwinders: OrderedDict[int, Unwinder] = OrderedDict()
+        self._starting = asyncio.Lock()
 
     async def of(self, pid: int) -> Unwinder:
         """The unwinder of a process, started.
@@ -29,16 +31,22 @@ class UnwinderPool:
         Raises:
             GdbGone, GdbTimeout, GdbCommandError: gdb can't be used.
         """
-        known = self._unwinders.get(pid)
-        if known is not None and known.alive:
-            self._unwinders.move_to_end(pid)
-            return known
-        fresh = Unwinder(self._gdb, pid)
-        self._unwinders[pid] = fresh
-        while len(self._unwinders) > _MOST:
-            await self._unwinders.popitem(last=False)[1].close()
-        await fresh.start()
-        return fresh
+        async with self._starting:  # who comes while it starts waits for it
+            known = self._unwinders.get(pid)
+            if known is not None and known.alive:
+                self._unwinders.move_to_end(pid)
+                return known
+            await self.drop(pid)
+            while len(self._unwinders) >= _MOST:
+                await self._unwinders.popitem(last=False)[1].close()
+            fresh = Unwinder(self._gdb, pid)
+            try:
+                await fresh.start()
+            except BaseException:
+                await fresh.close()
+                raise
+            self._unwinders[pid] = fresh
+            return fresh
 
     async def drop(self, pid: int) -> None:
         """End the unwinder of a process, so that the next one starts afresh."""

@@ -201,4 +201,13 @@ def _unwound(frames: list[tuple[int, str | None, str | None, int | None]], whole
         )
     lost = len(made) < len(frames)
     ended = bool(made) and _ROOT_FRAMES.match(made[-1].function) is not None
-    return Unwound(tuple(made), (whole or ended) and not lost)
+    return Unwound(tuple(_up_to_main(made)), (whole or ended) and not lost)
+
+
+def _up_to_main(frames: list[Frame]) -> list[Frame]:
+    """Without what the C library has below `main`, as gdb shows it (`set backtrace past-main off`)."""
+    names = [frame.function for frame in frames]
+    if "main" not in names:
+        return frames
+    end = names.index("main") + 1
+    return frames[:end] if all(_ROOT_FRAMES.match(name) for name in names[end:]) else frames

@@ -53,6 +53,7 @@ class RecordAssembler:
         self._recogniser = Recogniser(SHAPES, clock)
         self._pending: dict[str, _Pending] = {}
         self._done: list[LogRecord] = []
+        self._newest = ""  # prefix of the last line
 
     @property
     def format(self) -> str | None:
@@ -94,6 +95,10 @@ class RecordAssembler:
             self._close(pending)
         self._pending.clear()
 
+    def drop_newest(self) -> None:
+        """Forget the record that the last line began, so that the line can come again."""
+        self._pending.pop(self._newest, None)
+
     def add(self, line: Line) -> bool:
         """Take one line; its record comes out of `feed` or `flush`.
 
@@ -101,7 +106,7 @@ class RecordAssembler:
             Whether it begins a record (of its rank).
         """
         prefix, body = split_prefix(line.text)
-        prefix = prefix.rstrip()
+        prefix = self._newest = prefix.rstrip()
         pending = self._pending.get(prefix)
         header = self._recogniser.header(body) if body else None
         if pending is not None and pending.size < RECORD_LIMIT and _belongs(pending, header, body):

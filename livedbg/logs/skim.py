@@ -108,8 +108,11 @@ class Skimmer:
             self._since_hit = 0 if hit < end else self._since_hit + 1
             if begins and hit >= end and position > until and self._may_stop():
                 self._reading = False
+                self._assembler.drop_newest()  # its own trigger may stand in a later line
                 self._assembler.close()
-            position = used = min(end + 1, len(body))
+                used, position = position, min(end + 1, len(body))
+            else:
+                position = used = min(end + 1, len(body))
         return used
 
     def _may_stop(self) -> bool:

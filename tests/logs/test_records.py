@@ -6,6 +6,7 @@ from __future__ import annotations
 import calendar
 import itertools
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LINE_LIMIT, Line, LineCutter
 from livedbg.logs.records import RecordAssembler
+from livedbg.logs.shapes import split_prefix
 from livedbg.model import LogRecord, Severity
+from livedbg.sanitize import clean
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "logs"
 
@@ -223,16 +226,12 @@ _LINE = st.one_of(
 @given(st.lists(_LINE, max_size=40))
 def test_R1_nothing_is_lost_or_doubled(lines: list[str]) -> None:
     records = records_of("\n".join(lines))
-    kept = sorted(line for record in records for line in record.text.split("\n") if line.strip())
-    assert [line.rstrip() for line in kept] == [line.rstrip() for line in sorted(line for line in _seen(lines))]
+    assert _said(line for record in records for line in record.text.split("\n")) == _said(clean(line) for line in lines)
 
 
-def _seen(lines: list[str]) -> list[str]:
-    """The lines that hold more than a launcher's prefix."""
-    from livedbg.logs.shapes import split_prefix
-    from livedbg.sanitize import clean
-
-    return [clean(line) for line in lines if split_prefix(clean(line))[1].strip()]
+def _said(lines: Iterable[str]) -> list[str]:
+    """The lines that hold more than a launcher's prefix, sorted."""
+    return sorted(line.rstrip() for line in lines if split_prefix(f"{line} ")[1].strip())
 
 
 @given(st.lists(_LINE, max_size=40))

@@ -1,0 +1,232 @@
+"""Native stacks of real programs, against what a gdb that does attach says of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.native import NativeAdapter
+from livedbg.adapters.native.capture import Capture, capture
+from livedbg.adapters.native.unwinder import Unwinder, Unwound
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.adapters.python import PythonAdapter
+from livedbg.gdbmi import GdbGone, GdbTimeout, find_gdb
+from livedbg.intents import WantStacks
+from livedbg.linux import procfs
+from livedbg.live import LiveView
+from livedbg.model import SourceHealth, Stack
+from livedbg.snapshot import Snapshot
+from tests.conftest import TARGETS, Target, eventually
+
+GDB = find_gdb() or ""
+BUILDS = {"O0": ("-O0",), "O2": ("-O2",), "O2-no-frame-pointer-stripped": ("-O2", "-s", "-rdynamic")}
+_THREAD = re.compile(r"^Thread \d+ \(.*LWP (\d+)", re.MULTILINE)
+_FRAME = re.compile(r"^#\d+ +(?:0x[0-9a-f]+ in )?(.+?) \(", re.MULTILINE)
+
+
+def by_attaching(pid: int) -> dict[int, list[str]]:
+    """tid -> function names, innermost first, of a gdb that attaches to (and stops) the process."""
+    done = subprocess.run(
+        [GDB, "-nx", "-batch", "-p", str(pid), "-ex", "set print frame-arguments none", "-ex", "thread apply all bt"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    parts = _THREAD.split(done.stdout)[1:]
+    return {int(tid): _FRAME.findall(text) for tid, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def bare(name: str) -> str:
+    """A function without its arguments and symbol version, as both print it."""
+    return re.sub(r"@@.*", "", name)
+
+
+def settled(pid: int, count: int) -> None:
+    """Wait until all threads but the first sit in a system call that won't end."""
+    eventually(
+        lambda: (
+            len(tids := procfs.thread_ids(pid)) == count
+            and all(isinstance(procfs.blocked_syscall(pid, tid), procfs.BlockedSyscall) for tid in tids)
+        )
+    )
+
+
+async def unwind(pid: int) -> tuple[dict[int, Unwound], Unwinder]:
+    unwinder = Unwinder(GDB, pid)
+    await unwinder.start()
+    try:
+        return await unwinder.unwind(capture(pid, procfs.thread_ids(pid)), 60), unwinder
+    finally:
+        await unwinder.close()
+
+
+@pytest.mark.parametrize("build", BUILDS)
+async def test_64_threads_have_the_stacks_that_an_attached_gdb_sees(
+    build: str, build_target: Callable[..., Path], spawn: Callable[..., Target]
+) -> None:
+    target = spawn([build_target("stacks", *BUILDS[build], output=f"stacks-{build}"), "64"])
+    settled(target.pid, 65)
+    ours, unwinder = await unwind(target.pid)
+    theirs = by_attaching(target.pid)
+    assert set(ours) == set(theirs) and len(ours) == 65
+    for tid, unwound in ours.items():
+        assert unwound.whole, (tid, unwound)
+        assert [bare(frame.function) for frame in unwound.frames if not frame.function.startswith("0x")] == [
+            bare(name) for name in theirs[tid] if name != "??"
+        ]
+        assert all(frame.module for frame in unwound.frames if frame.address)
+    if "stripped" not in build:
+        first = {frame.function.partition("(")[0] for unwound in ours.values() for frame in unwound.frames}
+        assert {"take_gate", "wait_for_credit", "wait_for_events", "demo::Queue<long>::pop", "descend"} <= first
+        assert all(frame.line for u in ours.values() for frame in u.frames if frame.function.startswith("descend"))
+    assert unwinder.loaded
+
+
+@pytest.fixture
+def waiting(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> Target:
+    """Eight threads that wait."""
+    target = spawn([build_target("stacks", *BUILDS["O2"], output="stacks-O2"), "8"])
+    settled(target.pid, 9)
+    return target
+
+
+def switches(pid: int) -> dict[str, list[str]]:
+    """What a stop, a wake or a tracer would change."""
+    wanted = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches", "TracerPid", "State")
+    return {
+        str(tid): [procfs.status_fields(pid, tid)[name] for name in wanted] for tid in sorted(procfs.thread_ids(pid))
+    }
+
+
+async def test_U1_the_target_is_not_touched(waiting: Target) -> None:
+    before = switches(waiting.pid)
+    ours, unwinder = await unwind(waiting.pid)
+    assert len(ours) == 9
+    assert switches(waiting.pid) == before
+    assert unwinder.pid == waiting.pid
+
+
+async def test_U3_no_core_is_left(waiting: Target) -> None:
+    folders = [Path("/dev/shm"), Path("/tmp")]
+    before = {path for folder in folders for path in folder.glob("livedbg-*")}
+    await unwind(waiting.pid)
+    unwinder = Unwinder(GDB, waiting.pid)
+    await unwinder.start()
+    with pytest.raises(GdbTimeout):
+        await unwinder.unwind(capture(waiting.pid, procfs.thread_ids(waiting.pid)), 0.0)
+    await unwinder.close()
+    assert {path for folder in folders for path in folder.glob("livedbg-*")} <= before
+
+
+async def test_a_gdb_that_is_killed_in_the_middle_is_said_and_the_next_one_works(waiting: Target) -> None:
+    unwinder = Unwinder(GDB, waiting.pid)
+    await unwinder.start()
+    working = asyncio.create_task(unwinder.unwind(capture(waiting.pid, procfs.thread_ids(waiting.pid)), 60))
+    await asyncio.sleep(0)
+    pid = unwinder._engine.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(GdbGone):
+        await working
+    assert not unwinder.alive
+    await unwinder.close()
+    ours, _ = await unwind(waiting.pid)
+    assert len(ours) == 9
+
+
+def test_K1_a_thread_that_runs_or_has_gone_gives_no_copy(spawn: Callable[..., Target]) -> None:
+    busy = spawn([sys.executable, "-c", "print('READY', flush=True)\nwhile True: pass"])
+    looked: list[Capture] = []
+
+    def runs() -> bool:
+        looked.append(capture(busy.pid, [busy.pid, 999_999_999]))
+        return looked[-1].threads == () and looked[-1].moving == (busy.pid, 999_999_999)
+
+    eventually(runs)
+    assert looked[-1].mappings
+
+
+def test_what_is_no_longer_there_is_an_os_error(spawn: Callable[..., Target]) -> None:
+    target = spawn([sys.executable, "-c", "print('READY', flush=True)"])
+    target.process.wait(20)
+    with pytest.raises(OSError, match="No such"):
+        capture(target.pid, [target.pid])
+
+
+@contextmanager
+def watching(pid: int, *, gdb: str | None = None) -> Iterator[LiveView]:
+    request = Request(host="box", processes=(TargetProcess(pid),), gdb=gdb)
+    view = LiveView(request, adapters=[ProcAdapter(), PythonAdapter(), NativeAdapter()])
+    view.start()
+    try:
+        yield view
+    finally:
+        view.stop()
+
+
+def until(view: LiveView, true: Callable[[Snapshot], bool]) -> Snapshot:
+    eventually(lambda: true(view.latest().snapshot), 60)
+    return view.latest().snapshot
+
+
+def functions(stack: Stack) -> list[str]:
+    return [frame.function for frame in stack.frames]
+
+
+def test_a_thread_that_python_called_into_c_has_one_merged_stack(spawn: Callable[..., Target]) -> None:
+    target = spawn([sys.executable, TARGETS / "py_in_c.py"])
+    thread = f"thread:box/{target.pid}/{target.pid}"
+    with watching(target.pid) as view:
+        snapshot = until(view, lambda s: thread in s.stacks and s.stacks[thread].layer == "merged")
+    found = functions(snapshot.stacks[thread])
+    places = [
+        next(at for at, name in enumerate(found) if word in name)
+        for word in ("read", "on_compare", "qsort", "sort_in_c", "<module>")
+    ]
+    assert places == sorted(places), found
+    assert found[-1] == "<module>" and not any("_PyEval" in name for name in found)
+    assert any(frame.language == "native" for frame in snapshot.stacks[thread].frames[: places[1]])
+
+
+def test_torch_loads_only_the_files_that_stacks_lie_in(spawn: Callable[..., Target]) -> None:
+    pytest.importorskip("torch", reason="torch is a test dependency: make test installs it")
+    program = "import os, torch; torch.ones(9) + 1; print('READY', flush=True); os.read(os.pipe()[0], 1)"
+    target = spawn([sys.executable, "-c", program])
+    settled(target.pid, len(procfs.thread_ids(target.pid)))
+    mapped = {Path(m.path).name for m in capture(target.pid, []).mappings if m.executable and m.path.startswith("/")}
+    assert any(name.startswith("libtorch_cpu") for name in mapped)
+    ours, unwinder = asyncio.run(unwind(target.pid))
+    lying_in = {frame.module for unwound in ours.values() for frame in unwound.frames}
+    assert set(unwinder.loaded) <= lying_in  # U2
+    assert not any(name.startswith("libtorch_cpu") for name in unwinder.loaded)
+    assert any("read" in frame.function for frame in ours[target.pid].frames[:2])
+
+
+def test_without_gdb_everything_else_works_and_it_says_so(waiting: Target) -> None:
+    with watching(waiting.pid, gdb="/no/such/gdb") as view:
+        snapshot = until(view, lambda s: bool(s.edges) and any(t.source == "native" for t in s.statuses.values()))
+    (status,) = (t for t in snapshot.statuses.values() if t.source == "native")
+    assert (status.health, status.code) == (SourceHealth.FAILED, "gdb-missing")
+    assert "/no/such/gdb" in status.sentence and "install gdb" in (status.remedy or "")
+    assert not snapshot.stacks
+
+
+def test_stacks_that_are_asked_for_are_taken_anew(waiting: Target) -> None:
+    with watching(waiting.pid) as view:
+        first = until(view, lambda s: len(s.stacks) == 9)
+        thread, stack = next(iter(first.stacks.items()))
+        view.send(WantStacks(process=f"process:box/{waiting.pid}", threads=(thread,), native=True))
+        again = until(view, lambda s: s.stacks[thread].taken_mono_ns > stack.taken_mono_ns)
+    assert functions(again.stacks[thread]) == functions(stack)
+    assert sum(again.stacks[t].taken_mono_ns > stack.taken_mono_ns for t in again.stacks) == 1
