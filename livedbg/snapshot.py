@@ -27,6 +27,7 @@ from livedbg.model import (
     Task,
     Thread,
 )
+from livedbg.tables import FrozenTable
 
 __all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey"]
 
@@ -116,6 +117,10 @@ def _empty() -> Mapping[Any, Any]:
     return MappingProxyType({})
 
 
+def _empty_table() -> FrozenTable[Any, Any]:
+    return FrozenTable(({},), str)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The state after `revision` events.
@@ -138,9 +143,9 @@ class Snapshot:
     processes: Mapping[str, Process] = field(default_factory=_empty)
     threads: Mapping[str, Thread] = field(default_factory=_empty)
     stacks: Mapping[str, Stack] = field(default_factory=_empty)
-    tasks: Mapping[str, Task] = field(default_factory=_empty)
-    resources: Mapping[str, Resource] = field(default_factory=_empty)
-    edges: Mapping[EdgeKey, Edge] = field(default_factory=_empty)
+    tasks: FrozenTable[str, Task] = field(default_factory=_empty_table)
+    resources: FrozenTable[str, Resource] = field(default_factory=_empty_table)
+    edges: FrozenTable[EdgeKey, Edge] = field(default_factory=_empty_table)
     log_sources: Mapping[str, LogSource] = field(default_factory=_empty)
     recent_logs: Sequence[LogRecord] = ()
     log_count: int = 0

@@ -26,6 +26,7 @@ from livedbg.model import (
     EdgeKey,
     Intrusion,
     LogRecord,
+    Resource,
     Stack,
     Task,
     TaskState,
@@ -33,6 +34,7 @@ from livedbg.model import (
 )
 from livedbg.snapshot import Activity, Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
 from livedbg.stacks import merge_stacks
+from livedbg.tables import Table
 
 __all__ = ["EXITED_WINDOW", "LOG_WINDOW", "Store"]
 
@@ -47,9 +49,6 @@ _TABLES: Final = (
     "processes",
     "threads",
     "stacks",
-    "tasks",
-    "resources",
-    "edges",
     "log_sources",
     "counters",
     "diagnostics",
@@ -58,7 +57,6 @@ _TABLES: Final = (
     "activity",
     "kernels",
 )
-_GRAPH_TABLES: Final = frozenset({"tasks", "resources", "edges"})
 
 
 class Store:
@@ -67,6 +65,9 @@ class Store:
     def __init__(self) -> None:
         self._tables: dict[str, dict[Any, Any]] = {name: {} for name in _TABLES}
         self._frozen: dict[str, MappingProxyType[Any, Any]] = {}
+        self._tasks: Table[str, Task] = Table(str)
+        self._resources: Table[str, Resource] = Table(str)
+        self._edges: Table[EdgeKey, Edge] = Table(_source_of)
         self._logs: deque[LogRecord] = deque(maxlen=LOG_WINDOW)
         self._frozen_logs: tuple[LogRecord, ...] | None = ()
         self._intrusions: list[Intrusion] = []
@@ -118,6 +119,7 @@ class Store:
         """A store of its own in the same state; as cheap as copying the tables (the values are shared)."""
         other = Store()
         other._tables = {name: dict(table) for name, table in self._tables.items()}
+        other._tasks, other._resources, other._edges = self._tasks.copy(), self._resources.copy(), self._edges.copy()
         other._logs = self._logs.copy()
         other._frozen_logs = None
         other._intrusions = list(self._intrusions)
@@ -141,6 +143,9 @@ class Store:
             self._snapshot = Snapshot(
                 revision=self._revision,
                 graph_revision=self._graph_revision,
+                tasks=self._tasks.freeze(),
+                resources=self._resources.freeze(),
+                edges=self._edges.freeze(),
                 recent_logs=self._frozen_logs,
                 log_count=self._log_count,
                 intrusions=tuple(self._intrusions),
@@ -151,8 +156,6 @@ class Store:
     def _dirty(self, name: str) -> dict[Any, Any]:
         """The table to write to; a later snapshot copies it again."""
         self._frozen.pop(name, None)
-        if name in _GRAPH_TABLES:
-            self._graph_revision += 1
         return self._tables[name]
 
     # processes and threads
@@ -220,13 +223,15 @@ class Store:
     # tasks, resources, edges
 
     def _tasks_seen(self, event: ev.TasksSeen) -> None:
-        tasks = self._dirty("tasks")
+        tasks = self._tasks
+        self._graph_revision += 1
         for task in event.tasks:
-            known: Task | None = tasks.get(task.id)
+            known = tasks.get(task.id)
             merged = task if known is None else merge_task(known, task)
             if known is not None:
                 self._learn_duration(known, merged)
-            tasks[task.id] = merged
+            if merged is not known:
+                tasks[task.id] = merged
 
     def _learn_duration(self, before: Task, after: Task) -> None:
         if before.state is not TaskState.RUNNING or after.state is not TaskState.COMPLETED or not after.kernel:
@@ -244,15 +249,16 @@ class Store:
         kernels[key] = Durations(old.count + 1, old.total_ns + took, max(old.longest_ns, took))
 
     def _resources_seen(self, event: ev.ResourcesSeen) -> None:
-        resources = self._dirty("resources")
+        self._graph_revision += 1
         for resource in event.resources:
-            resources[resource.id] = resource
+            if self._resources.get(resource.id) != resource:
+                self._resources[resource.id] = resource
 
     def _edges_replaced(self, event: ev.EdgesReplaced) -> None:
-        edges = self._dirty("edges")
         old = self._scopes.pop(event.scope, set())
-        for key in old:
-            edges.pop(key, None)
+        again = {edge.key for edge in event.edges}
+        for key in old - again:
+            self._edges.discard(key)
             self._scope_of.pop(key, None)
         self._put_edges(event.scope, event.edges)
 
@@ -260,25 +266,26 @@ class Store:
         self._put_edges(event.scope, event.edges)
 
     def _put_edges(self, scope: str, new: Iterable[Edge]) -> None:
-        edges = self._dirty("edges")
+        self._graph_revision += 1
         members = self._scopes.setdefault(scope, set())
         for edge in new:
             key = edge.key
             other = self._scope_of.get(key)
             if other is not None and other != scope:
                 self._scopes[other].discard(key)
-            edges[key] = edge
+            if self._edges.get(key) != edge:
+                self._edges[key] = edge
             members.add(key)
             self._scope_of[key] = scope
 
     def _edges_removed(self, event: ev.EdgesRemoved) -> None:
-        edges = self._dirty("edges")
+        self._graph_revision += 1
         members = self._scopes.get(event.scope, set())
         for kind, source, target in event.keys:
             key = EdgeKey(kind, source, target)
             if key in members:
                 members.discard(key)
-                edges.pop(key, None)
+                self._edges.discard(key)
                 self._scope_of.pop(key, None)
 
     # logs, counters, what a runtime said, what we did
@@ -312,6 +319,10 @@ class Store:
     def _status_seen(self, event: ev.StatusSeen) -> None:
         status = event.status
         self._dirty("statuses")[StatusKey(status.source, status.target, status.code)] = status
+
+
+def _source_of(key: EdgeKey) -> str:
+    return key[1]  # looked up by plain tuples too
 
 
 def merge_task(known: Task, new: Task) -> Task:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-
-import rustworkx as rx
 
 __all__ = ["dead_nodes"]
 
 
 def dead_nodes(
-    graph: rx.PyDiGraph[str, None], seeds: Iterable[int], choices: Mapping[int, set[int]], timed: AbstractSet[int]
+    successors: Callable[[int], Iterable[int]],
+    seeds: Iterable[int],
+    choices: Mapping[int, set[int]],
+    timed: AbstractSet[int],
 ) -> set[int]:
     """The nodes, among what the seeds wait for, that can never go on.
 
@@ -19,7 +20,7 @@ def dead_nodes(
     one does. What waits for nothing may go on; so may what has a time limit.
 
     Args:
-        graph: blocked -> by what.
+        successors: blocked -> by what.
         seeds: where to begin; all that they reach is looked at.
         choices: node -> those of its successors that are alternatives.
         timed: nodes that go on by themselves.
@@ -31,7 +32,7 @@ def dead_nodes(
         node = todo.pop()
         if node in ahead:
             continue
-        ahead[node] = list(dict.fromkeys(graph.successor_indices(node)))
+        ahead[node] = list(dict.fromkeys(successors(node)))
         for other in ahead[node]:
             behind.setdefault(other, []).append(node)
             todo.append(other)

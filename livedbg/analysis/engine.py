@@ -8,6 +8,7 @@ from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, WaitGra
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules import all_rules
 from livedbg.analysis.rules.base import RuleInput, Settings
+from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.verdict import ranked, verdict_of
 from livedbg.snapshot import Snapshot
 
@@ -15,7 +16,7 @@ __all__ = ["Diagnostician", "diagnose"]
 
 
 class Diagnostician:
-    """Diagnoses one snapshot after another, reusing what didn't change (the graph).
+    """Diagnoses one snapshot after another, reusing what didn't change (the graph, the tasks).
 
     Args:
         settings: thresholds of the rules.
@@ -25,13 +26,15 @@ class Diagnostician:
         self._settings = settings or Settings()
         self._rules = all_rules()
         self._graphs = GraphKeeper()
+        self._tasks = TaskIndex()
 
     def diagnose(self, snapshot: Snapshot) -> Diagnosis:
         """The diagnosis of `snapshot`; equal to what a fresh diagnostician would say of it."""
         if not snapshot.revision:
             return NO_DIAGNOSIS
         graph: WaitGraph = self._graphs.graph_of(snapshot)
-        state = RuleInput(snapshot, graph, self._settings)
+        self._tasks.update(snapshot)
+        state = RuleInput(snapshot, graph, self._settings, self._tasks)
         found: list[Finding] = [finding for rule in self._rules for finding in rule.apply(state)]
         findings = ranked(found, state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})

@@ -1,4 +1,4 @@
-"""The wait-for graph of one state, on rustworkx.
+"""The wait-for graph of one state.
 
 Invariants:
     G1. A cycle is listed only if no member has a way out: one that waits for any of several things
@@ -9,51 +9,54 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
-import rustworkx as rx
-
-from livedbg.analysis.blocking import Blocking, blocking_of
+from livedbg.analysis.blocking import Blocking
 from livedbg.analysis.deadness import dead_nodes
+from livedbg.analysis.wiring import Wiring
 from livedbg.model import Edge, EdgeKey, EdgeKind
 from livedbg.snapshot import Snapshot
 
-__all__ = ["Graph", "build"]
+__all__ = ["BEHIND", "LARGE", "Graph"]
 
 _COUNTED: Final = ("thread:", "process:", "task:")
-_EXACT_ROOTS: Final = 64
-"""Of the roots, so many with the most direct waiters are ranked by all that waits behind them."""
-_SMALL: Final = 20_000
 
+LARGE: Final = 20_000
+"""Edges from which a graph is a large one: changed instead of built anew, its counts of what waits behind
+something end at BEHIND, and names stand in alphabetical order."""
 
-def build(snapshot: Snapshot) -> Graph:
-    """The wait-for graph of a state."""
-    return Graph(snapshot, blocking_of(snapshot))
+BEHIND: Final = 10_000
+"""Where the counts of a large graph end."""
+
+_RANKED: Final = {True: 16, False: 256}
+"""Roots of a large and of another graph, those with most direct waiters, that are ranked by all that waits
+behind them."""
+
+_RANK_BEHIND: Final = 1_000
+"""How far that is counted for the ranking."""
 
 
 class Graph:
-    """A wait-for graph (livedbg.analysis.diagnosis.WaitGraph). Immutable once built.
+    """A wait-for graph (livedbg.analysis.diagnosis.WaitGraph). Immutable.
 
     Args:
         snapshot: the state that it is of.
-        blocking: its blocking relations.
+        wiring: the arcs of its blocking relations.
+        blocking: those relations that are more than plain dependencies.
+        large: whether it is changed rather than built anew.
     """
 
-    def __init__(self, snapshot: Snapshot, blocking: Blocking) -> None:
+    def __init__(self, snapshot: Snapshot, wiring: Wiring, blocking: Blocking, *, large: bool) -> None:
+        self.wiring = wiring
+        self.large = large
         self._snapshot = snapshot
         self._blocking = blocking
-        names = dict.fromkeys(waiter for waiter, _ in blocking.pairs)
-        names.update(dict.fromkeys(blocker for _, blocker in blocking.pairs))
-        self._names = list(names)
-        self._index = dict(zip(names, range(len(names)), strict=True))
-        find = self._index.__getitem__
-        self._graph: rx.PyDiGraph[str, None] = rx.PyDiGraph(
-            node_count_hint=len(names), edge_count_hint=len(blocking.pairs)
-        )
-        self._graph.add_nodes_from(self._names)
-        self._graph.add_edges_from_no_data([(find(waiter), find(blocker)) for waiter, blocker in blocking.pairs])
+        self._names = wiring.names
+        self._index = wiring.numbers
+        self._arcs = wiring.arcs
         self._behind: dict[str, int] = {}
 
     def waits_of(self, entity: str) -> Sequence[Edge]:
@@ -74,33 +77,37 @@ class Graph:
     def waiters_of(self, entity: str) -> Sequence[str]:
         """Entities that wait for `entity` directly."""
         node = self._index.get(entity)
-        return self._named(self._graph.predecessor_indices(node)) if node is not None else ()
+        return self._named(self._arcs.predecessors(node)) if node is not None else ()
 
     def blockers_of(self, entity: str) -> Sequence[str]:
         """What `entity` waits for directly: a thread for its lock, a lock for its holders."""
         node = self._index.get(entity)
-        return self._named(self._graph.successor_indices(node)) if node is not None else ()
+        return self._named(self._arcs.successors(node)) if node is not None else ()
 
-    def _named(self, nodes: Iterable[int]) -> Sequence[str]:
-        return [self._names[node] for node in reversed(list(dict.fromkeys(nodes)))]
+    def _named(self, nodes: Collection[int]) -> Sequence[str]:
+        names = [self._names[node] for node in nodes]
+        return sorted(names) if self.large else names[::-1]  # rustworkx gives the newest arc first
 
     def behind(self, entity: str) -> int:
-        """How many threads, processes and tasks wait for `entity`."""
+        """How many threads, processes and tasks wait for `entity`; in a large graph at most BEHIND."""
         known = self._behind.get(entity)
         if known is None:
             node = self._index.get(entity)
-            known = self._count(rx.ancestors(self._graph, node)) if node is not None else 0
+            most = BEHIND if self.large else len(self._names)
+            known = self._arcs.ancestors(node, self._counts, most) if node is not None else 0
             self._behind[entity] = known
         return known
 
-    def _count(self, nodes: Iterable[int]) -> int:
-        names, stand_ins = self._names, self._blocking.stand_ins
-        return sum(1 for node in nodes if names[node].startswith(_COUNTED) and names[node] not in stand_ins)
+    def _counts(self, node: int) -> bool:
+        name = self._names[node]
+        return name.startswith(_COUNTED) and name not in self._blocking.stand_ins
 
     def chain(self, entity: str) -> Sequence[str]:
         """The path from `entity` to a root, or once round a cycle."""
         path: dict[str, None] = {}
-        at: str | None = entity if entity in self._index else None
+        node = self._index.get(entity)
+        known = node is not None and (self._arcs.out_degree(node) or self._arcs.in_degree(node))
+        at: str | None = entity if known else None
         while at is not None and at not in path:
             path[at] = None
             ahead = self.blockers_of(at)
@@ -111,7 +118,7 @@ class Graph:
     def waits(self, entity: str) -> bool:
         """Whether something blocks `entity`."""
         node = self._index.get(entity)
-        return node is not None and self._graph.out_degree(node) > 0
+        return node is not None and self._arcs.out_degree(node) > 0
 
     @cached_property
     def _stuck(self) -> frozenset[str]:
@@ -120,19 +127,12 @@ class Graph:
     @cached_property
     def cycles(self) -> Sequence[tuple[str, ...]]:
         """Deadlocks: each the members of one, in the order of the waits where that is one ring."""
-        loops = {node for node in self._graph.node_indices() if self._graph.has_edge(node, node)}
-        if rx.is_directed_acyclic_graph(self._graph) and not loops:
+        cyclic = self.wiring.cyclic
+        if not cyclic:
             return ()
-        parts = rx.strongly_connected_components(self._graph)
-        cyclic = [node for part in parts if len(part) > 1 or part[0] in loops for node in part]
-        dead = dead_nodes(self._graph, cyclic, self._choices(), self._timed())
-        stuck = [node for node in cyclic if node in dead]
-        inner = self._graph.subgraph(stuck)
-        found = []
-        for part in rx.strongly_connected_components(inner):
-            members = [inner[node] for node in part]
-            if len(part) > 1 or self._index[members[0]] in loops:
-                found.append(self._ring(members))
+        dead = dead_nodes(self._arcs.successors, cyclic, self._choices(), self._timed())
+        parts = self._arcs.parts_among([node for node in cyclic if node in dead])
+        found = [self._ring([self._names[node] for node in part]) for part in parts]
         return sorted(found, key=lambda ring: (-self.behind(ring[0]), ring))
 
     def _choices(self) -> dict[int, set[int]]:
@@ -159,12 +159,13 @@ class Graph:
     @cached_property
     def roots(self) -> Sequence[str]:
         """Entities that others wait for and that wait for nothing, by what waits behind, most first."""
-        graph, names = self._graph, self._names
-        found = [(-graph.in_degree(n), names[n]) for n in graph.node_indices() if not graph.out_degree(n)]
-        found = sorted(root for root in found if root[0])
-        if len(names) <= _SMALL or len(found) <= 1:
-            exact = len(found)
-        else:
-            exact = 0 if len(found) > _EXACT_ROOTS else len(found)
-        first = sorted(found[:exact], key=lambda root: (-self.behind(root[1]), root[1])) if exact > 1 else found[:exact]
-        return [name for _, name in [*first, *found[exact:]]]
+        found = self.wiring.roots
+        most = _RANKED[self.large]
+        first, rest = found[:most], found[most:]
+        ranked = sorted(first, key=lambda root: (-self._rank(root[1]), root)) if len(first) > 1 else first
+        return [name for _, name in chain(ranked, rest)]
+
+    def _rank(self, root: str) -> int:
+        if not self.large:
+            return self.behind(root)
+        return self._arcs.ancestors(self._index[root], self._counts, _RANK_BEHIND)

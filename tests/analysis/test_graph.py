@@ -8,15 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.analysis import NO_DIAGNOSIS
-from livedbg.analysis.blocking import blocking_of
+from livedbg.analysis.blocking import Blocking, blocking_among, split_edges
 from livedbg.analysis.diagnosis import WaitGraph
-from livedbg.analysis.graph import build
+from livedbg.analysis.graph import Graph
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.model import EdgeKind, EdgeState, TaskState, ThreadState
-from livedbg.snapshot import EMPTY
+from livedbg.snapshot import EMPTY, Snapshot
 from tests.analysis.world import World, two_locks
 
 Pairs = dict[str, set[str]]
+
+
+def build(snapshot: Snapshot) -> Graph:
+    return GraphKeeper().graph_of(snapshot)
+
+
+def blocking_of(snapshot: Snapshot) -> Blocking:
+    split = split_edges(snapshot.edges)
+    blocking = blocking_among(split.others, snapshot)
+    blocking.pairs += [(source, target) for _, source, target in split.depends]
+    return blocking
+
 
 THREADS = [f"thread:box/1/{n}" for n in range(4)]
 LOCKS = [f"{kind}:box/1/{n:#x}" for n, kind in enumerate(("mutex", "mutex", "pipe", "gil"))]

@@ -112,7 +112,9 @@ class World:
     def lock(self, number: int, kind: str = "mutex", pid: int = 1, **attributes: str) -> str:
         return self.resource(f"{kind}:box/{pid}/{number:#x}", "locked", **attributes)
 
-    def task(self, name: str, state: TaskState, since_ns: int, kernel: str = "K", system: str = "nvfuser") -> str:
+    def task(
+        self, name: str, state: TaskState, since_ns: int | None, kernel: str = "K", system: str = "nvfuser"
+    ) -> str:
         task = Task(
             id=f"task:{system}/{name}", system=system, name=name, kernel=kernel, state=state, since_mono_ns=since_ns
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec import structs
 
@@ -30,6 +31,8 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Severity, Task, TaskState
 
 __all__ = ["AscendRule", "rules"]
+
+_ENTITIES: Final = 1_000  # of one finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +243,13 @@ def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     told = job.said("timeout-exit") or job.said("stall-summary")
     if told is None:
         return
-    waiting = [t for t in job.tasks(state.snapshot) if t.state is TaskState.SUBMITTED]
+    waiting = job.tasks_in(TaskState.SUBMITTED, state)
     if waiting:
         sentence = (
             f"{job.state.attributes.get('waiting', len(waiting))} tasks wait and none is running or ready: their "
             f"dependencies can never be met ({names_of(waiting[:8])})."
         )
-        entities = tuple(task.id for task in waiting)
+        entities = tuple(task.id for task in waiting[:_ENTITIES])
         steps = ("look for a cycle, or for a producer that was never submitted, in the orchestration code",)
     else:
         sentence = "All submitted tasks are done, and the orchestrator submits no more: it is what hangs."

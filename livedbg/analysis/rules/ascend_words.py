@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, EdgeKind, EdgeState, Evidence, Task
+from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState
 from livedbg.snapshot import Snapshot
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
 
 _NAMES_SHOWN: Final = 6
 _EVIDENCE_SHOWN: Final = 8
+_COUNTED: Final = 10_000  # of the tasks behind a root
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +74,14 @@ class Job:
         """The tasks that hold it up, as the adapter concluded."""
         return [snapshot.tasks[entity] for entity in self.state.entities if entity in snapshot.tasks]
 
-    def tasks(self, snapshot: Snapshot) -> list[Task]:
-        """All its tasks but the orchestrator."""
-        return [t for t in snapshot.tasks.values() if t.system == "ascend" and t.id.startswith(self.task_prefix)]
+    def tasks_in(self, wanted: TaskState, state: RuleInput) -> list[Task]:
+        """Its tasks in a state (not COMPLETED), but for the orchestrator."""
+        return [t for t in state.tasks_in(wanted) if t.system == "ascend" and t.id.startswith(self.task_prefix)]
 
     def waits_for_orchestrator(self, state: RuleInput) -> bool:
         """Whether the orchestrator waits for one of the roots."""
-        roots = set(self.state.entities)
-        return any(
-            key.kind is EdgeKind.WAITS_FOR and key.source == self.orchestrator and key.target in roots
-            for key in state.snapshot.edges
-        )
+        edges = state.snapshot.edges
+        return any(EdgeKey(EdgeKind.WAITS_FOR, self.orchestrator, root) in edges for root in self.state.entities)
 
 
 def jobs(snapshot: Snapshot) -> list[Job]:
@@ -159,14 +157,18 @@ def count_behind(roots: Sequence[Task], job: Job, state: RuleInput) -> tuple[int
         whether that second number is known.
     """
     ids = {task.id for task in roots}
-    pending: dict[str, list[str]] = {}
-    for key, edge in state.snapshot.edges.items():
-        if key.kind is EdgeKind.DEPENDS_ON and edge.state is EdgeState.PENDING:
-            pending.setdefault(key.target, []).append(key.source)
-    direct = {waiter for root in ids for waiter in pending.get(root, ())}
+    edges = state.snapshot.edges
+
+    def waiters(task: str) -> Iterator[str]:
+        for waiter in state.graph.waiters_of(task):
+            edge = edges.get(EdgeKey(EdgeKind.DEPENDS_ON, waiter, task))
+            if edge is not None and edge.state is EdgeState.PENDING:
+                yield waiter
+
+    direct = {waiter for root in ids for waiter in waiters(root)}
     seen, todo = set(direct), list(direct)
-    while todo:
-        for waiter in pending.get(todo.pop(), ()):
+    while todo and len(seen) < _COUNTED:
+        for waiter in waiters(todo.pop()):
             if waiter not in seen and waiter not in ids:
                 seen.add(waiter)
                 todo.append(waiter)

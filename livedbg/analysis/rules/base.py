@@ -11,11 +11,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from livedbg.analysis.diagnosis import Finding, WaitGraph
+from livedbg.analysis.tasks import TaskIndex
+from livedbg.model import Task, TaskState
 from livedbg.snapshot import Snapshot
 
 __all__ = ["Rule", "RuleInput", "Settings"]
@@ -61,11 +63,21 @@ class RuleInput:
         snapshot: the state.
         graph: the wait-for graph of that state.
         settings: thresholds.
+        index: the tasks by state; made when a rule asks for it, if not given.
     """
 
     snapshot: Snapshot
     graph: WaitGraph
     settings: Settings = field(default_factory=Settings)
+    index: TaskIndex | None = None
+
+    def tasks_in(self, state: TaskState) -> Sequence[Task]:
+        """The tasks in a state other than COMPLETED."""
+        index = self.index
+        if index is None:
+            index = TaskIndex()
+            index.update(self.snapshot)
+        return index.in_state(state)
 
 
 @runtime_checkable

@@ -48,8 +48,8 @@ class TaskStalled:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a task."""
         snapshot, now = state.snapshot, state.snapshot.now()
-        for task in snapshot.tasks.values():
-            if task.state is not TaskState.RUNNING or task.system in _OWN_RULES or state.graph.blockers_of(task.id):
+        for task in state.tasks_in(TaskState.RUNNING):
+            if task.system in _OWN_RULES or state.graph.blockers_of(task.id):
                 continue
             ran = _ran_ns(task, now)
             known = snapshot.kernels.get((task.system, task.kernel or ""))

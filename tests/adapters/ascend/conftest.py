@@ -10,7 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Finding
+from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.ascend import rules
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.snapshot import Snapshot
@@ -43,7 +44,7 @@ def findings() -> Callable[[Snapshot], dict[str, Finding]]:
     def find(snapshot: Snapshot) -> dict[str, Finding]:
         found: dict[str, Finding] = {}
         for rule in rules():
-            for finding in rule.apply(RuleInput(snapshot, NO_DIAGNOSIS.graph)):
+            for finding in rule.apply(RuleInput(snapshot, GraphKeeper().graph_of(snapshot))):
                 assert finding.rule == rule.name
                 assert rule.doc
                 found.setdefault(finding.rule, finding)

@@ -1,0 +1,160 @@
+"""Tables whose snapshots cost what changed, not what they hold.
+
+A table is a list of dicts, the shards. A small one has a single shard and keeps the order of insertion, as a
+dict does; one that grows beyond SPLIT is split once, by a checksum of the key, into SHARDS of them. A snapshot
+shares all shards; the first write to a shared shard copies that one.
+
+Invariants:
+    H1. A frozen table never changes.
+    H2. Lookups, length and membership are those of a dict with the same operations done to it.
+    H3. The order of iteration depends on the operations alone (not on hash seeds or addresses).
+    H4. A write after a freeze copies one shard; two frozen tables share the shards without a write between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from itertools import chain
+from typing import Any, Final, Generic, TypeVar, cast, overload
+from zlib import crc32
+
+__all__ = ["SHARDS", "SPLIT", "FrozenTable", "Table"]
+
+SPLIT: Final = 4096
+"""Entries above which a table is split."""
+
+SHARDS: Final = 1024
+"""Shards of a table that was split."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+
+def _place(text: str, shards: int) -> int:
+    return crc32(text.encode("utf-8", "surrogatepass")) % shards if shards > 1 else 0
+
+
+class FrozenTable(Mapping[K, V]):
+    """One state of a table.
+
+    Args:
+        shards: never written to again.
+        text: what of a key decides on its shard.
+    """
+
+    __slots__ = ("_length", "_text", "shards")
+
+    def __init__(self, shards: tuple[dict[K, V], ...], text: Callable[[K], str]) -> None:
+        self.shards = shards
+        self._text = text
+        self._length = sum(map(len, shards))
+
+    def __getitem__(self, key: K) -> V:
+        shards = self.shards
+        return shards[_place(self._text(key), len(shards))][key]
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+
+    @overload
+    def get(self, key: K, default: V | D, /) -> V | D: ...
+
+    def get(self, key: K, default: V | D | None = None, /) -> V | D | None:
+        """The value of a key, or `default`."""
+        shards = self.shards
+        return shards[_place(self._text(key), len(shards))].get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            place = _place(self._text(cast("K", key)), len(self.shards))
+        except (TypeError, AttributeError, IndexError):
+            return False  # no key of this table
+        return key in self.shards[place]
+
+    def __iter__(self) -> Iterator[K]:
+        return chain.from_iterable(self.shards)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def values(self) -> ValuesView[V]:
+        """A view of the values, as fast to go through as a dict's."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[K, V]:
+        """A view of keys and values, as fast to go through as a dict's."""
+        return _Items(self)
+
+
+class _Values(ValuesView[V], Generic[V]):
+    _mapping: FrozenTable[Any, V]
+
+    def __iter__(self) -> Iterator[V]:
+        return chain.from_iterable(shard.values() for shard in self._mapping.shards)
+
+
+class _Items(ItemsView[K, V]):
+    _mapping: FrozenTable[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return chain.from_iterable(shard.items() for shard in self._mapping.shards)
+
+
+class Table(Generic[K, V]):
+    """A table that is written to. Not thread-safe; what `freeze` gives may be read anywhere.
+
+    Args:
+        text: what of a key decides on its shard.
+    """
+
+    def __init__(self, text: Callable[[K], str]) -> None:
+        self._text = text
+        self._shards: list[dict[K, V]] = [{}]
+        self._shared = [False]
+        self._frozen: FrozenTable[K, V] | None = None
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        return self._shards[_place(self._text(key), len(self._shards))].get(key)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._own(key)[key] = value
+        if len(self._shards) == 1 and len(self._shards[0]) > SPLIT:
+            self._split()
+
+    def discard(self, key: K) -> None:
+        """Forget a key, if it is there."""
+        if key in self._shards[_place(self._text(key), len(self._shards))]:
+            del self._own(key)[key]
+
+    def freeze(self) -> FrozenTable[K, V]:
+        """The table as it is now."""
+        if self._frozen is None:
+            self._shared = [True] * len(self._shards)
+            self._frozen = FrozenTable(tuple(self._shards), self._text)
+        return self._frozen
+
+    def copy(self) -> Table[K, V]:
+        """A table of its own with the same entries."""
+        other: Table[K, V] = Table(self._text)
+        other._frozen = self.freeze()
+        other._shards = list(self._shards)
+        other._shared = [True] * len(self._shards)
+        return other
+
+    def _own(self, key: K) -> dict[K, V]:
+        """The shard of a key, to write to."""
+        place = _place(self._text(key), len(self._shards))
+        self._frozen = None
+        if self._shared[place]:
+            self._shards[place] = self._shards[place].copy()
+            self._shared[place] = False
+        return self._shards[place]
+
+    def _split(self) -> None:
+        whole = self._shards[0]
+        self._shards = [{} for _ in range(SHARDS)]
+        self._shared = [False] * SHARDS
+        for key, value in whole.items():
+            self._shards[_place(self._text(key), SHARDS)][key] = value

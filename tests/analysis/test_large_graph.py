@@ -1,0 +1,143 @@
+"""Graphs that are changed rather than built anew say what a fresh one says; and the work done stays small."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livedbg.analysis import Diagnostician, diagnose, graph, graphs, layered, wiring
+from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.layered import Arc, LayeredDigraph
+from livedbg.model import EdgeKind, EdgeState, TaskState
+from livedbg.tables import SPLIT
+from tests.analysis.test_graph import LOCKS, TASKS, THREADS, edges
+from tests.analysis.world import World
+
+NODES = 9
+arcs = st.sets(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=20)
+
+
+def reach(arcs: set[Arc], start: int) -> set[int]:
+    seen: set[int] = set()
+    todo = [start]
+    while todo:
+        node = todo.pop()
+        fresh = {b for a, b in arcs if a == node} - seen
+        seen |= fresh
+        todo += fresh
+    return seen
+
+
+def on_cycles(arcs: set[Arc]) -> set[int]:
+    return {node for node in range(NODES) if node in reach(arcs, node)}
+
+
+@given(arcs, st.lists(arcs, max_size=6), st.sampled_from([2, 10_000]))
+def test_L1_L2_changed_graphs_hold_the_changed_sets_of_arcs(first: set[Arc], later: list[set[Arc]], most: int) -> None:
+    with patch.object(layered, "_MOST", most):
+        made = [(LayeredDigraph.of(NODES - 3, sorted(a for a in first if max(a) < NODES - 3)), first)]
+        made[0] = (made[0][0], {a for a in first if max(a) < NODES - 3})
+        for wanted in later:
+            graph, now = made[-1]
+            made.append((graph.changed(wanted - now, now - wanted), wanted))
+        for graph, now in made:
+            for node in range(NODES):
+                assert sorted(graph.successors(node)) == sorted(b for a, b in now if a == node)
+                assert sorted(graph.predecessors(node)) == sorted(a for a, b in now if b == node)
+                assert graph.out_degree(node) == len(graph.successors(node))
+                assert graph.in_degree(node) == len(graph.predecessors(node))
+                assert all(graph.has((node, other)) == ((node, other) in now) for other in range(NODES))
+                behind = {n for n in range(NODES) if node in reach(now, n)} - {node}
+                assert graph.ancestors(node, lambda _: True, 99) == len(behind)
+            assert graph.cyclic() == on_cycles(now)
+            for a, b in now:
+                through, _ = graph.cycle_through((a, b), 10_000)
+                others = {n for n in range(NODES) if n in reach(now, b) and a in reach(now, n)} | {a, b}
+                assert through == ({a} if a == b else others if a in reach(now, b) else set())
+
+
+@given(arcs, st.lists(arcs, min_size=1, max_size=6), st.sampled_from([3, 30_000]))
+def test_W1_rewired_is_what_wired_gives(first: set[Arc], later: list[set[Arc]], search: int) -> None:
+    def named(arcs: set[Arc]) -> set[tuple[str, str]]:
+        return {(f"task:{a}", f"task:{b}") for a, b in arcs}
+
+    with patch.object(wiring, "SEARCH", search):
+        now = named(first)
+        kept = wiring.wired([a for a, _ in now], [b for _, b in now])
+        for wanted in map(named, later):
+            kept = wiring.rewired(kept, sorted(wanted - now), sorted(now - wanted))
+            now = wanted
+            fresh = wiring.wired([a for a, _ in now], [b for _, b in now])
+            assert kept.roots == fresh.roots
+            assert {kept.names[n] for n in kept.cyclic} == {fresh.names[n] for n in fresh.cyclic}
+
+
+steps = st.lists(
+    st.tuples(edges, st.booleans(), st.sampled_from([False, False, True]), st.sampled_from(EdgeState)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(steps)
+def test_K1_the_kept_graph_says_what_a_fresh_one_says_after_every_event(
+    described: list[tuple[tuple[EdgeKind, str, str], bool, bool, EdgeState]],
+) -> None:
+    with patch.object(graph, "LARGE", 0), patch.object(graphs, "LARGE", 0):
+        world, keeper, diagnostician = World(), GraphKeeper(), Diagnostician()
+        world.process(1)
+        for number in range(4):
+            world.thread(number)
+        for (kind, source, target), any_of, timed, state in described:
+            world.edge(kind, source, target, any_of=any_of, timed=timed, state=state)
+            snapshot = world.snapshot()
+            kept, fresh = keeper.graph_of(snapshot), GraphKeeper().graph_of(snapshot)
+            assert (kept.roots, kept.cycles) == (fresh.roots, fresh.cycles)
+            for entity in (*THREADS, *LOCKS, *TASKS, "process:box/1"):
+                assert kept.behind(entity) == fresh.behind(entity)
+                assert list(kept.waiters_of(entity)) == list(fresh.waiters_of(entity))
+                assert list(kept.blockers_of(entity)) == list(fresh.blockers_of(entity))
+                assert list(kept.chain(entity)) == list(fresh.chain(entity))
+                assert list(kept.waits_of(entity)) == list(fresh.waits_of(entity))
+            kept_says, fresh_says = diagnostician.diagnose(snapshot), diagnose(snapshot)
+            assert (kept_says.verdict, kept_says.findings) == (fresh_says.verdict, fresh_says.findings)
+
+
+@pytest.fixture(scope="module")
+def wide() -> World:
+    """A world with one dependency more than a large graph has, in rows of eight tasks."""
+    world = World()
+    names = [world.task(f"t{n}", TaskState.SUBMITTED, None) for n in range(graph.LARGE // 2)]
+    for place in range(8, len(names)):
+        for back in (8, 7):
+            world.edge(EdgeKind.DEPENDS_ON, names[place], names[place - back])
+    for place in range(8):
+        world.edge(EdgeKind.DEPENDS_ON, names[place], world.task(f"root{place}", TaskState.RUNNING, 0))
+        world.edge(EdgeKind.DEPENDS_ON, names[place], world.task(f"other{place}", TaskState.RUNNING, 0))
+    for place in range(8):
+        world.edge(EdgeKind.DEPENDS_ON, names[8 + place], "task:nvfuser/root0")
+    return world
+
+
+def test_W2_a_small_change_of_a_large_graph_wires_nothing_anew(wide: World) -> None:
+    keeper = GraphKeeper()
+    first = keeper.graph_of(wide.snapshot())
+    assert first.large and len(wide.snapshot().edges) > SPLIT
+    assert not first.cycles and len(first.roots) == 16 and first.behind(first.roots[0]) > 1_000
+    with patch.object(graphs, "wired") as anew, patch.object(LayeredDigraph, "cyclic") as all_cycles:
+        new = wide.task("new", TaskState.SUBMITTED, None)
+        wide.edge(EdgeKind.DEPENDS_ON, new, "task:nvfuser/t500")
+        after = keeper.graph_of(wide.snapshot())
+        wide.edge(EdgeKind.DEPENDS_ON, "task:nvfuser/root7", new)
+        closed = keeper.graph_of(wide.snapshot())
+        wide.edge(EdgeKind.DEPENDS_ON, "task:nvfuser/root7", new, state=EdgeState.SATISFIED)
+        opened = keeper.graph_of(wide.snapshot())
+    assert not anew.called and not all_cycles.called
+    assert new in after.waiters_of("task:nvfuser/t500") and new not in first.waiters_of("task:nvfuser/t500")
+    (cycle,) = closed.cycles
+    assert {new, "task:nvfuser/t500", "task:nvfuser/root7"} <= set(cycle)
+    assert not opened.cycles and not first.cycles
+    assert (opened.roots, after.roots) == (first.roots, first.roots) and "task:nvfuser/root7" not in closed.roots
