@@ -79,6 +79,7 @@ class AscendDecoder(LogDecoder):
         """Conclude from what is there."""
         for source in self._sources.values():
             source.live = True
+        self._model.logs_read()
         return self._model.collect(stamp, whole=True)
 
     def _line(self, record: LogRecord, source: _Source, line: RuntimeLine, stamp: Stamp) -> tuple[str, ...]:

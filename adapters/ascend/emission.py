@@ -126,7 +126,6 @@ class Emitter:
             id=self._world.names.orchestrator,
             system="ascend",
             name="orchestrator",
-            kernel="orchestrator",
             state=_ORCHESTRATOR.get(state, TaskState.RUNNING),
             owner="AICPU thread",
             attributes={"role": "submits the tasks", "waiting": "yes" if state == "waiting" else "no"},

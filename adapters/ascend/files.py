@@ -47,10 +47,10 @@ class FileProblem:
 
 
 def folders_of(patterns: Iterable[str]) -> list[Path]:
-    """The folders that log arguments (files, folders, globs) speak of."""
+    """The folders that log arguments (files, folders, globs) speak of, absolute as the logs' own paths are."""
     found: dict[Path, None] = {}
     for pattern in patterns:
-        path = Path(pattern).expanduser()
+        path = Path(pattern).expanduser().absolute()
         while any(mark in str(path) for mark in "*?[") and path != path.parent:
             path = path.parent
         if path.is_dir():

@@ -18,6 +18,7 @@ from livedbg.adapters.ascend.names import Names
 from livedbg.adapters.ascend.world import World
 from livedbg.events import Event, Stamp
 from livedbg.model import LogSource
+from livedbg.sanitize import clean_line
 
 __all__ = ["AscendModel", "JobFile"]
 
@@ -63,6 +64,7 @@ class AscendModel:
         self._paths: dict[str, PurePath | None] = {}
         self._unclaimed: list[JobFile] = []
         self._given: dict[tuple[str, PurePath], JobFile] = {}
+        self._logs_read = False
 
     @property
     def worlds(self) -> list[World]:
@@ -128,7 +130,8 @@ class AscendModel:
 
     def _add(self, key: str, path: PurePath | None) -> _Job:
         label = "" if not self._jobs else self._label(key, path)
-        job = _Job(World(Names(label)), path.parent if path is not None else None, key)
+        world = World(Names(label), place=clean_line(path.parent.name) if path is not None else "")
+        job = _Job(world, path.parent if path is not None else None, key)
         self._jobs[key] = job
         waiting, self._unclaimed = self._unclaimed, []
         for file in waiting:
@@ -143,6 +146,7 @@ class AscendModel:
             if path.parent in [job.folder, *job.folder.parents][: _UP + 1]:
                 del self._jobs[old]
                 job.key, job.folder, job.of_file = key, path.parent, False
+                job.world.place = clean_line(path.parent.name)
                 self._jobs[key] = job
                 return job
         return None
@@ -164,14 +168,19 @@ class AscendModel:
         """A file was read: give it to the job that it belongs to, or keep it until that is known."""
         jobs = self._nearest(file.path)
         if not jobs:
-            if file.graph is not None and not self._jobs:
-                jobs = [self._add(str(file.path), file.path)]  # a graph alone is something to look at
-                jobs[0].of_file = True
-            else:
-                self._unclaimed = [f for f in self._unclaimed if f.path != file.path] + [file]
-                return
+            self._unclaimed = [f for f in self._unclaimed if f.path != file.path] + [file]
         for job in jobs:
             self._give(job, file)
+
+    def logs_read(self) -> None:
+        """All logs that are there have been read once: a graph that is still alone stands for itself."""
+        self._logs_read = True
+
+    def _look_at_graphs(self) -> None:
+        """A graph alone is something to look at too, where no log tells of a run."""
+        graph = next((file for file in self._unclaimed if file.graph is not None), None)
+        if graph is not None and self._logs_read and not self._jobs:
+            self._add(str(graph.path), graph.path).of_file = True
 
     def _give(self, job: _Job, file: JobFile) -> None:
         if self._given.get((job.key, file.path)) == file:
@@ -196,6 +205,7 @@ class AscendModel:
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
         """The events of all jobs since the last call."""
         if whole:
+            self._look_at_graphs()
             for world in self.worlds:
                 world.be_quiet(stamp["wall_ns"])
         return [event for world in self.worlds for event in world.collect(stamp, whole=whole)]

@@ -84,6 +84,7 @@ def _run_state(world: World) -> Diagnostic:
     }
     attributes = {
         "phase": run.phase,
+        "place": world.place,
         "orchestrator": run.orchestrator,
         "certain": "yes" if suspicion.certain else "no",
         "reason": suspicion.reason,

@@ -35,10 +35,12 @@ class World:
 
     Args:
         names: the identifiers of its entities.
+        place: the folder that its log lies in, which tells it from others in words.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, place: str = "") -> None:
         self.names = names
+        self.place = place
         self.kernels = KernelNames()
         self.graph: TaskGraph | None = None
         self.graph_mark: Mark = NOWHERE

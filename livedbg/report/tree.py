@@ -40,21 +40,24 @@ def wait_tree(report: ReportDocument) -> list[Branch]:
     seen: set[str] = set()
     for root in report.verdict.roots:
         if root not in seen and len(seen) < _ROWS and sum(1 for row in rows if not row.depth) < _ROOTS:
-            below = list(_below(root, 0, waiters, seen))
+            below = list(_below(root, (), waiters, seen))
             if len(below) > 1:
                 rows += below
     return rows[:_ROWS]
 
 
-def _below(entity: str, depth: int, waiters: dict[str, dict[str, None]], seen: set[str]) -> Iterator[Branch]:
+def _below(
+    entity: str, above: tuple[str, ...], waiters: dict[str, dict[str, None]], seen: set[str]
+) -> Iterator[Branch]:
+    depth = len(above)
     if entity in seen:
-        yield Branch(depth, entity, "(the circle closes)" if depth else "")
+        yield Branch(depth, entity, "(the circle closes)" if entity in above else "(see above)" if depth else "")
         return
     seen.add(entity)
     yield Branch(depth, entity, "")
     children = list(waiters.get(entity, ()))
     for child in children[:_CHILDREN]:
         if len(seen) < _ROWS:
-            yield from _below(child, depth + 1, waiters, seen)
+            yield from _below(child, (*above, entity), waiters, seen)
     if len(children) > _CHILDREN:
         yield Branch(depth + 1, "", f"{len(children) - _CHILDREN:,} more")

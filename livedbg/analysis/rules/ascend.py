@@ -45,9 +45,11 @@ class AscendRule:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
-        for job in jobs(state.snapshot):
+        found = jobs(state.snapshot)
+        for job in found:
+            label = job.label if len(found) > 1 else ""
             for finding in self.look(self.name, job, state):
-                yield structs.replace(finding, sentence=f"{job.label}: {finding.sentence}") if job.label else finding
+                yield structs.replace(finding, sentence=f"{label}: {finding.sentence}") if label else finding
 
 
 def rules() -> Sequence[Rule]:

@@ -44,8 +44,8 @@ class Job:
 
     @property
     def label(self) -> str:
-        """What tells it apart from the first job, or ""."""
-        return self.scope.partition("/")[2]
+        """What tells it apart from the other jobs in words."""
+        return self.scope.partition("/")[2] or self.state.attributes.get("place", "")
 
     @property
     def orchestrator(self) -> str:
