@@ -22,6 +22,8 @@ Handler = Callable[["World", Fields, str, Mark], tuple[str, ...]]
 
 def _begin(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.begin(on_device=func == "init")
+    if func == "init" and world.run.progress_wall_ns is None:
+        world.run.progress_wall_ns = mark.wall_ns  # no task ran before
     return ()
 
 
@@ -30,6 +32,8 @@ def _span(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...
     if name.startswith("chip.run.bind"):
         if world.run.phase in {"completed", "failed"}:
             world.begin(on_device=False)
+        if world.run.phase != "running":
+            world.run.progress_wall_ns = mark.wall_ns  # no task ran before
     elif name == "chip.run" and fields["depth"] == "0" and world.run.phase != "failed":
         world.end(mark)
     return ()

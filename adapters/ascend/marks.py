@@ -19,6 +19,7 @@ class Mark:
         wall_ns: its time, or that of the nearest line before it that has one.
         exact: the time is its own.
         kind: `log` or `file`.
+        seen: it was read as it came, so that `wall_ns` is right to a second.
     """
 
     source: str
@@ -26,10 +27,12 @@ class Mark:
     wall_ns: int | None = None
     exact: bool = False
     kind: str = "log"
+    seen: bool = False
 
     def evidence(self) -> Evidence:
         """The same as evidence of a diagnostic."""
-        return Evidence(kind=self.kind, source=self.source, text=self.text, at_wall_ns=self.wall_ns)
+        at = self.wall_ns if self.exact or self.seen or self.kind == "file" else None
+        return Evidence(kind=self.kind, source=self.source, text=self.text, at_wall_ns=at)
 
 
 NOWHERE = Mark("", "")

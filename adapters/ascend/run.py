@@ -88,16 +88,27 @@ class Run:
             self.changed.add(raw)
         return record
 
-    def set_state(self, record: TaskRecord, state: TaskState, mark: Mark, inferred: str = "") -> None:
-        """Let a task enter a state; staying in it keeps the time when it entered."""
+    def set_state(
+        self, record: TaskRecord, state: TaskState, mark: Mark, inferred: str = "", *, earlier: bool = False
+    ) -> None:
+        """Let a task enter a state; staying in it keeps the time when it entered.
+
+        Args:
+            record: the task.
+            state: the state.
+            mark: the line that says so.
+            inferred: what it is concluded from, where the line doesn't state it.
+            earlier: the task entered it before that line was written, but not before the run's last progress.
+        """
         if state is not record.state:
             self.done += (state is TaskState.COMPLETED) - (record.state is TaskState.COMPLETED)
             record.state = state
-            record.since_wall_ns = mark.wall_ns
-            record.since_exact = mark.exact
+            record.since_wall_ns = self.progress_wall_ns if earlier else mark.wall_ns
+            record.since_exact = mark.exact and not earlier
         record.inferred = inferred
         if mark.source:
             record.evidence, record.evidence_text = mark.source, mark.text
+            record.evidence_wall_ns = mark.evidence().at_wall_ns
         self.changed.add(record.raw)
 
     def complete(self, record: TaskRecord, why: str, mark: Mark, *, timely: bool = False) -> None:

@@ -90,28 +90,22 @@ class StallReader:
         record.met, record.fanin = number(fields, "met"), number(fields, "fanin")
         record.missing = optional_number(fields, "missing") or 0
         state = fields["state"]
-        since = self._since(mark)
         if state == "RUNNING":
             stall.running.add(raw)
             owner = optional_number(fields, "owner")
             record.owner = owner if owner is not None and owner >= 0 else record.owner
             for core, subslot in _ON_CORE.findall(fields["cores"] or ""):
                 self._runs_on(raw, int(core), subslot)
-            run.set_state(record, TaskState.RUNNING, since)
+            run.set_state(record, TaskState.RUNNING, mark, earlier=True)
         elif state == "READY":
             stall.ready.add(raw)
             record.deferred = record.dispatched > 0 or record.deferred
             self._leave_cores(raw)
-            run.set_state(record, TaskState.READY, since)
+            run.set_state(record, TaskState.READY, mark, earlier=True)
         else:
             stall.waiting.add(raw)
-            run.set_state(record, TaskState.SUBMITTED, since)
-        record.evidence, record.evidence_text = mark.source, mark.text
+            run.set_state(record, TaskState.SUBMITTED, mark, earlier=True)
         return raw
-
-    def _since(self, mark: Mark) -> Mark:
-        """When a state that a dump names was entered: not after the run's last progress."""
-        return Mark(mark.source, mark.text, self.run.progress_wall_ns, False)
 
     def _runs_on(self, raw: int, number_: int, subslot: str) -> None:
         record = self.run.task(raw)
@@ -162,6 +156,7 @@ class StallReader:
     def cluster(self, fields: Fields, mark: Mark) -> None:
         """A CLUSTER line: the state of three cores."""
         stall = self._round(number(fields, "idle"), mark)
+        listed = stall.listed
         for subslot in ("aic", "aiv0", "aiv1"):
             match = _CORE.fullmatch(fields[subslot] or "")
             if match is None:
@@ -178,9 +173,12 @@ class StallReader:
                 self.run.confirm_open(task)
                 stall.running.add(task)
                 self._runs_on(task, core.number, subslot)
-                self.run.set_state(self.run.task(task), TaskState.RUNNING, self._since(mark))
-                kernel = int(match["kernel"])
                 record = self.run.task(task)
+                said = (record.evidence, record.evidence_text, record.evidence_wall_ns) if task in listed else None
+                self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
+                if said is not None:
+                    record.evidence, record.evidence_text, record.evidence_wall_ns = said  # its TASK line says more
+                kernel = int(match["kernel"])
                 if not record.kernels and kernel >= 0:
                     position = ("aic", "aiv0", "aiv1").index(subslot)
                     record.kernels = tuple(kernel if index == position else -1 for index in range(3))
@@ -212,7 +210,7 @@ class StallReader:
                 stall.stuck_task = task
                 self.run.confirm_open(task)
                 stall.running.add(task)
-                self.run.set_state(self.run.task(task), TaskState.RUNNING, self._since(mark))
+                self.run.set_state(self.run.task(task), TaskState.RUNNING, mark, earlier=True)
             if core >= 0:
                 stall.stuck_core = core
                 if task >= 0 and not any(c.running == task for c in self.run.cores.values()):
@@ -237,10 +235,10 @@ class StallReader:
             stall.ready.add(raw)
             record.deferred = record.dispatched > 0
             self._leave_cores(raw)
-            self.run.set_state(record, TaskState.READY, self._since(mark))
+            self.run.set_state(record, TaskState.READY, mark, earlier=True)
         else:
             stall.waiting.add(raw)
-            self.run.set_state(record, TaskState.SUBMITTED, self._since(mark))
+            self.run.set_state(record, TaskState.SUBMITTED, mark, earlier=True)
         return raw
 
     def old_core(self, fields: Fields, mark: Mark) -> None:
@@ -262,7 +260,7 @@ class StallReader:
         if not record.kernels and kernel >= 0:
             record.kernels = (-1, kernel, -1) if core.subslot != "aic" else (kernel, -1, -1)
         self._runs_on(raw, core.number, core.subslot)
-        self.run.set_state(record, TaskState.RUNNING, self._since(mark))
+        self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
 
     def old_round(self, fields: Fields, mark: Mark) -> Stall:
         """A `PTO2 stall: no progress` line."""

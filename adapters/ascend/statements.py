@@ -95,6 +95,8 @@ def _run_state(world: World) -> Diagnostic:
         **numbers,
     }
     marks = [_task_mark(world, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
+    if world.quiet or not suspicion.certain:
+        marks.append(world.last_mark)
     return _said(
         world,
         "run-state",
@@ -102,7 +104,7 @@ def _run_state(world: World) -> Diagnostic:
         _complete_sentence(world) if run.phase == "completed" else _progress_sentence(world),
         entities=tuple(world.names.task(raw) for raw in suspicion.tasks) if run.phase != "completed" else (),
         attributes=attributes,
-        marks=(*marks, world.last_mark),
+        marks=tuple(marks),
     )
 
 
@@ -110,7 +112,8 @@ def _task_mark(world: World, raw: int) -> Mark:
     record = world.run.tasks.get(raw)
     if record is None or not record.evidence:
         return NOWHERE
-    return Mark(record.evidence, record.evidence_text, record.since_wall_ns)
+    at = record.evidence_wall_ns
+    return Mark(record.evidence, record.evidence_text, at, at is not None)
 
 
 def _complete_sentence(world: World) -> str:

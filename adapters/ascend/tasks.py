@@ -26,7 +26,7 @@ class TaskRecord:
         met: dependencies met, of `fanin` in all.
         deferred: its kernel has returned and it waits for an asynchronous completion.
         inferred: why its state is believed, where no line states it.
-        evidence: `file:line` of the newest statement about it.
+        evidence: `file:line` of the newest statement about it, whose text and time follow.
     """
 
     raw: int
@@ -46,6 +46,7 @@ class TaskRecord:
     inferred: str = ""
     evidence: str = ""
     evidence_text: str = ""
+    evidence_wall_ns: int | None = None
 
     @property
     def open(self) -> bool:
@@ -71,6 +72,7 @@ class TaskRecord:
         if self.evidence:
             attributes["evidence"] = self.evidence
             attributes["evidence_text"] = self.evidence_text
+            attributes["evidence_wall_ns"] = str(self.evidence_wall_ns or "")
         return Task(
             id=names.task(self.raw),
             system="ascend",

@@ -143,7 +143,7 @@ def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
                 kind="log",
                 source=one.attributes["evidence"],
                 text=one.attributes["evidence_text"],
-                at_wall_ns=one.since_wall_ns,
+                at_wall_ns=int(one.attributes.get("evidence_wall_ns") or 0) or None,
             )
             found.setdefault((item.source, item.text), item)
     return tuple(found.values())[:_EVIDENCE_SHOWN]
