@@ -105,6 +105,7 @@ class Run:
             record.state = state
             record.since_wall_ns = self.progress_wall_ns if earlier else mark.wall_ns
             record.since_exact = mark.exact and not earlier
+            record.entered = mark if state is TaskState.RUNNING and not earlier else NOWHERE
         record.inferred = inferred
         if mark.source:
             record.evidence, record.evidence_text = mark.source, mark.text

@@ -95,7 +95,7 @@ def _run_state(world: World) -> Diagnostic:
         **numbers,
     }
     marks = [_task_mark(world, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
-    if world.quiet or not suspicion.certain:
+    if not suspicion.certain:
         marks.append(world.last_mark)
     return _said(
         world,
@@ -132,7 +132,7 @@ def _progress_sentence(world: World) -> str:
 def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
     counts = world.run.counts
     entities = tuple(world.names.task(raw) for raw in world.suspicion.tasks)
-    attributes = {"idle_iterations": str(stall.idle), "sub_class": stall.sub_class}
+    attributes = {"idle_iterations": str(stall.idle), "sub_class": stall.sub_class, "code": _named_code(100)}
     if stall.orchestrator_done is not None:
         attributes["orch_done"] = "yes" if stall.orchestrator_done else "no"
     done = f"{counts.completed} of {counts.total} tasks are done" if counts.completed is not None else "no counts"
@@ -205,6 +205,7 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
             "active": ring.active,
             "by_scope": "yes" if ring.by_scope else "no",
             "host_built": "yes" if ring.host_built else "no",
+            "code": _named_code(fatal.code if fatal is not None else 0),
         }
         yield _said(
             world, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
@@ -218,7 +219,7 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
             Severity.ERROR,
             sentence,
             entities=(world.names.orchestrator, world.names.task(tensor.task)),
-            attributes={"consumers": "yes" if tensor.consumers else "no"},
+            attributes={"consumers": "yes" if tensor.consumers else "no", "code": _named_code(8)},
             marks=(tensor.mark,),
         )
     if fatal is not None:
@@ -247,6 +248,11 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
         )
         marks = (trouble.unacknowledged_mark,)
         yield _said(world, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
+
+
+def _named_code(number: int) -> str:
+    """`code 3, FLOW_CONTROL_DEADLOCK`."""
+    return f"code {number}, {error_code(number).name}" if number else ""
 
 
 def _code(world: World) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, core_type, local_of, ring_of, task_name
 from livedbg.model import Edge, EdgeKind, EdgeState, Resource, Task, TaskState
 
@@ -27,6 +28,7 @@ class TaskRecord:
         deferred: its kernel has returned and it waits for an asynchronous completion.
         inferred: why its state is believed, where no line states it.
         evidence: `file:line` of the newest statement about it, whose text and time follow.
+        entered: the line that gave it to a core, while it runs.
     """
 
     raw: int
@@ -47,6 +49,7 @@ class TaskRecord:
     evidence: str = ""
     evidence_text: str = ""
     evidence_wall_ns: int | None = None
+    entered: Mark = NOWHERE
 
     @property
     def open(self) -> bool:
@@ -73,6 +76,10 @@ class TaskRecord:
             attributes["evidence"] = self.evidence
             attributes["evidence_text"] = self.evidence_text
             attributes["evidence_wall_ns"] = str(self.evidence_wall_ns or "")
+        if self.entered.source and self.entered.source != self.evidence:
+            attributes["entered"] = self.entered.source
+            attributes["entered_text"] = self.entered.text
+            attributes["entered_wall_ns"] = str(self.entered.evidence().at_wall_ns or "")
         return Task(
             id=names.task(self.raw),
             system="ascend",

@@ -24,26 +24,14 @@ _ORDER: Final = (
 )
 _RANK: Final = {state: rank for rank, state in enumerate(_ORDER)}
 _BAD: Final = frozenset(_ORDER[:4])
-_BY_RULE: Final = {
-    "ascend-crash": VerdictState.CRASHED,
-    "ascend-stall": VerdictState.STALLED,
-    "ascend-scope-deadlock": VerdictState.DEADLOCK,
-    "ascend-core-anomaly": VerdictState.STALLED,
-    "ascend-run-failed": VerdictState.STALLED,
-    "ascend-run-complete": VerdictState.EXITED,
-}
 _ROOTS_SHOWN: Final = 20
-
-
-def _state(finding: Finding) -> VerdictState | None:
-    return finding.state if finding.state is not None else _BY_RULE.get(finding.rule)
 
 
 def ranked(findings: Iterable[Finding], state: RuleInput) -> list[Finding]:
     """Findings in order of importance: by what they amount to, severity, and what waits behind."""
 
     def weight(finding: Finding) -> tuple[int, int, int]:
-        amounts_to = _state(finding)
+        amounts_to = finding.state
         behind = max((state.graph.behind(entity) for entity in finding.entities[:8]), default=0)
         return (_RANK[amounts_to] if amounts_to is not None else len(_ORDER), -finding.severity.rank, -behind)
 
@@ -52,10 +40,10 @@ def ranked(findings: Iterable[Finding], state: RuleInput) -> list[Finding]:
 
 def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
     """The verdict, from findings in order of importance."""
-    chief = next((finding for finding in findings if _state(finding) is not None), None)
-    amounts_to = _state(chief) if chief is not None else None
+    chief = next((finding for finding in findings if finding.state is not None), None)
+    amounts_to = chief.state if chief is not None else None
     if chief is not None and amounts_to in _BAD:
-        alike = [f for f in findings if _state(f) is amounts_to]
+        alike = [f for f in findings if f.state is amounts_to]
         named = (root for finding in alike for root in (finding.roots or finding.entities))
         return Verdict(
             state=amounts_to or VerdictState.UNKNOWN,

@@ -10,9 +10,9 @@ __all__ = ["Rule", "RuleInput", "Settings", "all_rules", "rules_page"]
 _TITLES = {
     cycles: "Deadlocks",
     holders: "Locks that are not released",
+    ascend: "Ascend",
     processes: "Processes",
     progress: "Work that doesn't get on",
-    ascend: "Ascend",
     sight: "What could not be seen",
 }
 

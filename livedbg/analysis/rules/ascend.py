@@ -14,10 +14,13 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.ascend_ends import crash, flag_cycle, missing_edge, run_complete, run_failed, starved
 from livedbg.analysis.rules.ascend_words import (
     Job,
     clock,
+    code_of,
     count_behind,
+    ended_by,
     evidence,
     jobs,
     name_of,
@@ -25,6 +28,7 @@ from livedbg.analysis.rules.ascend_words import (
     progress_of,
     quiet_for_s,
     ring_name,
+    waiters_of,
     where_of,
 )
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -59,7 +63,7 @@ def rules() -> Sequence[Rule]:
             "ascend-crash",
             "The process of an Ascend run ended by a signal or an uncaught C++ exception (log, or exit status). The "
             "task that was running then is named as the likely place, which is inferred.",
-            _crash,
+            crash,
         ),
         AscendRule(
             "ascend-stall",
@@ -81,52 +85,28 @@ def rules() -> Sequence[Rule]:
         AscendRule(
             "ascend-run-failed",
             "An Ascend run ended with an error code, and no stall explains it: the code in words, the runtime's hint.",
-            _run_failed,
+            run_failed,
         ),
         AscendRule(
             "ascend-starved-watchdog",
             "The scheduler's watchdog fired, but its thread had hardly run: it was stopped by a debugger or got no "
             "processor time. Such a time-out shows no stall.",
-            _starved,
+            starved,
         ),
         AscendRule(
             "ascend-missing-edge",
             "Two tasks write the same elements of a tensor and deps.json has no path between them (an argument "
             "declared as output where it is read and written). Write-after-read orders are not tracked by the runtime "
             "and not looked for.",
-            _missing_edge,
+            missing_edge,
         ),
         AscendRule(
             "ascend-flag-cycle",
             "A stuck task and a task that depends on it both name a tensor without dependency: a flag in memory may "
             "close a cycle that no edge declares. Always inferred.",
-            _flag_cycle,
+            flag_cycle,
         ),
-        AscendRule("ascend-run-complete", "An Ascend run completed all its tasks.", _run_complete),
-    )
-
-
-def _crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
-    crash = job.said("terminate")
-    if crash is None:
-        return
-    running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
-    place = ""
-    if len(running) == 1:
-        place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} then."
-    yield Finding(
-        rule=rule,
-        state=VerdictState.CRASHED,
-        severity=Severity.CRITICAL,
-        sentence=f"{crash.sentence}{place}",
-        entities=tuple(task.id for task in running) if len(running) == 1 else (),
-        evidence=evidence(crash, *running),
-        next=(
-            "run it again under `livedbg launch`, which catches the exception with its stack",
-            "look at the lines before it in the log",
-        ),
-        inferred=bool(place),
-        since_wall_ns=crash.at_wall_ns,
+        AscendRule("ascend-run-complete", "An Ascend run completed all its tasks.", run_complete),
     )
 
 
@@ -147,14 +127,14 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     sentence = _who(roots, job, state)
     if ring is not None:
         sentence += (
-            f" The runtime reports “{ring.sentence.partition(':')[0]}”, which is the symptom: a slot comes free only "
-            "when the oldest task completes, so the orchestrator waits."
+            f" The runtime reports “{ring.sentence.partition(':')[0]}”{code_of(ring)}, which is the symptom: a slot "
+            "comes free only when the oldest task completes, so the orchestrator waits."
         )
     elif tensor is not None:
-        sentence += " The orchestrator waited for it (tensor data) and gave up."
+        sentence += f" The orchestrator waited for it (tensor data) and gave up{code_of(tensor)}."
     elif job.waits_for_orchestrator(state):
         sentence += " The orchestrator has not finished submitting and waits for it."
-    sentence += _behind(roots, job, state) + progress_of(job)
+    sentence += _behind(roots, job, state) + progress_of(job) + ended_by(told)
     participants = [task.id for task in roots]
     for task in roots:
         if task.state is TaskState.RUNNING:
@@ -171,7 +151,7 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         severity=Severity.CRITICAL,
         sentence=sentence,
         entities=tuple(dict.fromkeys(participants)),
-        evidence=evidence(told, ring, tensor, job.state, *roots),
+        evidence=evidence(told, ring, tensor, *roots, *waiters_of(roots, state), job.state, job.said("runtime-failed")),
         next=_next(roots, job),
         inferred=job.state.attributes.get("certain") != "yes",
         since_wall_ns=since,
@@ -235,6 +215,8 @@ def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
     steps.append("livedbg stacks PID --native   (the AICore thread's frame shows the line, on the simulator)")
     if job.said("ring-full") is not None:
         steps.append("don't raise PTO2_RING_TASK_WINDOW first: it only lets more tasks queue up behind the stuck one")
+    if roots[0].kernel is None:
+        steps.append('run it at log level "debug": the log then names the kernel, the core and each dispatch')
     if job.state.attributes.get("graph") != "yes":
         steps.append("run once with dep_gen on a healthy input: deps.json then shows what waits for what")
     return tuple(steps)
@@ -304,98 +286,4 @@ def _core_anomaly(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
             evidence=evidence(anomaly),
             next=("keep the device log and report it to the runtime's maintainers",),
             since_wall_ns=anomaly.at_wall_ns,
-        )
-
-
-def _run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
-    failed, fatal = job.said("runtime-failed"), job.said("fatal")
-    if (failed is None and fatal is None) or job.completed or any(_explained(job)):
-        return
-    main = fatal or failed
-    assert main is not None
-    message = main.attributes.get("message", "")
-    words = f" It says: “{message}”." if message and message not in main.sentence else ""
-    hint = (failed or main).attributes.get("hint", "")
-    by_orchestrator = int(main.attributes.get("error_code", "0")) < 100
-    yield Finding(
-        rule=rule,
-        state=VerdictState.CRASHED,
-        severity=Severity.CRITICAL,
-        sentence=main.sentence + words,
-        entities=(job.orchestrator,) if by_orchestrator else (),
-        evidence=evidence(fatal, failed),
-        next=(hint,) if hint else ("look at the lines before it in the log",),
-        since_wall_ns=main.at_wall_ns,
-    )
-
-
-def _explained(job: Job) -> Iterator[bool]:
-    """Whether another rule already says why the run failed."""
-    ring = job.said("ring-full")
-    yield ring is not None and ring.attributes.get("host_built") != "yes"
-    for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
-        yield job.said(code) is not None
-
-
-def _starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
-    starved = job.said("watchdog-starved")
-    if starved is None or job.completed:
-        return
-    yield Finding(
-        rule=rule,
-        state=VerdictState.CRASHED,
-        severity=Severity.ERROR,
-        sentence=starved.sentence,
-        evidence=evidence(starved, job.said("timeout-exit")),
-        next=(
-            "run it again without a debugger that stops it, or with fewer jobs on the machine",
-            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts)",
-        ),
-        since_wall_ns=starved.at_wall_ns,
-    )
-
-
-def _missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
-    for lost in job.all_said("missing-edge"):
-        yield Finding(
-            rule=rule,
-            state=VerdictState.DIVERGED,
-            topic="dependency",
-            severity=Severity.ERROR,
-            sentence=f"{lost.sentence} They may run at the same time, and the result depends on which ends last.",
-            entities=lost.entities,
-            evidence=evidence(lost),
-            next=(
-                "declare the tensor as add_inout() (or add_input() too) in the task that was submitted second",
-                "or order the two with set_dependencies()",
-            ),
-            since_wall_ns=lost.at_wall_ns,
-        )
-
-
-def _flag_cycle(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
-    if job.completed:
-        return
-    for cycle in job.all_said("flag-cycle"):
-        yield Finding(
-            rule=rule,
-            severity=Severity.WARNING,
-            sentence=cycle.sentence,
-            entities=cycle.entities,
-            evidence=evidence(cycle),
-            next=("check in the kernels' code who sets the flag",),
-            inferred=True,
-        )
-
-
-def _run_complete(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
-    complete = job.said("run-complete")
-    if complete is not None and job.completed:
-        yield Finding(
-            rule=rule,
-            state=VerdictState.EXITED,
-            severity=Severity.INFO,
-            sentence=complete.sentence,
-            evidence=evidence(complete),
-            since_wall_ns=complete.at_wall_ns,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from livedbg.analysis.rules.base import RuleInput
@@ -14,7 +15,9 @@ from livedbg.snapshot import Snapshot
 __all__ = [
     "Job",
     "clock",
+    "code_of",
     "count_behind",
+    "ended_by",
     "evidence",
     "jobs",
     "name_of",
@@ -22,11 +25,13 @@ __all__ = [
     "progress_of",
     "quiet_for_s",
     "ring_name",
+    "waiters_of",
     "where_of",
 ]
 
 _NAMES_SHOWN: Final = 6
 _EVIDENCE_SHOWN: Final = 8
+_WAITERS_SHOWN: Final = 2
 _COUNTED: Final = 10_000  # of the tasks behind a root
 
 
@@ -99,12 +104,14 @@ def jobs(snapshot: Snapshot) -> list[Job]:
 
 
 def name_of(task: Task) -> str:
-    """`r1t2 (MUL, func 2)`."""
-    func = task.attributes.get("func")
-    if not task.kernel:
-        return task.name
-    number = f", func {func}" if func and not task.kernel.startswith("func ") else ""
-    return f"{task.name} ({task.kernel}{number})"
+    """`r1t2 (MUL, func 2, id 4294967298)`; the id where it isn't the number itself."""
+    func, raw = task.attributes.get("func"), task.attributes.get("task_id", "")
+    words = [task.kernel] if task.kernel else []
+    if task.kernel and func and not task.kernel.startswith("func "):
+        words.append(f"func {func}")
+    if raw != task.attributes.get("local"):
+        words.append(f"id {raw}")
+    return f"{task.name} ({', '.join(words)})" if words else task.name
 
 
 def names_of(tasks: Sequence[Task]) -> str:
@@ -138,15 +145,19 @@ def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
         if isinstance(one, Diagnostic):
             for item in one.evidence:
                 found.setdefault((item.source, item.text), item)
-        elif one is not None and one.attributes.get("evidence"):
-            item = Evidence(
-                kind="log",
-                source=one.attributes["evidence"],
-                text=one.attributes["evidence_text"],
-                at_wall_ns=int(one.attributes.get("evidence_wall_ns") or 0) or None,
-            )
-            found.setdefault((item.source, item.text), item)
+        elif one is not None:
+            for item in _lines_of(one):
+                found.setdefault((item.source, item.text), item)
     return tuple(found.values())[:_EVIDENCE_SHOWN]
+
+
+def _lines_of(task: Task) -> Iterator[Evidence]:
+    """The line that the state of a task rests on, and the one that gave it to its core."""
+    said = task.attributes
+    for name in ("entered", "evidence"):
+        if said.get(name):
+            at = int(said.get(f"{name}_wall_ns") or 0) or None
+            yield Evidence(kind="log", source=said[name], text=said.get(f"{name}_text", ""), at_wall_ns=at)
 
 
 def count_behind(roots: Sequence[Task], job: Job, state: RuleInput) -> tuple[int, int, bool]:
@@ -177,6 +188,13 @@ def count_behind(roots: Sequence[Task], job: Job, state: RuleInput) -> tuple[int
     return max(len(seen), counted), len(direct), known
 
 
+def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
+    """The first tasks that wait for the roots directly, whose lines say so."""
+    tasks = state.snapshot.tasks
+    found = dict.fromkeys(waiter for root in roots for waiter in state.graph.waiters_of(root.id))
+    return [tasks[waiter] for waiter in islice(found, _WAITERS_SHOWN) if waiter in tasks]
+
+
 def ring_name(entities: Sequence[str]) -> str:
     """`task ring 1`, from the entities of a ring-full diagnostic."""
     rings = [entity for entity in entities if entity.startswith("ring:")]
@@ -187,3 +205,17 @@ def progress_of(job: Job) -> str:
     """` 3 of 5 tasks are done.`, or nothing where that is not known."""
     done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
     return f" {done} of {total} tasks are done." if done and total else ""
+
+
+def code_of(said: Diagnostic) -> str:
+    """` (code 3, FLOW_CONTROL_DEADLOCK)`, or nothing where no code is known."""
+    code = said.attributes.get("code")
+    return f" ({code})" if code else ""
+
+
+def ended_by(told: Diagnostic | None) -> str:
+    """` The scheduler's watchdog ended the run (code 100, …; S1:running-stalled).` where it did."""
+    if told is None or told.code != "timeout-exit":
+        return ""
+    words = "; ".join(word for word in (told.attributes.get("code"), told.attributes.get("sub_class")) if word)
+    return f" The scheduler's watchdog ended the run ({words})."

@@ -1,0 +1,155 @@
+"""How an Ascend run ended, and what its task graph lacks: crash, error code, false time-out, lost order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.ascend_words import Job, evidence, name_of, where_of
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Diagnostic, Severity, TaskState
+
+__all__ = ["crash", "flag_cycle", "missing_edge", "run_complete", "run_failed", "starved"]
+
+
+def crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The process ended by a signal or an exception."""
+    crash = job.said("terminate")
+    if crash is None:
+        return
+    running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
+    place = ""
+    if len(running) == 1:
+        place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} then."
+    elif not running and job.state.attributes.get("orchestrator") == "submitting" and "::" in crash.sentence:
+        place = (
+            " The orchestrator was still submitting: the orchestration code (aicpu_orchestration_entry) is the "
+            "likely place."
+        )
+    yield Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        severity=Severity.CRITICAL,
+        sentence=f"{crash.sentence}{place}",
+        entities=tuple(task.id for task in running) if len(running) == 1 else (),
+        evidence=evidence(crash, *running),
+        next=(
+            "run it again under `livedbg launch`, which catches the exception with its stack",
+            "look at the lines before it in the log",
+        ),
+        inferred=bool(place),
+        since_wall_ns=crash.at_wall_ns,
+    )
+
+
+def run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The run ended with an error code that no stall explains."""
+    failed, fatal = job.said("runtime-failed"), job.said("fatal")
+    if (failed is None and fatal is None) or job.completed or any(_explained(job)):
+        return
+    main = fatal or failed
+    assert main is not None
+    message = main.attributes.get("message", "")
+    words = f" It says: “{message}”." if message and message not in main.sentence else ""
+    hint = (failed or main).attributes.get("hint", "")
+    by_orchestrator = int(main.attributes.get("error_code", "0")) < 100
+    yield Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        severity=Severity.CRITICAL,
+        sentence=main.sentence + words,
+        entities=(job.orchestrator,) if by_orchestrator else (),
+        evidence=evidence(fatal, failed),
+        next=(hint,) if hint else ("look at the lines before it in the log",),
+        since_wall_ns=main.at_wall_ns,
+    )
+
+
+def _explained(job: Job) -> Iterator[bool]:
+    """Whether another rule already says why the run failed."""
+    ring = job.said("ring-full")
+    yield ring is not None and ring.attributes.get("host_built") != "yes"
+    for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
+        yield job.said(code) is not None
+
+
+def starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The watchdog fired without a stall."""
+    starved = job.said("watchdog-starved")
+    if starved is None or job.completed:
+        return
+    yield Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        severity=Severity.ERROR,
+        sentence=starved.sentence,
+        evidence=evidence(starved, job.said("timeout-exit")),
+        next=(
+            "run it again without a debugger that stops it, or with fewer jobs on the machine",
+            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts)",
+        ),
+        since_wall_ns=starved.at_wall_ns,
+    )
+
+
+def missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """An order that the task graph lost."""
+    for lost in job.all_said("missing-edge"):
+        yield Finding(
+            rule=rule,
+            state=VerdictState.DIVERGED,
+            topic="dependency",
+            severity=Severity.ERROR,
+            sentence=(
+                f"{_lost_words(lost, state)} They may run at the same time, and the result depends on which ends last."
+            ),
+            entities=lost.entities,
+            evidence=evidence(lost),
+            next=(
+                "declare the tensor as add_inout() (or add_input() too) in the task that was submitted second",
+                "or order the two with set_dependencies()",
+            ),
+        )
+
+
+def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
+    """The lost order with the names of the kernels."""
+    second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
+    if first is None or second is None:
+        return lost.sentence
+    modes = lost.attributes
+    return (
+        f"The dependency {first.name} → {second.name} is missing: tasks {name_of(first)} and {name_of(second)} write "
+        f"the same elements of tensor {modes.get('tensor')} ({modes.get('first')}, {modes.get('second')}), and "
+        "deps.json has no path between them."
+    )
+
+
+def flag_cycle(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """A flag in memory that may close a cycle."""
+    if job.completed:
+        return
+    for cycle in job.all_said("flag-cycle"):
+        yield Finding(
+            rule=rule,
+            severity=Severity.WARNING,
+            sentence=cycle.sentence,
+            entities=cycle.entities,
+            evidence=evidence(cycle),
+            next=("check in the kernels' code who sets the flag",),
+            inferred=True,
+        )
+
+
+def run_complete(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The run ended well."""
+    complete = job.said("run-complete")
+    if complete is not None and job.completed:
+        yield Finding(
+            rule=rule,
+            state=VerdictState.EXITED,
+            severity=Severity.INFO,
+            sentence=complete.sentence,
+            evidence=evidence(complete),
+            since_wall_ns=complete.at_wall_ns,
+        )
