@@ -27,6 +27,7 @@ from livedbg.model import (
     Task,
     Thread,
 )
+from livedbg.numbering import Numbering
 from livedbg.tables import FrozenTable
 
 __all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey"]
@@ -129,6 +130,10 @@ class Snapshot:
         clocks: host -> newest stamp.
         stacks: by thread id.
         edges: by (kind, source, target).
+        dependencies: the pending `depends_on` edges that block as they stand (all but those on a process): the
+            numbers of both ends. There can be millions.
+        waits: all other pending edges.
+        names: the numbers.
         recent_logs: the newest records, oldest first (bounded; the whole log is read through the
             session's log reader).
         log_count: all records seen.
@@ -146,6 +151,9 @@ class Snapshot:
     tasks: FrozenTable[str, Task] = field(default_factory=_empty_table)
     resources: FrozenTable[str, Resource] = field(default_factory=_empty_table)
     edges: FrozenTable[EdgeKey, Edge] = field(default_factory=_empty_table)
+    dependencies: FrozenTable[EdgeKey, tuple[int, int]] = field(default_factory=_empty_table, compare=False)
+    waits: FrozenTable[EdgeKey, Edge] = field(default_factory=_empty_table)
+    names: Numbering = field(default_factory=Numbering, compare=False)
     log_sources: Mapping[str, LogSource] = field(default_factory=_empty)
     recent_logs: Sequence[LogRecord] = ()
     log_count: int = 0

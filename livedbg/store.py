@@ -9,12 +9,14 @@ Invariants:
     F5. Memory is bounded by the number of live entities and fixed windows, not by the number of
         events (log records: the newest LOG_WINDOW; exited threads are forgotten after their
         process is, or when there are more than EXITED_WINDOW of them).
+    F6. `dependencies` and `waits` together are the pending edges.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from sys import intern
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,6 +26,8 @@ from livedbg import events as ev
 from livedbg.model import (
     Edge,
     EdgeKey,
+    EdgeKind,
+    EdgeState,
     Intrusion,
     LogRecord,
     Resource,
@@ -32,6 +36,7 @@ from livedbg.model import (
     TaskState,
     Thread,
 )
+from livedbg.numbering import Numbering
 from livedbg.snapshot import Activity, Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
 from livedbg.stacks import merge_stacks
 from livedbg.tables import Table
@@ -68,6 +73,9 @@ class Store:
         self._tasks: Table[str, Task] = Table(str)
         self._resources: Table[str, Resource] = Table(str)
         self._edges: Table[EdgeKey, Edge] = Table(_source_of)
+        self._names = Numbering()
+        self._dependencies: Table[EdgeKey, tuple[int, int]] = Table(_source_of)
+        self._waits: Table[EdgeKey, Edge] = Table(_source_of)
         self._logs: deque[LogRecord] = deque(maxlen=LOG_WINDOW)
         self._frozen_logs: tuple[LogRecord, ...] | None = ()
         self._intrusions: list[Intrusion] = []
@@ -120,6 +128,8 @@ class Store:
         other = Store()
         other._tables = {name: dict(table) for name, table in self._tables.items()}
         other._tasks, other._resources, other._edges = self._tasks.copy(), self._resources.copy(), self._edges.copy()
+        other._dependencies, other._waits = self._dependencies.copy(), self._waits.copy()
+        other._names = self._names.copy()
         other._logs = self._logs.copy()
         other._frozen_logs = None
         other._intrusions = list(self._intrusions)
@@ -146,6 +156,9 @@ class Store:
                 tasks=self._tasks.freeze(),
                 resources=self._resources.freeze(),
                 edges=self._edges.freeze(),
+                dependencies=self._dependencies.freeze(),
+                waits=self._waits.freeze(),
+                names=self._names,
                 recent_logs=self._frozen_logs,
                 log_count=self._log_count,
                 intrusions=tuple(self._intrusions),
@@ -230,8 +243,7 @@ class Store:
             merged = task if known is None else merge_task(known, task)
             if known is not None:
                 self._learn_duration(known, merged)
-            if merged is not known:
-                tasks[task.id] = merged
+            tasks.put(intern(task.id), merged)
 
     def _learn_duration(self, before: Task, after: Task) -> None:
         if before.state is not TaskState.RUNNING or after.state is not TaskState.COMPLETED or not after.kernel:
@@ -251,14 +263,13 @@ class Store:
     def _resources_seen(self, event: ev.ResourcesSeen) -> None:
         self._graph_revision += 1
         for resource in event.resources:
-            if self._resources.get(resource.id) != resource:
-                self._resources[resource.id] = resource
+            self._resources.put(resource.id, resource)
 
     def _edges_replaced(self, event: ev.EdgesReplaced) -> None:
         old = self._scopes.pop(event.scope, set())
         again = {edge.key for edge in event.edges}
         for key in old - again:
-            self._edges.discard(key)
+            self._drop_edge(key)
             self._scope_of.pop(key, None)
         self._put_edges(event.scope, event.edges)
 
@@ -269,14 +280,28 @@ class Store:
         self._graph_revision += 1
         members = self._scopes.setdefault(scope, set())
         for edge in new:
-            key = edge.key
+            key = EdgeKey(edge.kind, intern(edge.source), intern(edge.target))  # millions name the same tasks
             other = self._scope_of.get(key)
             if other is not None and other != scope:
                 self._scopes[other].discard(key)
-            if self._edges.get(key) != edge:
-                self._edges[key] = edge
+            if self._edges.put(key, edge):
+                self._block(key, edge)
             members.add(key)
             self._scope_of[key] = scope
+
+    def _block(self, key: EdgeKey, edge: Edge) -> None:
+        """Keep apart the edges that block, for the analyses: of some millions of edges, those are not found again."""
+        if edge.state is not EdgeState.PENDING:
+            self._dependencies.discard(key)
+            self._waits.discard(key)
+        elif key[0] is EdgeKind.DEPENDS_ON and not key[2].startswith("process:"):
+            self._dependencies.put(key, (self._names.of(key[1]), self._names.of(key[2])))
+        else:
+            self._waits.put(key, edge)
+
+    def _drop_edge(self, key: EdgeKey) -> None:
+        for table in (self._edges, self._dependencies, self._waits):
+            table.discard(key)
 
     def _edges_removed(self, event: ev.EdgesRemoved) -> None:
         self._graph_revision += 1
@@ -285,7 +310,7 @@ class Store:
             key = EdgeKey(kind, source, target)
             if key in members:
                 members.discard(key)
-                self._edges.discard(key)
+                self._drop_edge(key)
                 self._scope_of.pop(key, None)
 
     # logs, counters, what a runtime said, what we did

@@ -1,8 +1,8 @@
 """Tables whose snapshots cost what changed, not what they hold.
 
 A table is a list of dicts, the shards. A small one has a single shard and keeps the order of insertion, as a
-dict does; one that grows beyond SPLIT is split once, by a checksum of the key, into SHARDS of them. A snapshot
-shares all shards; the first write to a shared shard copies that one.
+dict does; one that grows beyond SPLIT is split once, by a checksum of the key's beginning, into SHARDS of them. A
+snapshot shares all shards; the first write to a shared shard copies that one.
 
 Invariants:
     H1. A frozen table never changes.
@@ -26,13 +26,17 @@ SPLIT: Final = 4096
 SHARDS: Final = 1024
 """Shards of a table that was split."""
 
+_TAIL: Final = 3  # characters
+
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
 
 def _place(text: str, shards: int) -> int:
-    return crc32(text.encode("utf-8", "surrogatepass")) % shards if shards > 1 else 0
+    """Keys that differ in their last characters only stand together: tasks are numbered, and neighbours are
+    looked at and change together."""
+    return crc32(text[:-_TAIL].encode("utf-8", "surrogatepass")) % shards if shards > 1 else 0
 
 
 class FrozenTable(Mapping[K, V]):
@@ -118,15 +122,22 @@ class Table(Generic[K, V]):
         """The value of a key, or None."""
         return self._shards[_place(self._text(key), len(self._shards))].get(key)
 
-    def __setitem__(self, key: K, value: V) -> None:
-        self._own(key)[key] = value
-        if len(self._shards) == 1 and len(self._shards[0]) > SPLIT:
+    def put(self, key: K, value: V) -> bool:
+        """Set the value of a key; False when it has that value already, and nothing was written."""
+        shards = self._shards
+        place = _place(self._text(key), len(shards))
+        if shards[place].get(key) == value and key in shards[place]:
+            return False
+        self._own(place)[key] = value
+        if len(shards) == 1 and len(shards[0]) > SPLIT:
             self._split()
+        return True
 
     def discard(self, key: K) -> None:
         """Forget a key, if it is there."""
-        if key in self._shards[_place(self._text(key), len(self._shards))]:
-            del self._own(key)[key]
+        place = _place(self._text(key), len(self._shards))
+        if key in self._shards[place]:
+            del self._own(place)[key]
 
     def freeze(self) -> FrozenTable[K, V]:
         """The table as it is now."""
@@ -143,9 +154,8 @@ class Table(Generic[K, V]):
         other._shared = [True] * len(self._shards)
         return other
 
-    def _own(self, key: K) -> dict[K, V]:
-        """The shard of a key, to write to."""
-        place = _place(self._text(key), len(self._shards))
+    def _own(self, place: int) -> dict[K, V]:
+        """A shard, to write to."""
         self._frozen = None
         if self._shared[place]:
             self._shards[place] = self._shards[place].copy()

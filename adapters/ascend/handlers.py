@@ -163,6 +163,20 @@ def _old_scan(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str,
     return ()
 
 
+def _old_counts(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    if world.stalls.stall is not None:
+        world.stalls.counts(fields)
+    return ()
+
+
+def _old_running(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    return (world.names.task(world.stalls.old_running(fields, mark)),)
+
+
+def _old_waiting(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    return (world.names.task(world.stalls.old_waiting(fields, mark)),)
+
+
 def _old_core(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.stalls.old_core(fields, mark)
     return (world.names.core(number(fields, "core")),)
@@ -280,10 +294,13 @@ HANDLERS: Final[dict[str, Handler]] = {
     "fatal_seen": _fatal_seen,
     "host_error": _host_error,
     "old_core": _old_core,
+    "old_counts": _old_counts,
+    "old_running": _old_running,
     "old_scan": _old_scan,
     "old_stall": _old_stall,
     "old_task": _old_task,
     "old_timeout": _timeout,
+    "old_waiting": _old_waiting,
     "orchestrated": _orchestrated,
     "progress": _progress,
     "ring_head": _ring_head,

@@ -126,8 +126,14 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
     (
         "old_task",
         "STUCK-",
-        r"STUCK-(?P<state>READY|WAIT)\s+ring=(?P<ring>\d+) task_id=(?P<task>-?\d+) kernel_id=(?P<kernel>-?\d+)"
+        r"STUCK-(?P<state>READY|WAIT)\s+(?:ring=(?P<ring>\d+) )?task_id=(?P<task>-?\d+) kernel_id=(?P<kernel>-?\d+)"
         r" refcount=(?P<met>-?\d+) fanin=(?P<fanin>\d+)",
+        False,
+    ),
+    (
+        "old_stall",
+        "P resolution stall",
+        r"Thread (?P<thread>\d+): P resolution stall \((?P<completed>\d+)/(?P<total>\d+) resolved\)",
         False,
     ),
     (
@@ -149,6 +155,22 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
         r"Thread (?P<thread>\d+): PTO2 timeout after (?P<idle>\d+) idle iterations",
         False,
     ),
+    # the first host_build_graph, until 2026-07
+    (
+        "old_timeout",
+        "Timeout after",
+        r"Thread (?P<thread>\d+): Timeout after (?P<idle>\d+) idle iterations",
+        False,
+    ),
+    ("old_counts", "Progress: ", r"^Progress: (?P<completed>\d+)/(?P<total>\d+) tasks \(", False),
+    (
+        "old_running",
+        "RUNNING]: COND=",
+        r"Core (?P<core>\d+) \[(?P<sub>\w+), RUNNING\]: COND=0x[0-9a-f]+ \([^)]*\), running_id=(?P<task>\d+),"
+        r" func_id=(?P<kernel>-?\d+)",
+        False,
+    ),
+    ("old_waiting", "waiting for dependencies", r"Task (?P<task>\d+): fanin=(?P<fanin>\d+) \(waiting", False),
     # what goes wrong
     (
         "fatal_code",
@@ -188,7 +210,7 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
     (
         "failed_rc",
         "failed with rc=",
-        r"(?:PTO2 runtime|AICPU execution|Scheduler|Thread execution) failed with rc=(?P<rc>-?\d+)",
+        r"(?:PTO2 runtime|AICPU execution|Scheduler|Thread execution|aicpu_execute) failed with rc=(?P<rc>-?\d+)",
         False,
     ),
     (

@@ -262,9 +262,34 @@ class StallReader:
         self._runs_on(raw, core.number, core.subslot)
         self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
 
+    def old_running(self, fields: Fields, mark: Mark) -> int:
+        """A `Core 8 [AIV, RUNNING]: … running_id=3, func_id=2` line; returns the task's id."""
+        raw, core, kernel = number(fields, "task"), number(fields, "core"), number(fields, "kernel")
+        stall = self.stall or self._round(0, mark)
+        record = self.run.task(raw)
+        self.run.confirm_open(raw)
+        stall.running.add(raw)
+        kind = (fields["sub"] or "").lower()
+        if not record.kernels and kernel >= 0:
+            record.kernels = (kernel, -1, -1) if kind == "aic" else (-1, kernel, -1)
+        self._runs_on(raw, core, kind)
+        self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
+        return raw
+
+    def old_waiting(self, fields: Fields, mark: Mark) -> int:
+        """A `Task 4: fanin=1 (waiting for dependencies)` line; returns the task's id."""
+        raw = number(fields, "task")
+        stall = self.stall or self._round(0, mark)
+        record = self.run.task(raw)
+        self.run.confirm_open(raw)
+        stall.waiting.add(raw)
+        record.missing = number(fields, "fanin")
+        self.run.set_state(record, TaskState.SUBMITTED, mark, earlier=True)
+        return raw
+
     def old_round(self, fields: Fields, mark: Mark) -> Stall:
-        """A `PTO2 stall: no progress` line."""
-        stall = self._round(number(fields, "idle"), mark)
+        """A `PTO2 stall: no progress` or `P resolution stall` line."""
+        stall = self._round(optional_number(fields, "idle") or 0, mark)
         self.counts(fields)
         return stall
 

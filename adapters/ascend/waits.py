@@ -89,7 +89,8 @@ def wait_edges(run: Run, suspicion: Suspicion, stall: Stall | None, trouble: Tro
         return
     if run.graph is None:
         yield from _undeclared(run, suspicion)
-    yield from _orchestrator(run, suspicion, trouble, quiet)
+    told = stall is not None and stall.orchestrator_done is not False
+    yield from _orchestrator(run, suspicion, trouble, quiet and not told)
 
 
 def _undeclared(run: Run, suspicion: Suspicion) -> Iterator[Edge]:
@@ -118,8 +119,8 @@ def _undeclared(run: Run, suspicion: Suspicion) -> Iterator[Edge]:
             )
 
 
-def _orchestrator(run: Run, suspicion: Suspicion, trouble: Trouble, quiet: bool) -> Iterator[Edge]:
-    """What the thread that submits tasks waits for."""
+def _orchestrator(run: Run, suspicion: Suspicion, trouble: Trouble, guess: bool) -> Iterator[Edge]:
+    """What the thread that submits tasks waits for; `guess`: also where no line says so."""
     names = run.names
     ring, tensor = trouble.ring, trouble.tensor
     if tensor is not None:
@@ -139,7 +140,7 @@ def _orchestrator(run: Run, suspicion: Suspicion, trouble: Trouble, quiet: bool)
             yield Edge(kind=EdgeKind.HOLDS, source=names.task(ring.head), target=resource, evidence=where)
         elif ring.by_scope or not ring.scope_released:
             yield Edge(kind=EdgeKind.HOLDS, source=names.orchestrator, target=resource, evidence=where)
-    elif quiet and run.orchestrator == "submitting" and suspicion.tasks:
+    elif guess and run.orchestrator == "submitting" and suspicion.tasks:
         for raw in suspicion.tasks:
             yield Edge(
                 kind=EdgeKind.WAITS_FOR,

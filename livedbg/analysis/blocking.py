@@ -8,21 +8,21 @@
     helps; its threads are blocked by it.
 
 Invariants:
-    B1. Only pending edges block.
+    B1. Only pending edges block (the store keeps them apart).
     B2. A wait for an inner part (the semaphore inside a Python lock) doesn't count beside the
         same waiter's wait for the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, Resource, Thread, ThreadState
+from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, Thread, ThreadState
 from livedbg.snapshot import Snapshot
 
-__all__ = ["Blocking", "Split", "blocking_among", "split_edges", "standing_of"]
+__all__ = ["Blocking", "blocking_of", "standing_of"]
 
 _SERVED: Final = frozenset({"pipe", "socket", "eventfd"})
 """Kinds of resources that any one of their holders can serve."""
@@ -48,32 +48,9 @@ class Blocking:
     stand_ins: set[str] = field(default_factory=set)
 
 
-class Split(NamedTuple):
-    """The pending edges of one part of the edge table.
-
-    Attributes:
-        depends: dependencies that block as they stand: there can be millions.
-        others: edges that count only together with others, or with what is known of their ends.
-    """
-
-    depends: list[EdgeKey]
-    others: list[Edge]
-
-
-def split_edges(edges: Mapping[EdgeKey, Edge]) -> Split:
-    """The edges that block, of a part of the table (B1)."""
-    depends, others = [], []
-    for key, edge in edges.items():
-        if edge.state is EdgeState.PENDING:
-            if key[0] is EdgeKind.DEPENDS_ON and not key[2].startswith("process:"):
-                depends.append(key)
-            else:
-                others.append(edge)
-    return Split(depends, others)
-
-
-def blocking_among(pending: Sequence[Edge], snapshot: Snapshot) -> Blocking:
-    """What the edges of `Split.others` amount to."""
+def blocking_of(snapshot: Snapshot) -> Blocking:
+    """The blocking relations of a state, but for `Snapshot.dependencies`, which block as they stand."""
+    pending = list(snapshot.waits.values())
     found = Blocking()
     inner = _parts(pending)
     actors = set()
@@ -95,7 +72,7 @@ def blocking_among(pending: Sequence[Edge], snapshot: Snapshot) -> Blocking:
 
 
 def standing_of(snapshot: Snapshot) -> tuple[frozenset[str], frozenset[str]]:
-    """What `blocking_among` takes from processes and threads: who stands still, and which threads are alive."""
+    """What `blocking_of` takes from processes and threads: who stands still, and which threads are alive."""
     halted = {p.id for p in snapshot.processes.values() if p.state in _HALTED and not p.exited}
     halted.update(t.id for t in snapshot.threads.values() if t.state in _HALTED)
     alive = (t.id for t in snapshot.threads.values() if not t.exited and t.state not in _OVER)

@@ -55,7 +55,7 @@ class Graph:
         self._snapshot = snapshot
         self._blocking = blocking
         self._names = wiring.names
-        self._index = wiring.numbers
+        self._number = snapshot.names.get
         self._arcs = wiring.arcs
         self._behind: dict[str, int] = {}
 
@@ -76,12 +76,12 @@ class Graph:
 
     def waiters_of(self, entity: str) -> Sequence[str]:
         """Entities that wait for `entity` directly."""
-        node = self._index.get(entity)
+        node = self._number(entity)
         return self._named(self._arcs.predecessors(node)) if node is not None else ()
 
     def blockers_of(self, entity: str) -> Sequence[str]:
         """What `entity` waits for directly: a thread for its lock, a lock for its holders."""
-        node = self._index.get(entity)
+        node = self._number(entity)
         return self._named(self._arcs.successors(node)) if node is not None else ()
 
     def _named(self, nodes: Collection[int]) -> Sequence[str]:
@@ -92,7 +92,7 @@ class Graph:
         """How many threads, processes and tasks wait for `entity`; in a large graph at most BEHIND."""
         known = self._behind.get(entity)
         if known is None:
-            node = self._index.get(entity)
+            node = self._number(entity)
             most = BEHIND if self.large else len(self._names)
             known = self._arcs.ancestors(node, self._counts, most) if node is not None else 0
             self._behind[entity] = known
@@ -105,7 +105,7 @@ class Graph:
     def chain(self, entity: str) -> Sequence[str]:
         """The path from `entity` to a root, or once round a cycle."""
         path: dict[str, None] = {}
-        node = self._index.get(entity)
+        node = self._number(entity)
         known = node is not None and (self._arcs.out_degree(node) or self._arcs.in_degree(node))
         at: str | None = entity if known else None
         while at is not None and at not in path:
@@ -117,7 +117,7 @@ class Graph:
 
     def waits(self, entity: str) -> bool:
         """Whether something blocks `entity`."""
-        node = self._index.get(entity)
+        node = self._number(entity)
         return node is not None and self._arcs.out_degree(node) > 0
 
     @cached_property
@@ -138,11 +138,11 @@ class Graph:
     def _choices(self) -> dict[int, set[int]]:
         choices: dict[int, set[int]] = {}
         for waiter, blocker in self._blocking.any_of:
-            choices.setdefault(self._index[waiter], set()).add(self._index[blocker])
+            choices.setdefault(self._snapshot.names.of(waiter), set()).add(self._snapshot.names.of(blocker))
         return choices
 
     def _timed(self) -> set[int]:
-        return {self._index[name] for name in self._blocking.timed}
+        return {self._snapshot.names.of(name) for name in self._blocking.timed}
 
     def _ring(self, members: Sequence[str]) -> tuple[str, ...]:
         """The members in the order of the waits, as far as one walk meets them."""
@@ -168,4 +168,4 @@ class Graph:
     def _rank(self, root: str) -> int:
         if not self.large:
             return self.behind(root)
-        return self._arcs.ancestors(self._index[root], self._counts, _RANK_BEHIND)
+        return self._arcs.ancestors(self._snapshot.names.of(root), self._counts, _RANK_BEHIND)

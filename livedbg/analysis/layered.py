@@ -109,6 +109,11 @@ class LayeredDigraph:
         below = self._base.in_degree(node) if node < self._count else 0
         return below + len(self._came[1].get(node, ())) - len(self._went[1].get(node, ()))
 
+    def sinks(self) -> list[int]:
+        """The nodes that no arc leaves."""
+        base = self.flat()._base
+        return [node for node in base.node_indices() if not base.out_degree(node)]
+
     def _both(self, below: Iterable[int], node: int, side: int) -> Collection[int]:
         went = self._went[side].get(node)
         came = self._came[side].get(node)

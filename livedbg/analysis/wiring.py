@@ -1,7 +1,7 @@
-"""Numbers for names, the arcs between them, and what is kept of them from one state to the next.
+"""The arcs of the wait-for graph, and what is kept of them from one state to the next.
 
 Invariants:
-    W1. `rewired` gives what `wired` would give of the changed set of pairs (but for the numbers).
+    W1. `rewired` gives what `wired` would give of the changed set of arcs.
     W2. What `rewired` costs depends on the change, not on the size, as long as the search for new cycles stays
         within SEARCH steps; beyond that all cycles are looked for anew.
 """
@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from livedbg.analysis.layered import Arc, LayeredDigraph
 
-__all__ = ["SEARCH", "Pair", "Wiring", "rewired", "wired"]
-
-Pair: TypeAlias = tuple[str, str]
+__all__ = ["SEARCH", "Wiring", "rewired", "wired"]
 
 SEARCH: Final = 30_000
 """Nodes and arcs that are looked at for new cycles before all are looked for anew."""
@@ -30,19 +28,15 @@ class Wiring:
     """Who is blocked by whom, by numbers.
 
     Attributes:
-        names: number -> name; only ever appended to, and shared by the wirings that come from one another.
-        numbers: the reverse.
+        names: number -> name.
         cyclic: the nodes on cycles.
         roots: (-direct waiters, name) of all that is waited for and waits for nothing, sorted.
-        fresh: how many names it began with, for telling when too many are of the past.
     """
 
-    names: list[str]
-    numbers: dict[str, int]
+    names: Sequence[str]
     arcs: LayeredDigraph
     cyclic: frozenset[int]
     roots: list[tuple[int, str]]
-    fresh: int
 
 
 @contextmanager
@@ -58,40 +52,25 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def wired(sources: list[str], targets: list[str]) -> Wiring:
-    """The wiring of pairs (blocked, by what), each given once, as two lists of the same length."""
+def wired(names: Sequence[str], arcs: Iterable[Arc]) -> Wiring:
+    """The wiring of arcs (blocked, by what), each given once."""
     with _no_collection():
-        ends = dict.fromkeys(sources)
-        ends.update(dict.fromkeys(targets))
-        names = list(ends)
-        numbers = dict(zip(names, range(len(names)), strict=True))
-        number = numbers.__getitem__
-        arcs = LayeredDigraph.of(len(names), list(zip(map(number, sources), map(number, targets), strict=True)))
-        waits = set(sources)
-        roots = [(-arcs.in_degree(numbers[name]), name) for name in dict.fromkeys(targets) if name not in waits]
-        roots.sort()
-        return Wiring(names, numbers, arcs, frozenset(arcs.cyclic()), roots, len(names))
+        graph = LayeredDigraph.of(len(names), list(arcs))
+        ends = (_root(node, names, graph) for node in graph.sinks())
+        return Wiring(names, graph, frozenset(graph.cyclic()), sorted(root for root in ends if root is not None))
 
 
-def rewired(old: Wiring, added: Iterable[Pair], removed: Iterable[Pair]) -> Wiring:
-    """The wiring with some pairs more, which it has not, and some less, which it has."""
-    numbers, names = old.numbers, old.names
-    came: list[Arc] = []
-    for pair in added:
-        for name in pair:
-            if name not in numbers:
-                numbers[name] = len(names)
-                names.append(name)
-        came.append((numbers[pair[0]], numbers[pair[1]]))
-    went = [(numbers[source], numbers[target]) for source, target in removed]
-    arcs = old.arcs.changed(came, went)
-    cyclic = _cyclic_after(old.cyclic, arcs, came, went)
-    touched = {node for arc in (*came, *went) for node in arc}
-    roots = _roots_after(old.roots, names, touched, old.arcs, arcs)
-    return Wiring(names, numbers, arcs, cyclic, roots, old.fresh)
+def rewired(old: Wiring, added: Collection[Arc], removed: Collection[Arc]) -> Wiring:
+    """The wiring with some arcs more, which it has not, and some less, which it has."""
+    arcs = old.arcs.changed(added, removed)
+    cyclic = _cyclic_after(old.cyclic, arcs, added, removed)
+    touched = {node for arc in (*added, *removed) for node in arc}
+    return Wiring(old.names, arcs, cyclic, _roots_after(old.roots, old.names, touched, old.arcs, arcs))
 
 
-def _cyclic_after(before: frozenset[int], arcs: LayeredDigraph, came: list[Arc], went: list[Arc]) -> frozenset[int]:
+def _cyclic_after(
+    before: frozenset[int], arcs: LayeredDigraph, came: Iterable[Arc], went: Iterable[Arc]
+) -> frozenset[int]:
     """A cycle of the changed graph either is one of before, or goes through an arc that came."""
     found = set(before)
     if any(source in before and target in before for source, target in went):
@@ -109,7 +88,7 @@ def _cyclic_after(before: frozenset[int], arcs: LayeredDigraph, came: list[Arc],
 
 
 def _roots_after(
-    roots: list[tuple[int, str]], names: list[str], touched: set[int], before: LayeredDigraph, after: LayeredDigraph
+    roots: list[tuple[int, str]], names: Sequence[str], touched: set[int], before: LayeredDigraph, after: LayeredDigraph
 ) -> list[tuple[int, str]]:
     changed = roots
     for node in touched:
@@ -125,6 +104,6 @@ def _roots_after(
     return changed
 
 
-def _root(node: int, names: list[str], arcs: LayeredDigraph) -> tuple[int, str] | None:
+def _root(node: int, names: Sequence[str], arcs: LayeredDigraph) -> tuple[int, str] | None:
     waiters = arcs.in_degree(node)
     return (-waiters, names[node]) if waiters and not arcs.out_degree(node) else None

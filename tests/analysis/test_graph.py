@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.analysis import NO_DIAGNOSIS
-from livedbg.analysis.blocking import Blocking, blocking_among, split_edges
+from livedbg.analysis import NO_DIAGNOSIS, blocking
+from livedbg.analysis.blocking import Blocking
 from livedbg.analysis.diagnosis import WaitGraph
 from livedbg.analysis.graph import Graph
 from livedbg.analysis.graphs import GraphKeeper
@@ -24,10 +24,9 @@ def build(snapshot: Snapshot) -> Graph:
 
 
 def blocking_of(snapshot: Snapshot) -> Blocking:
-    split = split_edges(snapshot.edges)
-    blocking = blocking_among(split.others, snapshot)
-    blocking.pairs += [(source, target) for _, source, target in split.depends]
-    return blocking
+    found = blocking.blocking_of(snapshot)
+    found.pairs += [(source, target) for _, source, target in snapshot.dependencies]
+    return found
 
 
 THREADS = [f"thread:box/1/{n}" for n in range(4)]

@@ -15,6 +15,7 @@ from livedbg import events as ev
 from livedbg.model import (
     Edge,
     EdgeKind,
+    EdgeState,
     Frame,
     LogRecord,
     Process,
@@ -37,7 +38,11 @@ def plain(snapshot: Snapshot) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for field in dataclasses.fields(snapshot):
         value = getattr(snapshot, field.name)
-        if field.name.startswith("_") or field.name in {"graph_revision", "journal"}:
+        if field.name.startswith("_") or field.name in {
+            "graph_revision",
+            "names",
+            "dependencies",
+        }:  # numbers, not state
             continue
         out[field.name] = dict(value) if isinstance(value, Mapping) else value
     return out
@@ -65,6 +70,17 @@ def test_F1_chunking_encoding_and_looking_do_not_change_the_state(
         if look:
             pieces.snapshot()
     assert plain(pieces.snapshot()) == plain(whole)
+
+
+@given(streams)
+def test_F6_the_edges_that_block_are_kept_apart(stream: list[ev.Event]) -> None:
+    snapshot = fold(*stream)
+    pending = {key: edge for key, edge in snapshot.edges.items() if edge.state is EdgeState.PENDING}
+    plain = {k for k in pending if k.kind is EdgeKind.DEPENDS_ON and not k.target.startswith("process:")}
+    assert set(snapshot.dependencies) == plain
+    assert dict(snapshot.waits) == {key: edge for key, edge in pending.items() if key not in plain}
+    names = snapshot.names.names
+    assert all((names[a], names[b]) == key[1:] for key, (a, b) in snapshot.dependencies.items())
 
 
 @given(streams)
