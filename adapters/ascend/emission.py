@@ -8,6 +8,8 @@ from msgspec import structs
 
 from livedbg.adapters.ascend.edges import EdgeBook
 from livedbg.adapters.ascend.graph import LostOrder, TaskGraph
+from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.statements import statements
 from livedbg.adapters.ascend.waits import suspects, wait_edges
 from livedbg.events import CounterSeen, DiagnosticSeen, Event, ResourcesSeen, Stamp, TasksSeen
@@ -48,9 +50,17 @@ class Emitter:
         self._counted: tuple[float, float | None] | None = None
         self._orchestrator_seen = ""
         self._rings_seen: dict[int, str] = {}
+        self._former: set[int] = set()
+        self._abandoned: set[int] = set()
 
-    def forget(self) -> None:
-        """A new run begins: its edges are others."""
+    def forget(self, former: Run) -> None:
+        """A new run begins: its edges are others, and what the former one left open will never complete.
+
+        Args:
+            former: the run that ended.
+        """
+        self._abandoned.update(raw for raw, record in former.tasks.items() if record.open)
+        self._former.update(former.tasks)
         self._edges.clear()
         self._inferred.clear()
         self._running_edges.clear()
@@ -99,10 +109,14 @@ class Emitter:
 
     def _task_events(self, stamp: Stamp) -> list[Event]:
         changed, self._world.run.changed = sorted(self._world.run.changed), set()
-        tasks: list[Task] = []
+        tasks = [self._abandoned_task(raw) for raw in sorted(self._abandoned)]
+        self._abandoned.clear()
         for raw in changed:
             record = self._world.run.tasks[raw]
-            tasks.append(record.to_task(self._world.names, self._world.kernels))
+            task = record.to_task(self._world.names, self._world.kernels)
+            if task.kernel is None and raw in self._former:
+                task = structs.replace(task, kernel="")  # the stream still has what the former run's task ran
+            tasks.append(task)
             runs_on = record.runs_on(self._world.names) if record.state is TaskState.RUNNING else []
             keys = [edge.key for edge in runs_on]
             self._edges.drop([key for key in self._running_edges.get(raw, ()) if key not in keys])
@@ -120,6 +134,16 @@ class Emitter:
             self._orchestrator_seen = state
             tasks.append(self._orchestrator_task(state))
         return [TasksSeen(tasks=tuple(tasks[i : i + _BATCH]), **stamp) for i in range(0, len(tasks), _BATCH)]
+
+    def _abandoned_task(self, raw: int) -> Task:
+        attributes = {"inferred": "its run ended before it completed", "deferred": "", "entered": "", "evidence": ""}
+        return Task(
+            id=self._world.names.task(raw),
+            system="ascend",
+            name=task_name(raw),
+            state=TaskState.FAILED,
+            attributes=attributes,
+        )
 
     def _orchestrator_task(self, state: str) -> Task:
         return Task(

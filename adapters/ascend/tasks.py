@@ -76,8 +76,8 @@ class TaskRecord:
             attributes["evidence"] = self.evidence
             attributes["evidence_text"] = self.evidence_text
             attributes["evidence_wall_ns"] = str(self.evidence_wall_ns or "")
-        if self.entered.source and self.entered.source != self.evidence:
-            attributes["entered"] = self.entered.source
+        attributes["entered"] = self.entered.source if self.entered.source != self.evidence else ""
+        if attributes["entered"]:
             attributes["entered_text"] = self.entered.text
             attributes["entered_wall_ns"] = str(self.entered.evidence().at_wall_ns or "")
         return Task(

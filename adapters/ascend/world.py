@@ -83,8 +83,9 @@ class World:
         if len(self.chips) > 1:
             self.run.phase = "running"  # several chips share this log: whose run begins isn't known
         elif self.run.phase in {"completed", "failed"} or (self.run.phase == "running" and on_device):
+            former = self.run
             self._start()
-            self.emitter.forget()
+            self.emitter.forget(former)
         if self.run.phase in {"unknown", "starting"}:
             self.run.phase = "running" if on_device else "starting"
         if self.run.orchestrator == "unknown":
