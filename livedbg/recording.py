@@ -1,12 +1,14 @@
 """The event stream in a file: zstd-compressed lines of JSON, appended and readable meanwhile.
 
-Layout: one zstd frame of text lines. The first line is the header (`Header`), each further one an
-event (livedbg.events). The writer ends a zstd block (RFC 8878, 3.1.1.2) at least each second while
-events come, so that a reader of the growing file sees all that is older.
+Layout: zstd frames of text lines. The first frame is one line, the header (`Header`); each line of the further
+ones is an event (livedbg.events). The writer ends a zstd block (RFC 8878, 3.1.1.2) at least each second while
+events come, so that a reader of the growing file sees all that is older, and a frame, which ends with a
+checksum, every _FRAME_S seconds.
 
 Invariants:
     R1. What was written before a flush can be read, however the writer ends.
-    R2. A truncated or damaged recording gives its events up to the last whole one, and says so.
+    R2. A truncated recording gives its events up to the last whole one, a damaged one those of the frames before
+        the damage; both say so.
     R3. An event that this version doesn't know is skipped and counted; a recording of another
         schema version is refused with what to do.
     R4. Reading never runs anything from the file and keeps at most one line of it beside the events.
@@ -33,6 +35,8 @@ __all__ = ["MAGIC", "Header", "Recorder", "RecordingReader", "is_recording"]
 MAGIC: Final = "livedbg.recording"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _FLUSH_S: Final = 1.0
+_FRAME_S: Final = 15.0
+_MOST_HELD: Final = 100_000  # lines of one frame that wait for its checksum
 _LEVEL: Final = 3
 _READ: Final = 1 << 13  # what a hostile file unpacks from one read stays below some 300 MB
 _LONGEST_LINE: Final = 64 << 20
@@ -79,13 +83,14 @@ class Recorder:
             raise RecordingError(
                 f"{path} can't be written: {error.strerror}.", "choose another place with -o"
             ) from None
-        self._compress = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
+        self._zstd = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        self._compress = self._zstd.compressobj()
         self._lock = threading.Lock()
-        self._flushed = time.monotonic()
+        self._flushed = self._framed = time.monotonic()
         self.failed = ""
         header = Header(MAGIC, SCHEMA_VERSION, __version__, host, title, time.time_ns())
         self._write(self._compress.compress(msgspec.json.encode(header) + b"\n"))
-        self._flush()
+        self._end_frame()
 
     def __call__(self, events: Sequence[Event]) -> None:
         """Append events. A full disk ends the recording (`failed` says so), never the session."""
@@ -105,8 +110,15 @@ class Recorder:
                 self._file.close()
 
     def _flush(self) -> None:
+        if time.monotonic() - self._framed >= _FRAME_S:
+            self._end_frame()
         self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
         self._flushed = time.monotonic()
+
+    def _end_frame(self) -> None:
+        self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+        self._compress = self._zstd.compressobj()
+        self._framed = time.monotonic()
 
     def _write(self, data: bytes) -> None:
         try:
@@ -157,7 +169,8 @@ class RecordingReader:
         """What is wrong with the recording so far, one sentence, or ""."""
         parts = [self.damage] if self.damage else []
         if self.skipped:
-            parts.append(f"{self.skipped} events are of no kind that this version knows and were skipped.")
+            events = "1 event is" if self.skipped == 1 else f"{self.skipped} events are"
+            parts.append(f"{events} of no kind that this version knows and skipped.")
         return " ".join(parts)
 
     @property
@@ -190,37 +203,49 @@ class RecordingReader:
         return header
 
     def _read_lines(self) -> Iterator[bytes | None]:
-        """Whole lines; None whenever there is no whole line yet."""
-        unpack = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
-        rest = b""
-        first = True
-        while True:
-            data = self._file.read(_READ)
-            if first and data[:4] != _ZSTD_MAGIC:
-                while True:
-                    yield None
-            first = False
-            if not data:
-                self._note_end(rest)
+        """Whole lines; None whenever there is no whole line yet. A frame whose checksum is wrong gives none."""
+        unpack = zstandard.ZstdDecompressor().decompressobj()
+        packed = self._file.read(_READ)
+        rest = b""  # of what was unpacked, the line that has not ended
+        begun = False  # a frame that has not ended
+        held: list[bytes] = []  # lines of a frame that has not ended
+        if packed[:4] != _ZSTD_MAGIC:
+            while True:
                 yield None
-                continue
+        while True:
+            if not packed:
+                yield from held
+                held = []
+                self._note_end(rest, inside=begun)
+                yield None
             try:
-                rest += unpack.decompress(data)
+                begun = begun or bool(packed)
+                *lines, rest = (rest + unpack.decompress(packed)).split(b"\n")
+                ended, packed = unpack.eof, unpack.unused_data
             except zstandard.ZstdError:
                 self.damage = "The recording is damaged; what stands before the damage is shown."
-                while True:
-                    yield None
-            *lines, rest = rest.split(b"\n")
-            yield from lines
+                break
+            held += lines
+            if ended or len(held) > _MOST_HELD:
+                yield from held
+                held = []
+            if ended:
+                begun = False
+                unpack = zstandard.ZstdDecompressor().decompressobj()
             if len(rest) > _LONGEST_LINE:
                 self.damage = "The recording is damaged: a line without an end."
-                while True:
-                    yield None
+                yield from held
+                break
+            packed = packed or self._file.read(_READ)
+        while True:
+            yield None
 
-    def _note_end(self, rest: bytes) -> None:
+    def _note_end(self, rest: bytes, *, inside: bool) -> None:
         if rest:
             self.damage = "The recording ends in the middle of an event; what stands before it is shown."
-        elif self.damage.startswith("The recording ends"):
+        elif inside:
+            self.damage = "The recording has no end: it is still being written, or was cut off; what is there is shown."
+        else:
             self.damage = ""
 
 

@@ -58,6 +58,7 @@ class ReplayView:
         self._thread = threading.Thread(target=self._main, name="livedbg-replay", daemon=True)
         self._logs = RecordedLogReader(lambda: self._latest.snapshot)
         self._notice = ""
+        self._said = ""  # of what is wrong with the recording
 
     # SessionView
 
@@ -217,9 +218,9 @@ class ReplayView:
             step = self._step
             snapshot = self._tape.state(self._tape.steps[step]).snapshot()
             callbacks = list(self._callbacks)
-        notice, self._notice = self._notice or self._reader.incomplete, ""
-        if notice == self._latest.notice:
-            notice = ""
+        notice, self._notice = self._notice, ""
+        if not notice and self._reader.incomplete != self._said:
+            notice = self._said = self._reader.incomplete
         self._latest = Update(snapshot, diagnose(snapshot), 0.0, False, notice)
         for callback in callbacks:
             callback(self._latest)

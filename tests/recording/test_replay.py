@@ -1,0 +1,156 @@
+"""Replay: the invariants of livedbg.tape and livedbg.replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livedbg import events as ev
+from livedbg.intents import Refresh
+from livedbg.replay import ReplayView, last_update
+from livedbg.snapshot import CounterKey
+from livedbg.store import Store
+from livedbg.tape import Tape
+from tests.conftest import eventually
+from tests.core.strategies import streams
+from tests.core.test_store import plain
+from tests.recording.test_recording import written
+
+SECOND = 10**9
+BEGIN = 10**18
+
+
+@given(streams, st.lists(st.integers(0, 100), max_size=12))
+def test_T1_every_state_is_the_fold_of_what_came_before(stream: list[ev.Event], asked: list[int]) -> None:
+    tape = Tape()
+    tape.extend(stream)
+    for wanted in asked:
+        count = min(wanted, len(stream))
+        fold = Store()
+        fold.apply_all(stream[:count])
+        assert plain(tape.state(count).copy().snapshot()) == plain(fold.snapshot())
+    assert len(tape) == len(stream)
+    assert tape.times == sorted(tape.times) and tape.steps == sorted(set(tape.steps))
+
+
+def counting(count: int) -> list[ev.Event]:
+    """A counter that goes up by one every second."""
+    return [
+        ev.CounterSeen(
+            entity="task:x/run", name="done", value=n, host="box", mono_ns=n * SECOND, wall_ns=BEGIN + n * SECOND
+        )
+        for n in range(count)
+    ]
+
+
+def test_T2_memory_is_of_the_packed_size_and_few_stores() -> None:
+    tape = Tape()
+    tape.extend(counting(20_000))
+    for count in (*range(0, 20_000, 371), 7, 19_999, 3):
+        assert value_of(tape.state(count).snapshot()) == (count - 1 if count else None)
+    assert len(tape._stores) <= 25
+    assert sum(map(len, tape._chunks)) < sum(len(ev.encode(event)) for event in counting(20_000)) / 5
+    assert len(tape._open) < 1000
+
+
+def value_of(snapshot: object) -> float | None:
+    counter = snapshot.counters.get(CounterKey("task:x/run", "done"))  # type: ignore[attr-defined]
+    return None if counter is None else counter.value
+
+
+@contextmanager
+def replaying(path: Path, **options: float | bool) -> Iterator[ReplayView]:
+    view = ReplayView(path, **options)  # type: ignore[arg-type]
+    view.start()
+    try:
+        yield view
+    finally:
+        view.stop()
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "run.ldbg"
+    written(path, counting(60))
+    return path
+
+
+def stands_at(view: ReplayView, value: float) -> bool:
+    return value_of(view.latest().snapshot) == value
+
+
+def test_P1_seek_and_step_show_the_state_of_that_moment(recording: Path) -> None:
+    with replaying(recording) as view:
+        eventually(lambda: stands_at(view, 59))
+        assert (view.start_wall_ns, view.end_wall_ns) == (BEGIN, BEGIN + 59 * SECOND)
+        for second in (10, 50, 0, 59, 30):
+            view.seek(BEGIN + second * SECOND)
+            eventually(lambda second=second: stands_at(view, second))
+            assert view.position_wall_ns == BEGIN + second * SECOND
+        view.step(3)
+        eventually(lambda: stands_at(view, 33))
+        view.step(-5)
+        eventually(lambda: stands_at(view, 28))
+        view.step(-500)
+        eventually(lambda: value_of(view.latest().snapshot) in (None, 0))
+        view.step(500)
+        eventually(lambda: stands_at(view, 59))
+        assert not view.playing
+
+
+def test_play_pause_and_speed(recording: Path) -> None:
+    with replaying(recording) as view:
+        eventually(lambda: stands_at(view, 59))
+        view.set_speed(20)
+        view.play()
+        assert view.playing and view.speed == 20
+        seen: set[float | None] = set()
+
+        def watched() -> bool:
+            seen.add(value_of(view.latest().snapshot))
+            return len(seen & set(range(5, 50))) >= 3
+
+        eventually(watched)
+        view.pause()
+        assert not view.playing
+        held = view.position_wall_ns
+        eventually(lambda: view.position_wall_ns == held)
+        view.set_speed(2000)
+        view.play()
+        eventually(lambda: stands_at(view, 59) and not view.playing)
+        with pytest.raises(ValueError, match="above 0"):
+            view.set_speed(0)
+
+
+def test_P2_a_growing_recording_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("livedbg.recording._FLUSH_S", 0.0)
+    path = tmp_path / "growing.ldbg"
+    recorder = written(path, counting(5), close=False)
+    with replaying(path) as view:
+        eventually(lambda: stands_at(view, 4))
+        recorder(counting(9)[5:])
+        eventually(lambda: view.end_wall_ns == BEGIN + 8 * SECOND)
+        eventually(lambda: stands_at(view, 8))
+    recorder.close()
+
+
+def test_nothing_can_be_asked_of_the_past(recording: Path) -> None:
+    with replaying(recording) as view:
+        eventually(lambda: stands_at(view, 59))
+        view.send(Refresh())
+        eventually(lambda: "recording" in view.latest().notice)
+
+
+def test_a_cut_recording_is_replayed_up_to_its_last_whole_event(recording: Path) -> None:
+    whole = recording.read_bytes()
+    for cut in (1, 30, 200):
+        recording.write_bytes(whole[:-cut])
+        update, wrong = last_update(recording)
+        assert update.ended and "recording" in wrong
+        assert value_of(update.snapshot) in (None, *range(60))
+    assert update.diagnosis.revision == update.snapshot.revision
