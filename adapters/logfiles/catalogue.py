@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from livedbg.sanitize import clean_line
 __all__ = ["Candidate", "Catalogue", "Look"]
 
 _HEAD_LEAST = 16  # bytes of a beginning that tell a file
+_PART = re.compile(r"(?:\.(?P<number>\d{1,3}))?(?:\.(?:gz|zst))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,7 @@ class Catalogue:
         changed = [status for key, status in said.items() if self._said.get(key) != status]
         changed += [_well(status) for key, status in self._said.items() if key not in said]
         self._said = said
-        new.sort(key=lambda candidate: candidate.mtime_ns)
-        return Look(new, changed)
+        return Look(_oldest_first(new), changed)
 
     def read(self, identity: Identity | None, head: bytes) -> None:
         """Remember what is being read (C1)."""
@@ -152,6 +153,26 @@ class Catalogue:
         if found.too_many:
             sentence = f"{target} holds very many files; only the first ones are read"
             yield _status(target, SourceHealth.DEGRADED, "too-many-files", sentence, "name a folder deeper down")
+
+
+def _oldest_first(candidates: list[Candidate]) -> list[Candidate]:
+    """By age; the parts of a rotated log by their numbers, since copies have lost their times."""
+    ordered = sorted(candidates, key=lambda candidate: candidate.mtime_ns)
+    parts: dict[str, list[int]] = {}
+    for place, candidate in enumerate(ordered):
+        parts.setdefault(_PART.sub("", str(candidate.path)), []).append(place)
+    for places in parts.values():
+        if len(places) > 1:
+            in_turn = sorted((ordered[place] for place in places), key=_age, reverse=True)
+            for place, candidate in zip(places, in_turn, strict=True):
+                ordered[place] = candidate
+    return ordered
+
+
+def _age(candidate: Candidate) -> int:
+    """How many times a log was rotated: 0 for `a.log`, 2 for `a.log.2.gz`."""
+    match = _PART.search(candidate.path.name)
+    return int(match["number"] or 0) if match is not None else 0
 
 
 def _id(host: str, path: Path) -> str:
