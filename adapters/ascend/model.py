@@ -7,9 +7,10 @@ log lies nearest to them.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Final
 
 from livedbg.adapters.ascend.graph import TaskGraph
@@ -62,6 +63,7 @@ class AscendModel:
         self._jobs: dict[str, _Job] = {}
         self._of_source: dict[str, str] = {}
         self._paths: dict[str, PurePath | None] = {}
+        self._written: dict[str, int] = {}
         self._unclaimed: list[JobFile] = []
         self._given: dict[tuple[str, PurePath], JobFile] = {}
         self._logs_read = False
@@ -74,6 +76,9 @@ class AscendModel:
     def opened(self, source: LogSource) -> None:
         """A log begins."""
         self._paths[source.id] = PurePath(source.path) if source.path else None
+        if source.path:
+            with contextlib.suppress(OSError):
+                self._written[source.id] = Path(source.path).stat().st_mtime_ns
 
     def folder_of(self, source: str) -> PurePath | None:
         """The folder of a log."""
@@ -94,6 +99,9 @@ class AscendModel:
         key = self._key(source, path)
         self._of_source[source] = key
         job = self._jobs.get(key) or self._adopt(key, path) or self._add(key, path)
+        written = self._written.get(source)
+        if written is not None:
+            job.world.written_wall_ns = max(written, job.world.written_wall_ns or 0)
         return job.world
 
     def near(self, source: str) -> World | None:

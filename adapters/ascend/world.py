@@ -47,6 +47,7 @@ class World:
         self._lost: tuple[LostOrder, ...] = ()
         self.last_mark: Mark = NOWHERE
         self.last_wall_ns: int | None = None
+        self.written_wall_ns: int | None = None
         self.quiet = False
         self.stale = False
         self.chips: dict[int, int] = {}
@@ -140,8 +141,13 @@ class World:
             self.run.finish(mark)
 
     def be_quiet(self, now_wall_ns: int) -> None:
-        """Where nothing has come for long, what is open may be said to wait."""
-        if self.quiet or self.run.phase != "running" or self.last_wall_ns is None:
+        """Where nothing has come for long, what is open may be said to wait.
+
+        A log whose lines have no time is as old as its file.
+        """
+        if self.last_wall_ns is None and self.run.phase != "unknown":
+            self.last_wall_ns = self.written_wall_ns
+        if self.quiet or self.run.phase not in {"starting", "running"} or self.last_wall_ns is None:
             return
         if now_wall_ns - self.last_wall_ns >= QUIET_NS:
             self.quiet = self.stale = True

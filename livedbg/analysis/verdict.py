@@ -18,8 +18,8 @@ _ORDER: Final = (
     VerdictState.DEADLOCK,
     VerdictState.STALLED,
     VerdictState.DIVERGED,
-    VerdictState.EXITED,
     VerdictState.RUNNING,
+    VerdictState.EXITED,
     VerdictState.UNKNOWN,
 )
 _RANK: Final = {state: rank for rank, state in enumerate(_ORDER)}
@@ -77,10 +77,11 @@ def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
 
 def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verdict:
     snapshot = state.snapshot
-    alive = [p for p in snapshot.processes.values() if not p.exited]
-    if snapshot.processes and not alive:
-        return _exited(list(snapshot.processes.values()), snapshot)
-    threads = [t for t in snapshot.threads.values() if not t.exited]
+    targets = [p for p in snapshot.processes.values() if p.target]
+    if targets and all(p.exited for p in targets):
+        return _exited(targets, snapshot)
+    others = {p.id for p in snapshot.processes.values() if not p.target}
+    threads = [t for t in snapshot.threads.values() if not t.exited and t.process not in others]
     roots = tuple(root for root in state.graph.roots if root.startswith(("thread:", "process:", "task:")))
     if not threads:
         text = "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."

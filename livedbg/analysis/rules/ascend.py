@@ -14,7 +14,15 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.ascend_ends import crash, flag_cycle, missing_edge, run_complete, run_failed, starved
+from livedbg.analysis.rules.ascend_ends import (
+    crash,
+    flag_cycle,
+    goes_on,
+    missing_edge,
+    run_complete,
+    run_failed,
+    starved,
+)
 from livedbg.analysis.rules.ascend_words import (
     Job,
     clock,
@@ -107,6 +115,12 @@ def rules() -> Sequence[Rule]:
             flag_cycle,
         ),
         AscendRule("ascend-run-complete", "An Ascend run completed all its tasks.", run_complete),
+        AscendRule(
+            "ascend-run-goes-on",
+            "An Ascend run has not ended and its log is being written to (running), or its log ends before the run "
+            "does and names no task that is under way (unknown).",
+            goes_on,
+        ),
     )
 
 

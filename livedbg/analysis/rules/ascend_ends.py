@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.ascend_words import Job, evidence, name_of, where_of
+from livedbg.analysis.rules.ascend_words import Job, evidence, name_of, names_of, where_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity, TaskState
 
-__all__ = ["crash", "flag_cycle", "missing_edge", "run_complete", "run_failed", "starved"]
+__all__ = ["crash", "flag_cycle", "goes_on", "missing_edge", "run_complete", "run_failed", "starved"]
+
+_TROUBLE: Final = (
+    "core-anomaly",
+    "fatal",
+    "ring-full",
+    "runtime-failed",
+    "stall-summary",
+    "tensor-wait-timeout",
+    "terminate",
+    "timeout-exit",
+)
 
 
 def crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
@@ -145,11 +157,42 @@ def run_complete(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     """The run ended well."""
     complete = job.said("run-complete")
     if complete is not None and job.completed:
+        alive = any(not process.exited for process in state.snapshot.processes.values())
         yield Finding(
             rule=rule,
-            state=VerdictState.EXITED,
+            state=VerdictState.EXITED if not alive else None,  # the process may begin another run
             severity=Severity.INFO,
             sentence=complete.sentence,
             evidence=evidence(complete),
             since_wall_ns=complete.at_wall_ns,
         )
+
+
+def goes_on(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The run has neither ended nor failed, and its log was written to a moment ago."""
+    if job.state.attributes.get("phase") not in {"starting", "running"} or any(job.said(code) for code in _TROUBLE):
+        return
+    roots = job.roots(state.snapshot)
+    running = [task for task in roots if task.state is TaskState.RUNNING]
+    if job.state.attributes.get("quiet") != "yes":
+        doing = f" {names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
+        if not job.state.attributes.get("last_wall_ns"):
+            return  # no line has a time
+        verdict = VerdictState.RUNNING
+        sentence = f"Running: {job.state.sentence[0].lower()}{job.state.sentence[1:]}{doing}"
+    elif not roots:
+        verdict = VerdictState.UNKNOWN
+        sentence = (
+            "The log ends before the run does and shows no task that is under way: whether the run stands still, or "
+            "its log was cut, can't be told from it."
+        )
+    else:
+        return
+    yield Finding(
+        rule=rule,
+        state=verdict,
+        severity=Severity.INFO,
+        sentence=sentence,
+        evidence=evidence(*running, job.state),
+        next=() if verdict is VerdictState.RUNNING else ('run it at log level "debug"', "livedbg attach PID"),
+    )

@@ -134,7 +134,7 @@ def test_a_round_that_was_overtaken_counts_for_nothing(findings: Find) -> None:
     replay.feed(source, dispatched(3, 8).encode())
     replay.end(source)
     snapshot = replay.flush()
-    assert not findings(snapshot)
+    assert set(findings(snapshot)) == {"ascend-run-goes-on"}
     assert snapshot.diagnostics["ascend/stall-summary"].attributes["resolved"] == "yes"
     assert snapshot.tasks[T + "r0t2"].state is TaskState.COMPLETED
 
@@ -142,7 +142,7 @@ def test_a_round_that_was_overtaken_counts_for_nothing(findings: Find) -> None:
 def test_slow_kernel_is_no_stall_while_it_is_young(findings: Find) -> None:
     lines = [ANCHOR, BEGIN, RING[1], DONE, dispatched(0, 8)]
     young = replay_lines(lines, stamp={"host": "box", "mono_ns": 1, "wall_ns": 1_790_000_004_000_000_000})
-    assert not findings(young)
+    assert set(findings(young)) == {"ascend-run-goes-on"}
     old = replay_lines(lines, stamp={"host": "box", "mono_ns": 1, "wall_ns": 1_790_000_040_000_000_000})
     assert "ascend-stall" in findings(old)
     assert findings(old)["ascend-stall"].inferred

@@ -1,0 +1,220 @@
+"""Real processes whose logs are found from their environment, and logs that grow while they are watched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapter import Request
+from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.logfiles import LogAdapter
+from livedbg.analysis import VerdictState
+from livedbg.session import Session
+from livedbg.view import Update
+
+T = "task:ascend/"
+
+_TARGET = """
+import os, sys, time
+root, device_lines = sys.argv[1], open(sys.argv[2]).read().splitlines()
+os.chdir(sys.argv[3])
+folder = os.path.join(root, "debug", "device-0")
+os.makedirs(folder, exist_ok=True)
+with open(os.path.join(folder, f"device-{os.getpid()}_20261121010000000.log"), "w") as log:
+    for line in device_lines:
+        head = f"[INFO] AICPU({os.getpid()},aicpu):2026-11-21-01:00:00.000.000 [device_log.cpp:89]2 run "
+        log.write(f'{head}"{line}"\\n')
+print("READY", os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def device_lines(recorded: Path, tmp_path: Path) -> Path:
+    """What the device said of the hung kernel."""
+    log = (recorded / "02_hang_kernel/timeout_debug/err.txt").read_text()
+    lines = [m[1] for m in re.finditer(r"^\[(?:DEBUG|INFO|ERROR|WARN)\] \w+: (.*)$", log, re.MULTILINE)]
+    path = tmp_path / "device_lines"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@contextlib.contextmanager
+def _started(root: str, lines: Path, cwd: Path, named: str | None, prefix: tuple[str, ...] = ()) -> Iterator[int]:
+    (cwd / "target.py").write_text(_TARGET)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ASCEND_")}
+    environment["HOME"] = str(cwd)
+    if named is not None:
+        environment["ASCEND_PROCESS_LOG_PATH"] = named
+    command = [*prefix, sys.executable, str(cwd / "target.py"), root, str(lines), str(cwd)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as target:
+        try:
+            assert target.stdout is not None
+            said = target.stdout.readline().split()
+            assert said and said[0] == "READY", f"{command} did not start"
+            yield target.pid
+        finally:
+            target.kill()
+
+
+def _report(pid: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "livedbg", "report", str(pid), "--json"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("kind", ["absolute", "relative", "home"])
+def test_log_of_a_process_is_found_from_its_environment(tmp_path: Path, device_lines: Path, kind: str) -> None:
+    root = {"absolute": str(tmp_path / "elsewhere" / "log"), "relative": "my/log", "home": "ascend/log"}[kind]
+    with _started(root, device_lines, tmp_path, None if kind == "home" else root) as pid:
+        done = _report(pid)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"]["state"]) == (10, "stalled"), report["verdict"]
+    assert report["verdict"]["roots"] == [T + "r1t2"]
+    assert report["targets"][0]["pid"] == pid
+    assert report["intrusions"] == {"paused_ms": 0.0, "stops": 0, "touches": []}
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
+def test_log_in_another_mount_namespace(tmp_path: Path, device_lines: Path) -> None:
+    hidden = tmp_path / "mount"
+    hidden.mkdir()
+    enter = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{hidden}" && exec "$@"', "sh")
+    with _started(str(hidden / "log"), device_lines, tmp_path, str(hidden / "log"), enter) as pid:
+        assert not list(hidden.iterdir())
+        done = _report(pid)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"]["roots"]) == (10, [T + "r1t2"]), report["verdict"]
+
+
+def test_log_path_that_is_not_there(tmp_path: Path, device_lines: Path) -> None:
+    with _started(str(tmp_path / "written"), device_lines, tmp_path, str(tmp_path / "missing")) as pid:
+        done = _report(pid)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"]["state"]) == (0, "running"), report["verdict"]
+    assert "Traceback" not in done.stderr
+
+
+def test_watch_says_stalled_when_the_log_does(tmp_path: Path) -> None:
+    """`livedbg watch` beside the recorded hang, played at five times its speed."""
+    player = subprocess.Popen(
+        [sys.executable, "-m", "livedbg.demos.ascend_player", str(tmp_path / "run"), "5"], stdout=subprocess.DEVNULL
+    )
+    command = [sys.executable, "-m", "livedbg", "watch", "--logs", str(tmp_path / "run"), "--json"]
+    command += ["--until", "stalled", "--timeout", "50"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        player.kill()
+        player.wait()
+    assert done.returncode == 10, done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    states = [line["state"] for line in said if line["kind"] == "verdict"]
+    assert states[-1] == "stalled"
+    assert "stalled" not in states[:-1]
+    assert "running" in states
+
+
+# a log that grows under a session
+
+BEGIN = "[INFO] init: [aicpu_executor.cpp:241] AicpuExecutor: Initializing"
+
+
+def _dispatched(raw: int, core: int, mono_ns: int) -> list[str]:
+    return [
+        f"[mono_ns={mono_ns}][T0x7f][INFO] run: [x.cpp:1] beat",
+        f"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task {raw} "
+        f"kernel_id=[-1,{raw},-1] block_idx=0/total_blocks=1 to core_offset=1 core_id={core} reg_task_id=1",
+    ]
+
+
+def _anchor(mono_ns: int) -> str:
+    wall_ns = time.time_ns() - time.monotonic_ns() + mono_ns
+    return (
+        f"[mono_ns={mono_ns}][T0x7f][TIMING] clock_anchor: [CLOCK_ANCHOR] v=1 pid=7 mono_ns={mono_ns} wall_ns={wall_ns}"
+    )
+
+
+class _Grown:
+    """A session over a log that the test appends to."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.updates: list[Update] = []
+        self.session = Session(Request(host="box", logs=(str(log),)), [LogAdapter(), AscendAdapter()], self._take)
+
+    def _take(self, update: Update) -> None:
+        self.updates.append(update)
+
+    def write(self, *lines: str) -> None:
+        with self.log.open("a") as log:
+            log.write("".join(line + "\n" for line in lines))
+
+    async def until(self, condition: Callable[[Update], bool]) -> Update:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.updates and condition(self.updates[-1]):
+                return self.updates[-1]
+            await asyncio.sleep(0.05)
+        raise AssertionError(self.updates[-1].diagnosis.verdict)
+
+
+@contextlib.asynccontextmanager
+async def _growing(log: Path, *lines: str) -> AsyncIterator[_Grown]:
+    grown = _Grown(log)
+    grown.write(*lines)
+    running = asyncio.create_task(grown.session.run())
+    try:
+        yield grown
+    finally:
+        grown.session.stop()
+        await running
+
+
+def _is(state: VerdictState) -> Callable[[Update], bool]:
+    return lambda update: update.diagnosis.verdict.state is state
+
+
+def _shows(task: str) -> Callable[[Update], bool]:
+    return lambda update: T + task in update.snapshot.tasks
+
+
+async def test_a_job_that_goes_on_loses_its_verdict(tmp_path: Path) -> None:
+    long_ago = time.monotonic_ns() - 60 * 10**9
+    async with _growing(tmp_path / "err.log", _anchor(long_ago), BEGIN, *_dispatched(0, 8, long_ago)) as grown:
+        update = await grown.until(_is(VerdictState.STALLED))
+        assert update.diagnosis.verdict.roots == (T + "r0t0",)
+        assert update.diagnosis.findings["F1"].inferred
+        grown.write(*_dispatched(1, 8, time.monotonic_ns()))
+        update = await grown.until(_shows("r0t1"))
+        await grown.until(_is(VerdictState.RUNNING))
+
+
+async def test_a_reported_stall_ends_when_work_goes_on(tmp_path: Path) -> None:
+    prefix = "[INFO] log_stall_diagnostics: [scheduler_cold_path.cpp:274] [STALL thread=0 idle_iterations=480000] "
+    dump = [
+        prefix + "TASK ring=0 task_id=0 state=RUNNING fanin_refcount=1/1 kernels=[aic:-1 aiv0:0 aiv1:-1] "
+        "running_on=[owner_thread=0 cores=[core=8(aiv0)]]",
+        prefix + "SUMMARY completed=0/2 last_progress_iteration=0 scan_ready=0 scan_waiting=0 scan_running=1",
+    ]
+    now = time.monotonic_ns()
+    async with _growing(tmp_path / "err.log", _anchor(now), BEGIN, *_dispatched(0, 8, now)) as grown:
+        await grown.until(_shows("r0t0"))
+        await grown.until(_is(VerdictState.RUNNING))  # young, and nobody says so
+        grown.write(*dump)
+        update = await grown.until(_is(VerdictState.STALLED))
+        assert not update.diagnosis.findings["F1"].inferred
+        grown.write(*_dispatched(1, 8, time.monotonic_ns()))
+        await grown.until(lambda u: _shows("r0t1")(u) and _is(VerdictState.RUNNING)(u))
+        grown.write("[INFO] x: [s.cpp:86] Thread 0: PTO2 completed tasks 2/2")
+        await grown.until(_is(VerdictState.EXITED))
