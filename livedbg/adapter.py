@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from livedbg.events import Event, Stamp
+from livedbg.linux.procfs import process_exists
 
 if TYPE_CHECKING:
     from livedbg.intents import Intent
     from livedbg.logs.decoder import LogDecoder
     from livedbg.snapshot import Snapshot
 
-__all__ = ["Adapter", "Context", "Level", "Request", "TargetProcess"]
+__all__ = ["Adapter", "Context", "Level", "Request", "TargetProcess", "targets_ended"]
 
 
 class Level(IntEnum):
@@ -128,6 +129,17 @@ class Context(Protocol):
     def settled(self) -> None:
         """Say that the first full look is done. A one-look session ends when all have said so."""
         ...
+
+
+def targets_ended(context: Context) -> bool:
+    """Whether all processes that were named have ended: nothing new will come of them."""
+    snapshot, request = context.snapshot(), context.request
+
+    def ended(pid: int) -> bool:
+        known = snapshot.processes.get(f"process:{request.host}/{pid}")
+        return known.exited if known is not None else not process_exists(pid)
+
+    return bool(request.processes) and all(ended(target.pid) for target in request.processes)
 
 
 class Adapter(ABC):

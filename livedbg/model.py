@@ -121,6 +121,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
             it identifies the process (pid reuse).
         start_wall_ns: the same on the wall clock.
         environment: the few variables that analyses and panels use (RANK, ASCEND_…), never secrets.
+        target: whether it is one of the job; False for others that hold what a target waits for.
         notes: what is special about it (`zombie`, `kernel thread`, `pid namespace: 1`, …).
     """
 
@@ -139,6 +140,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread_count: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    target: bool = True
     exited: bool = False
     exit_status: int | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapter import Adapter, Context, Request
+from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
 from livedbg.adapters.ascend.model import AscendModel
@@ -52,12 +52,13 @@ class AscendAdapter(Adapter):
         """Watch the files and the silence."""
         settled = False
         while True:
+            over = targets_ended(context) and not context.request.logs  # this is the last look
             await self._look(context)
             context.emit(*self.model.collect(context.stamp(), whole=True))
             if not settled:
                 settled = True
                 context.settled()
-            if context.request.once:
+            if context.request.once or over:
                 return
             await context.sleep(_POLL_S)
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from livedbg.adapter import Adapter, Context, Request
+from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.native.capture import capture
 from livedbg.adapters.native.pool import UnwinderPool
 from livedbg.adapters.native.unwinder import Unwound
@@ -81,7 +81,7 @@ class NativeAdapter(Adapter):
             await self._first_threads(context)
             await self._turn(context)
             context.settled()
-            while not context.request.once:
+            while not (context.request.once or targets_ended(context)):
                 await context.sleep(_LOOK_S)
                 await self._turn(context)
         finally:
@@ -116,7 +116,7 @@ class NativeAdapter(Adapter):
 
     async def _first_threads(self, context: Context) -> None:
         end = time.monotonic() + _PATIENCE_S
-        while not context.snapshot().threads and time.monotonic() < end:
+        while not context.snapshot().threads and time.monotonic() < end and not targets_ended(context):
             await context.sleep(_FIRST_S)
 
     async def _turn(self, context: Context) -> None:

@@ -20,9 +20,10 @@ from livedbg.adapters.proc.pace import Pace
 from livedbg.adapters.proc.problems import SOURCE, ended, status_of
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.watch import ProcessWatch
-from livedbg.events import Event, Stamper, StatusSeen, Tick
+from livedbg.events import Event, ProcessSeen, Stamper, StatusSeen, Tick
 from livedbg.linux.access import unsuitable
 from livedbg.linux.procfs import read_stat
+from livedbg.model import Process, ThreadState
 
 __all__ = ["RELATED_MOST", "ProcAdapter"]
 
@@ -120,6 +121,16 @@ class _Looker:
                 else status_of(host, target.pid, problem)
             )
             events.append(StatusSeen(status=status, **self._stamp()))
+            if problem.code == "gone":
+                gone = Process(
+                    id=f"process:{host}/{target.pid}",
+                    host=host,
+                    pid=target.pid,
+                    start_ticks=target.start_ticks,
+                    state=ThreadState.DEAD,
+                    exited=True,
+                )
+                events.append(ProcessSeen(process=gone, **self._stamp()))
         return events
 
     def _follow(self, watch: ProcessWatch) -> list[ProcessWatch]:

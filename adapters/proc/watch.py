@@ -230,6 +230,7 @@ class ProcessWatch:
             thread_count=threads,
             environment=known.environment,
             notes=notes,
+            target=not self.role,
         )
 
     def _thread_events(

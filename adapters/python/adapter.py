@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from livedbg.adapter import Adapter, Context, Request
+from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.python.interpreter import Interpreter, find_interpreter
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy
@@ -65,7 +65,7 @@ class PythonAdapter(Adapter):
         return bool(request.processes)
 
     async def run(self, context: Context) -> None:
-        """Watch until cancelled; in a one-look session, look once."""
+        """Watch until the targets have ended; in a one-look session, look once."""
         statuses = self._statuses = Statuses(context)
         self._spy = PySpy(context.request.options.get("python.py-spy", ""))
         first = True
@@ -79,7 +79,7 @@ class PythonAdapter(Adapter):
             if first:
                 context.settled()
                 first = False
-            if context.request.once:
+            if context.request.once or targets_ended(context):
                 return
             spent_s = time.thread_time() - started_s
             await context.sleep(max(context.request.interval_s, spent_s * 200))

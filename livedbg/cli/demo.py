@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Final
 
 import click
 
@@ -18,6 +19,7 @@ from livedbg.live import LiveView
 
 __all__ = ["command"]
 
+_PATIENCE_S: Final = 30.0
 _LIST = "\n".join(f"  {demo.name:<10}{demo.summary}" for demo in DEMOS.values())
 
 
@@ -43,8 +45,10 @@ def command(name: str, screen: AppOptions) -> int:
             return run(LiveView(request, title=f"{host_name()}:{child.pid} demo {name}"), screen)
         click.echo(f"{name}: {DEMOS[name].summary} (pid {child.pid})\n")
         with running(request) as view:
-            view.wait_settled(30.0)
+            end = time.monotonic() + _PATIENCE_S
+            view.wait_settled(_PATIENCE_S)
             time.sleep(DEMOS[name].stuck_s)
-            update = view.latest()
+            while not code_of(update := view.latest()) and time.monotonic() < end:
+                time.sleep(0.2)
         click.echo(render(update, "text"))
         return 0 if code_of(update) else 1

@@ -62,10 +62,11 @@ def command(
         argv = argv[1:]
     if not argv:
         raise UsageError("What shall be started?", "livedbg launch -- python train.py", "usage")
-    if headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        stall = OnStall(on_stall) if on_stall is not None else None
-        return _headless(argv, logs, timeout, report_file, stall, detach)
-    return _in_app(argv, logs, screen, detach)
+    with quit_on_signals():  # from before it is started: a signal must not leave it behind
+        if headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            stall = OnStall(on_stall) if on_stall is not None else None
+            return _headless(argv, logs, timeout, report_file, stall, detach)
+        return _in_app(argv, logs, screen, detach)
 
 
 def _request(child: Launched, logs: tuple[str, ...]) -> Request:
@@ -97,7 +98,7 @@ def _headless(
     child = launch(argv, launch_folder())
     relays = [_Relay(child.stdout, sys.stdout.buffer), _Relay(child.stderr, sys.stderr.buffer)]
     try:
-        with quit_on_signals(), running(_request(child, logs)) as view:
+        with running(_request(child, logs)) as view:
             waiter = threading.Thread(target=child.wait, daemon=True)
             waiter.start()
             update, in_time = follow(view, FindingsPrinter(False, error=True), None, timeout, on_stall)

@@ -44,10 +44,10 @@ COMMANDS: dict[str, CommandEntry] = {
             "launch",
             "Start a command and attach to it.",
             (
-                ("livedbg launch -- python train.py", "start it and watch it in the app"),
+                ("livedbg launch -- python train.py", "start and watch it"),
                 (
-                    "livedbg launch --timeout 300 --report out.json -- python test.py",
-                    "no screen: report before a hung test is ended",
+                    "livedbg launch --timeout 300 --report a.json -- python test.py",
+                    "end a hung test, report first",
                 ),
             ),
         ),

@@ -72,6 +72,8 @@ def pid_exists_anywhere(pid: int) -> bool:
         os.close(os.pidfd_open(pid))
     except ProcessLookupError:
         return False
+    except OverflowError:
+        return False  # no pid at all
     except (OSError, AttributeError):  # EINVAL: a thread that leads no process; old kernels have no pidfd
         return True
     return True

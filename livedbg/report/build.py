@@ -89,6 +89,7 @@ def _targets(snapshot: Snapshot) -> tuple[TargetOut, ...]:
             state="exited" if p.exited else p.state.value,
         )
         for p in snapshot.processes.values()
+        if p.target
     )
 
 

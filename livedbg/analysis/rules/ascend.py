@@ -59,9 +59,17 @@ class AscendRule:
         """What it finds in `state`."""
         found = jobs(state.snapshot)
         for job in found:
-            label = job.label if len(found) > 1 else ""
             for finding in self.look(self.name, job, state):
-                yield structs.replace(finding, sentence=f"{label}: {finding.sentence}") if label else finding
+                yield _of_one(finding, job) if len(found) > 1 and job.label else finding
+
+
+def _of_one(finding: Finding, job: Job) -> Finding:
+    """A finding of one of several runs: says which, and in which folder its evidence lies."""
+    place = job.state.attributes.get("place")
+    proofs = finding.evidence
+    if place:
+        proofs = tuple(structs.replace(proof, source=f"{place}/{proof.source}") for proof in proofs)
+    return structs.replace(finding, sentence=f"{job.label}: {finding.sentence}", evidence=proofs)
 
 
 def rules() -> Sequence[Rule]:

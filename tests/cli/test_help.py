@@ -1,0 +1,73 @@
+"""Help, completion, and what headless commands import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from livedbg import __version__
+from livedbg.cli.table import COMMANDS
+from tests.cli.conftest import livedbg
+
+
+def test_the_help_lists_every_command_and_the_exit_codes() -> None:
+    said = livedbg("--help")
+    assert said.code == 0 and all(name in said.out for name in COMMANDS)
+    assert all(f"{code} " in said.out for code in (0, 10, 11, 12, 2, 3, 4))
+    assert livedbg("--version").out.split() == ["livedbg,", "version", __version__]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_in_its_help(name: str) -> None:
+    said = livedbg(name, "--help")
+    entry = COMMANDS[name]
+    assert said.code == 0 and "Example" in said.out
+    assert all(line in said.out for line, _ in entry.example)
+    assert all(len(line) <= 100 for line in said.out.splitlines())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    said = livedbg("completion", shell)
+    assert said.code == 0 and "_LIVEDBG_COMPLETE" in said.out
+
+
+def test_completion_completes_commands_and_options() -> None:
+    words = {"_LIVEDBG_COMPLETE": "bash_complete", "COMP_WORDS": "livedbg re", "COMP_CWORD": "1"}
+    program = "import sys; sys.argv[0] = 'livedbg'; from livedbg.cli import main; main()"
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, env={**os.environ, **words}, check=False
+    )
+    assert {b"report", b"record", b"replay"} <= {line.partition(b",")[2] for line in done.stdout.splitlines()}
+
+
+HEADLESS = (
+    ["report", "--logs", "/dev/null"],
+    ["ps", "--json"],
+    ["stacks", "--help"],
+    ["watch", "--logs", "/dev/null", "--timeout", "0.5"],
+    ["doctor"],
+    ["attach", "--help"],
+    ["--help"],
+)
+
+
+@pytest.mark.parametrize("words", HEADLESS, ids=lambda words: words[0])
+def test_headless_commands_import_neither_textual_nor_torch(words: list[str]) -> None:
+    program = (
+        "import sys\nfrom livedbg.cli import main\nmain(sys.argv[1:])\n"
+        "print([m for m in ('textual', 'rich', 'torch', 'livedbg.panels') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, timeout=60, check=False)
+    assert done.stderr.splitlines()[-1] == b"[]", done.stderr
+
+
+def test_importing_livedbg_imports_almost_nothing() -> None:
+    program = (
+        "import sys; import livedbg; print([m for m in ('click', 'textual', 'torch', 'msgspec') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program]) == b"[]\n"

@@ -1,0 +1,84 @@
+"""Commands that start something: what they leave, and what they pass on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from livedbg.demos.workloads import DEMOS
+from livedbg.linux import procfs
+from tests.cli.conftest import livedbg
+from tests.conftest import TARGETS, eventually
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """An environment whose state directory is ours to look at."""
+    return {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def children_in(marker: str) -> list[int]:
+    """Processes that have a word in their environment."""
+    found = []
+    for pid in procfs.process_ids():
+        try:
+            if procfs.read_environment(pid).get("LIVEDBG_TEST_MARK") == marker and pid != os.getpid():
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def test_arguments_output_and_exit_code_pass_through(home: dict[str, str]) -> None:
+    program = "import sys; print(sys.argv[1:]); print('oops', file=sys.stderr); sys.exit(7)"
+    said = livedbg("launch", "--", sys.executable, "-c", program, "--timeout", "-x", "--", "a b", env=home)
+    assert said.code == 7
+    assert "['--timeout', '-x', '--', 'a b']" in said.out and "oops" in said.err
+
+
+def test_a_time_limit_writes_the_report_before_it_ends_the_command(home: dict[str, str], tmp_path: Path) -> None:
+    home["LIVEDBG_TEST_MARK"] = str(tmp_path)
+    report = tmp_path / "out.json"
+    words = [sys.executable, TARGETS / "hang_py.py", "lock-cycle"]
+    said = livedbg("launch", "--timeout", "6", "--report", report, "--", *words, env=home)
+    assert said.code == 4 and "was ended after 6 s" in said.err
+    assert json.loads(report.read_text())["verdict"]["state"] == "deadlock"
+    assert children_in(str(tmp_path)) == []
+
+
+def test_sigterm_ends_the_launched_command_too_unless_it_is_detached(home: dict[str, str], tmp_path: Path) -> None:
+    for options, survivors in (([], 0), (["--detach"], 1)):
+        mark = f"{tmp_path}-{survivors}"
+        line = [sys.executable, "-m", "livedbg", "launch", "--headless", *options, "--", "sleep", "300"]
+        child = subprocess.Popen(line, env={**os.environ, **home, "LIVEDBG_TEST_MARK": mark})
+        eventually(
+            lambda mark=mark: any(b"sleep" in Path(f"/proc/{p}/cmdline").read_bytes()[:9] for p in children_in(mark))
+        )
+        child.send_signal(signal.SIGTERM)
+        child.wait(30)
+        left = children_in(mark)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert len(left) == survivors
+
+
+STATES = {"deadlock": "deadlock", "gil": "stalled", "pipeline": "deadlock", "ascend": "stalled"}
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_a_demo_without_a_terminal_prints_the_report_and_leaves_nothing(
+    name: str, home: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**home, "LIVEDBG_TEST_MARK": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
+    (tmp_path / "tmp").mkdir()
+    said = livedbg("demo", name, env=env)
+    assert said.code == 0, said.everything
+    assert STATES[name] in said.out.lower()
+    eventually(lambda: children_in(str(tmp_path)) == [])
+    assert list((tmp_path / "tmp").iterdir()) == []

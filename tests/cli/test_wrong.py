@@ -1,0 +1,112 @@
+"""What can go wrong with a command line: one clear sentence and what to do, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import livedbg
+from tests.conftest import Target, eventually
+
+ONE_LOOK = (("report",), ("stacks",), ("watch", "--timeout", "5"), ("attach",), ("doctor",))
+
+
+@pytest.mark.parametrize("command", ONE_LOOK, ids=lambda c: c[0])
+def test_a_pid_that_is_not_there(command: tuple[str, ...]) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    said = livedbg(*command, child.pid)
+    assert said.code == 3 and str(child.pid) in said.err and "try:" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("report",), 2, "What shall be looked at"),
+        (("report", "no-such-program-anywhere"), 3, "no-such-program-anywhere"),
+        (("report", "--logs", "/no/such/folder"), 3, "does not exist"),
+        (("report", "-1"), 2, ""),
+        (("report", "0"), 3, ""),
+        (("report", "99999999999999999999"), 3, ""),
+        (("report", "--no-such-option"), 2, "No such option"),
+        (("no-such-command",), 2, "No such command"),
+        (("record", "1"), 2, "-o"),
+        (("replay", "/no/such/file"), 3, "can't be read"),
+        (("replay", __file__), 3, "not a livedbg recording"),
+        (("report", __file__), 3, "not a livedbg recording"),
+        (("launch",), 2, "CMD"),
+        (("launch", "--", "/no/such/program"), 2, "can't be run"),
+        (("demo", "no-such-demo"), 2, "deadlock"),
+        (("completion", "tcsh"), 2, "bash"),
+        (("watch", "1", "--until", "sunrise"), 2, "deadlock"),
+        (("report", "1", "--timeout", "0"), 2, ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_wrong_words(words: tuple[str, ...], code: int, sentence: str) -> None:
+    said = livedbg(*words)
+    assert said.code == code, said.everything
+    assert sentence in said.err and said.err.strip() and len(said.err) < 1500
+
+
+def test_a_zombie_is_reported_as_one(spawn: Callable[..., Target]) -> None:
+    program = (
+        "import subprocess, time\nchild = subprocess.Popen(['true'])\ntime.sleep(0.2)\n"
+        "print('READY', child.pid, flush=True)\ninput()"
+    )
+    target = spawn([sys.executable, "-c", program])
+    zombie = int(target.words[0])
+    eventually(lambda: " Z " in Path(f"/proc/{zombie}/stat").read_text())
+    said = livedbg("report", zombie)
+    assert said.code in (0, 3) and "zombie" in said.everything.lower() and str(target.pid) in said.everything
+
+
+def test_a_kernel_thread_is_refused() -> None:
+    kernel = next(
+        (
+            int(p.name)
+            for p in Path("/proc").iterdir()
+            if p.name.isdigit()
+            and not (p / "cmdline").read_bytes()
+            and (p / "stat").read_text().split()[3] in ("0", "2")
+        ),
+        None,
+    )
+    if kernel is None:
+        pytest.skip("this box shows no kernel threads (a container's PID namespace)")
+    said = livedbg("report", kernel)
+    assert said.code == 3 and "kernel" in said.err.lower()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: only root can become one")
+def test_another_users_process_shows_what_can_be_seen_and_says_how_to_see_more(stuck: Target) -> None:
+    said = livedbg("report", stuck.pid, prefix=["setpriv", "--reuid=65534", "--clear-groups"], env={"HOME": "/tmp"})
+    if "No module named" in said.err or "Permission denied" in said.err:
+        pytest.skip("this Python's folder can't be read by other users")
+    assert said.code in (0, 3)
+    assert "sudo" in said.everything and "root" in said.everything
+
+
+def test_debug_shows_where_an_error_came_from() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "livedbg", "report", "999999999"],
+        capture_output=True,
+        env={**os.environ, "LIVEDBG_DEBUG": "1"},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3 and b"Traceback" in done.stderr
+
+
+def test_hostile_logs_stay_data(tmp_path: Path) -> None:
+    log = tmp_path / "evil\x1b]52;c;AAAA\x07.log"
+    log.write_bytes(b"\x1b]0;owned\x07\x1b[2J\x00\xff" * 1000 + b"\nERROR \x1b]52;c;aGk=\x07 end\n" + b"A" * 20_000_000)
+    for form in ("--text", "--markdown", "--json"):
+        said = livedbg("report", "--logs", tmp_path, form)
+        assert said.code == 0, said.everything
+        assert "\x1b" not in said.everything and "\x07" not in said.everything and "\x00" not in said.out
