@@ -184,8 +184,12 @@ class AscendModel:
         """All logs that are there have been read once: a graph that is still alone stands for itself."""
         self._logs_read = True
 
-    def _look_at_graphs(self) -> None:
-        """A graph alone is something to look at too, where no log tells of a run."""
+    def _place_files(self) -> None:
+        """Files that lie beside no log belong to the only job; a graph without any is looked at alone."""
+        if self._logs_read and len(self._jobs) == 1:
+            waiting, self._unclaimed = self._unclaimed, []
+            for file in waiting:
+                self.take(file)
         graph = next((file for file in self._unclaimed if file.graph is not None), None)
         if graph is not None and self._logs_read and not self._jobs:
             self._add(str(graph.path), graph.path).of_file = True
@@ -208,12 +212,12 @@ class AscendModel:
             beside = [job for job in self._jobs.values() if job.folder == above]
             if beside:
                 return beside
-        return list(self._jobs.values()) if len(self._jobs) == 1 else []
+        return list(self._jobs.values()) if len(self._jobs) == 1 and self._logs_read else []
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
         """The events of all jobs since the last call."""
         if whole:
-            self._look_at_graphs()
+            self._place_files()
             for world in self.worlds:
                 world.be_quiet(stamp["wall_ns"])
         return [event for world in self.worlds for event in world.collect(stamp, whole=whole)]

@@ -95,6 +95,7 @@ def test_what_a_script_gets(recorded: Path) -> None:
 def test_runs_are_told_apart_and_a_join_is_no_circle(recorded: Path, tmp_path: Path) -> None:
     text = _livedbg("report", "--logs", recorded / "02_hang_kernel").stdout
     assert "task timeout_info/r1t2 MUL  running" in text
+    assert "- timeout_info/err.txt:" in text
     shutil.copytree(recorded / "02_hang_kernel/timeout_debug", tmp_path / "run")
     shutil.copy(recorded / "01_healthy_trb/dfx/deps.json", tmp_path / "run")
     text = _livedbg("report", "--logs", tmp_path).stdout
