@@ -157,6 +157,9 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     elif job.waits_for_orchestrator(state):
         sentence += " The orchestrator has not finished submitting and waits for it."
     sentence += _behind(roots, job, state) + progress_of(job) + ended_by(told)
+    cycle = job.said("flag-cycle")
+    if cycle is not None:
+        sentence += f" {cycle.sentence}"
     participants = [task.id for task in roots]
     for task in roots:
         if task.state is TaskState.RUNNING:

@@ -369,3 +369,35 @@ def test_graph_of_another_run_is_let_go(findings: Find, tmp_path: Path) -> None:
         snapshot = replay_folder(tmp_path, files_first=files_first)
         assert snapshot.tasks[T + "r0t0"].kernel == "func 1"
         assert snapshot.diagnostics["ascend/run-state"].attributes["graph"] == "no"
+
+
+def test_first_host_build_graph(findings: Find) -> None:
+    error = "[ERROR] diagnose_stuck_state: [aicpu_executor.cpp:1261] "
+    lines = [
+        "[2026-05-06 10:00:00.000000][T0x7f][INFO_V0] init: [aicpu_executor.cpp:241] AicpuExecutor: Initializing",
+        "[ERROR] resolve_and_dispatch: [aicpu_executor.cpp:1070] Thread 0: Timeout after 800000 idle iterations!",
+        error + "Progress: 3/5 tasks (60.0%)",
+        error
+        + "  Core 8 [AIV, RUNNING]: COND=0x3 (reg_task_id=3, reg_state=0), running_id=3, func_id=2, fanin=0, fanout=1",
+    ]
+    snapshot = replay_lines(lines)
+    found = findings(snapshot)["ascend-stall"]
+    assert found.entities == (T + "r0t3", "core:ascend/8")
+    assert "3 of 5 tasks are done" in found.sentence
+    waits = [error + "*** DEADLOCK DETECTED ***", error + "  Task 4: fanin=1 (waiting for dependencies)"]
+    found = findings(replay_lines([*lines[:3], *waits]))["ascend-stall"]
+    assert found.entities == (T + "r0t4",)
+
+
+def test_resolution_stall_of_host_build_graph(findings: Find) -> None:
+    stalled = "[ERROR] resolve: [scheduler_dispatch.cpp:1017] Thread 3: P resolution stall (3/5 resolved)"
+    found = findings(replay_lines([ANCHOR, BEGIN, RING[5], stalled]))["ascend-stall"]
+    assert "3 of 5 tasks are done" in found.sentence
+
+
+def test_what_a_former_run_left_open_is_over(findings: Find) -> None:
+    failed = [ANCHOR, BEGIN, dispatched(0, 8), dispatched(7, 9), timeout("S1:running-stalled", "0/9", 1, 0, 0, 7, 9)]
+    failed += ["[mono_ns=9][T0x7f][ERROR] drain_execution: [d.cpp:669] AICPU execution failed with rc=-100"]
+    snapshot = replay_lines([*failed, BEGIN, dispatched(0, 8)])
+    assert snapshot.tasks[T + "r0t7"].state is TaskState.FAILED
+    assert snapshot.tasks[T + "r0t0"].state is TaskState.RUNNING
