@@ -7,6 +7,7 @@ the files beside the logs, and notices when a log has gone quiet.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from livedbg.model import SourceHealth, SourceStatus
 __all__ = ["AscendAdapter"]
 
 _POLL_S: Final = 2.0
+_LOGS_S: Final = 120.0  # how long one look waits for the logs
 
 
 class AscendAdapter(Adapter):
@@ -54,7 +56,8 @@ class AscendAdapter(Adapter):
         while True:
             over = targets_ended(context) and not context.request.logs  # this is the last look
             await self._look(context)
-            context.emit(*self.model.collect(context.stamp(), whole=True))
+            with self.model.lock:
+                context.emit(*self.model.collect(context.stamp(), whole=True))
             if not settled:
                 settled = True
                 context.settled()
@@ -63,10 +66,20 @@ class AscendAdapter(Adapter):
             await context.sleep(_POLL_S)
 
     async def _look(self, context: Context) -> None:
+        if context.request.once:
+            await self._after_logs(context)
         folders = await asyncio.to_thread(folders_of, [*context.request.logs, *self._logs_of(context)])
-        for file in await asyncio.to_thread(self._files.look, folders):
-            self.model.take(file)
+        files = await asyncio.to_thread(self._files.look, folders)
+        with self.model.lock:
+            for file in files:
+                self.model.take(file)
         self._tell(context)
+
+    async def _after_logs(self, context: Context) -> None:
+        """One look: what the files add is said after what the logs said."""
+        deadline = time.monotonic() + _LOGS_S
+        while not self.model.settled and time.monotonic() < deadline:
+            await context.sleep(0.01)
 
     def _logs_of(self, context: Context) -> list[str]:
         """Where the logs lie that are being read for the processes."""

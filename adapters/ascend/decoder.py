@@ -70,17 +70,19 @@ class AscendDecoder(LogDecoder):
         if source is None:
             source = self._sources[record.source] = _Source(record.source.rpartition("/")[2])
         links: dict[str, None] = {}
-        for line in source.splitter.split(record.text):
-            links.update(dict.fromkeys(self._line(record, source, line, stamp)))
-        world = self._model.known(record.source)
-        return (world.collect(stamp) if world is not None else ()), tuple(links)
+        with self._model.lock:
+            for line in source.splitter.split(record.text):
+                links.update(dict.fromkeys(self._line(record, source, line, stamp)))
+            world = self._model.known(record.source)
+            return (world.collect(stamp) if world is not None else ()), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Conclude from what is there."""
-        for source in self._sources.values():
-            source.live = True
-        self._model.logs_read()
-        return self._model.collect(stamp, whole=True)
+        with self._model.lock:
+            for source in self._sources.values():
+                source.live = True
+            self._model.logs_read()
+            return self._model.collect(stamp, whole=True)
 
     def _line(self, record: LogRecord, source: _Source, line: RuntimeLine, stamp: Stamp) -> tuple[str, ...]:
         message = classify(line.message, line.tagged)

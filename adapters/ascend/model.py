@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
@@ -57,7 +58,7 @@ class _Job:
 
 
 class AscendModel:
-    """All jobs of a session."""
+    """All jobs of a session. Logs are fed in a worker thread, files come on the loop's: `lock` keeps them apart."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
@@ -67,11 +68,17 @@ class AscendModel:
         self._unclaimed: list[JobFile] = []
         self._given: dict[tuple[str, PurePath], JobFile] = {}
         self._logs_read = False
+        self.lock = threading.RLock()
 
     @property
     def worlds(self) -> list[World]:
         """The jobs, in the order in which they were found."""
         return [job.world for job in self._jobs.values()]
+
+    @property
+    def settled(self) -> bool:
+        """All logs that were there have been read once."""
+        return self._logs_read
 
     def opened(self, source: LogSource) -> None:
         """A log begins."""
