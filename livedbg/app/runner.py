@@ -8,6 +8,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -21,6 +22,15 @@ from livedbg.view import SessionView
 __all__ = ["run_app"]
 
 LAST_WORD_S: Final = 3.0
+
+SETTLED_S: Final = 2.0
+"""When the screens stand: what is there then is left out of later garbage collections, each of which would stop
+the screen for some 40 ms."""
+
+SWITCH_S: Final = 0.0005
+"""How long another thread may keep Python's lock while the screen waits for it. With the usual 5 ms a paint,
+which gives it up at each write, takes several times as long while a log floods in (docs/performance.md)."""
+
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
@@ -35,9 +45,11 @@ def run_app(view: SessionView, options: AppOptions) -> int:
         colours=colours_of(options, os.environ),
     )
     ended_by: list[int] = []
+    sys.setswitchinterval(SWITCH_S)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
+        loop.call_later(SETTLED_S, gc.freeze)
 
         def end(number: int) -> None:
             ended_by.append(number)

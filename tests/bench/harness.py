@@ -39,6 +39,8 @@ class Row:
     def markdown(self) -> str:
         """The row of a Markdown table."""
         ratio = "∞" if self.ratio == float("inf") else f"{self.ratio:.3g}"
+        if self.peer == "none":
+            return f"| {self.what} | {self.ours:,.3g} {self.unit} | | | {self.budget} |"
         ours, theirs = f"{self.ours:.3g} {self.unit}", f"{self.theirs:.3g} {self.unit}"
         return f"| {self.what} | {ours} | {self.peer}: {theirs} | {ratio} | {self.budget} |"
 

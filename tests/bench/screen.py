@@ -1,0 +1,136 @@
+"""The terminal app as a user meets it, on a pty: time to the first paint, from a key to its paint while a log grows
+by 100,000 records a second, and bytes written to the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.app.terminal import Terminal
+from tests.bench.harness import Row, median, program, torch_target
+
+_LIVEDBG = "import sys; from livedbg.cli import main; sys.exit(main(sys.argv[1:]))"
+_HELLO = """
+from textual.app import App
+from textual.widgets import Label
+class Hello(App):
+    def compose(self):
+        yield Label("hello")
+Hello().run()
+"""
+_WRITER = """
+import sys, time
+line = "[INFO] worker: [pump.cpp:88] depth=%d spins=%d and some words to make it as long as usual\\n"
+number, begun = 0, time.monotonic()
+with open(sys.argv[1], "w", buffering=1 << 20) as log:
+    print("READY", flush=True)
+    while True:
+        due = int((time.monotonic() - begun) * float(sys.argv[2]))
+        log.write("".join(line % (n % 7, n) for n in range(number, due)))
+        log.flush()
+        number = due
+        time.sleep(0.01)
+"""
+_RATE = 100_000
+_SIZE = (80, 24)
+
+
+def rows(presses: int = 200) -> Iterator[Row]:
+    """Measure, one row after the other."""
+    with torch_target() as target:
+        pid = str(target.pid)
+        ours = median(lambda: _paint(_LIVEDBG, b"Overview", "attach", pid), 5)
+        hello = median(lambda: _paint(_HELLO, b"hello"), 5)
+        yield Row(
+            "from start to the first paint, attached to 257 threads", ours, "a Textual app of one label", hello, "s", ""
+        )
+        spy = median(lambda: _paint(_spy(pid), b"Collecting", seconds=60), 3)
+        yield Row("the same", ours, "py-spy top", spy, "s", "")
+        verdict = median(lambda: _paint(_LIVEDBG, b"F1", "attach", pid), 3)
+        yield Row("from start to the verdict on the screen", verdict, "first paint", ours, "s", "< 1 s")
+        for options, what in (((), "written to the terminal"), (("--low-bandwidth",), "the same, --low-bandwidth")):
+            yield Row(what, _bytes_per_s(pid, *options), "1 % of a 1 Mbit/s line", 1250, "B/s", "")
+    times = _key_to_paint(presses)
+    still = _key_to_paint(presses, rate=0)
+    for share, name, budget in ((50, "median", ""), (99, "p99", "< 50 ms")):
+        yield Row(
+            f"key to paint at {_RATE:,} records a second, {name}",
+            _percentile(times, share), "the same with a log that stands still", _percentile(still, share), "ms", budget,
+        )  # fmt: skip
+
+
+def _spy(pid: str) -> str:
+    return f"import os; os.execv({program('py-spy')!r}, ['py-spy', 'top', '--nonblocking', '--pid', {pid!r}])"
+
+
+def _paint(code: str, text: bytes, *words: str, seconds: float = 40) -> float:
+    """Seconds from the start of a program to a text on its terminal."""
+    started = time.perf_counter()
+    with Terminal(*words, size=_SIZE, program=code) as terminal:
+        terminal.until(text, seconds)
+        return time.perf_counter() - started
+
+
+def _bytes_per_s(pid: str, *options: str, seconds: float = 10.0) -> float:
+    with Terminal("attach", pid, *options, size=_SIZE, program=_LIVEDBG) as terminal:
+        terminal.until(b"Overview")
+        _take(terminal, 3)
+        before = len(terminal.output)
+        _take(terminal, seconds)
+        return (len(terminal.output) - before) / seconds
+
+
+def _take(terminal: Terminal, seconds: float) -> None:
+    """Take what is written meanwhile."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if select.select([terminal.master], [], [], left)[0]:
+            terminal.output += os.read(terminal.master, 65536)
+
+
+@contextlib.contextmanager
+def _growing_log(rate: int) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "worker.log"
+        if not rate:
+            log.write_text("[INFO] worker: [pump.cpp:88] depth=1\n" * 1000)
+            yield log
+            return
+        argv = [sys.executable, "-c", _WRITER, str(log), str(rate)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as writer:
+            try:
+                assert writer.stdout is not None and writer.stdout.readline()
+                yield log
+            finally:
+                writer.kill()
+
+
+def _key_to_paint(presses: int, rate: int = _RATE) -> list[float]:
+    """Milliseconds from a key to its paint: another screen, and back."""
+    times = []
+    with _growing_log(rate) as log, Terminal("attach", "--logs", str(log), size=_SIZE, program=_LIVEDBG) as terminal:
+        terminal.until(b"Overview")
+        _take(terminal, 3)
+        for _ in range(presses):
+            for key, shown in ((b"9", b" 9 Ledger "), (b"1", b" 1 Overview ")):
+                _take(terminal, 0.02)
+                mark = len(terminal.output)
+                began = time.perf_counter()
+                terminal.type(key)
+                while shown not in terminal.output[mark:]:
+                    _take(terminal, 0.0005)
+                    assert time.perf_counter() - began < 20, terminal.output[-2000:]
+                times.append(1000 * (time.perf_counter() - began))
+    return times
+
+
+def _percentile(times: list[float], share: int) -> float:
+    return statistics.quantiles(times, n=100)[share - 1]
