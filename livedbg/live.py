@@ -8,7 +8,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from livedbg.adapter import Adapter, Request
 from livedbg.intents import Intent
@@ -19,6 +19,11 @@ from livedbg.session import EventSink, Session
 from livedbg.view import NOTHING_YET, Timeline, Update
 
 __all__ = ["LiveView", "adapters_for"]
+
+
+NICE: Final = 10
+"""Niceness (setpriority(2)) of the session's thread, its workers, gdb and py-spy: on a busy box the target goes
+first, and the screen before the looking."""
 
 
 def adapters_for(request: Request) -> list[Adapter]:
@@ -136,6 +141,8 @@ class LiveView:
             callback(update)
 
     def _main(self) -> None:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # and of all that it starts
         with asyncio.Runner() as runner:
             runner.run(self._run())
         self._settled.set()

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.native.capture import capture
@@ -87,7 +87,8 @@ class NativeAdapter(Adapter):
         finally:
             for task in warm:
                 task.cancel()
-            await self._pool.close()
+            await _whatever_comes(asyncio.gather(*warm, return_exceptions=True))
+            await _whatever_comes(asyncio.ensure_future(self._pool.close()))
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Take stacks now, because somebody asks.
@@ -204,6 +205,13 @@ class NativeAdapter(Adapter):
             remedy=error.remedy,
         )
         context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+async def _whatever_comes(work: asyncio.Future[Any]) -> None:
+    """Wait for the end of some work, also when we are cancelled meanwhile: no gdb may outlive the loop."""
+    while not work.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(work)
 
 
 def _unusable(request: Request) -> LivedbgError | None:

@@ -55,6 +55,7 @@ class GdbEngine:
         self._reader: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._lock = asyncio.Lock()
+        self._memory = -1
 
     @property
     def alive(self) -> bool:
@@ -125,25 +126,29 @@ class GdbEngine:
             return "".join(self._console)
 
     async def python(self, expression: str, timeout_s: float = 10.0) -> Any:
-        """Evaluate a Python expression inside gdb; its value by way of JSON.
+        """Evaluate a Python expression inside gdb; its value by way of JSON, in memory that both can write to (its
+        console takes a system call for every few characters).
 
         Raises:
             GdbCommandError: gdb has no Python, or the expression failed.
             GdbTimeout, GdbGone: as `command`.
         """
-        line = f"python print({_MARK!r} + __import__('json').dumps({expression}))"
-        said = await self.console(line, timeout_s)
-        _, mark, rest = said.rpartition(_MARK)
+        write = f"__import__('os').pwrite({self._memory}, __import__('json').dumps({expression}).encode(), 0)"
+        said = await self.console(f"python print({_MARK!r} + str({write}))", timeout_s)
+        _, mark, size = said.rpartition(_MARK)
         if not mark:
             raise GdbCommandError("gdb has no Python.", "install a gdb with Python (Debian: gdb, not gdb-minimal)")
         try:
-            return json.loads(rest)
+            return json.loads(os.pread(self._memory, int(size), 0))
         except ValueError:
             raise GdbCommandError("gdb's answer could not be understood.") from None
 
     async def close(self) -> None:
         """End it: by closing its input, and by force if that is not enough."""
         process, reader = self._process, self._reader
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
         if process is None:
             return
         if process.stdin is not None:
@@ -160,6 +165,8 @@ class GdbEngine:
 
     async def _start(self, interpreter: str) -> None:
         loop = asyncio.get_running_loop()
+        if self._memory < 0:
+            self._memory = os.memfd_create("livedbg-gdb", os.MFD_CLOEXEC)
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBUGINFOD_URLS": ""}
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -169,6 +176,7 @@ class GdbEngine:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=(self._memory,),
                 env=environment,
             )
         except OSError as error:

@@ -54,7 +54,7 @@ def rows(presses: int = 200) -> Iterator[Row]:
         )
         spy = median(lambda: _paint(_spy(pid), b"Collecting", seconds=60), 3)
         yield Row("the same", ours, "py-spy top", spy, "s", "")
-        verdict = median(lambda: _paint(_LIVEDBG, b"F1", "attach", pid), 3)
+        verdict = median(lambda: _paint(_LIVEDBG, b"RUNNING", "attach", pid), 3)
         yield Row("from start to the verdict on the screen", verdict, "first paint", ours, "s", "< 1 s")
         for options, what in (((), "written to the terminal"), (("--low-bandwidth",), "the same, --low-bandwidth")):
             yield Row(what, _bytes_per_s(pid, *options), "1 % of a 1 Mbit/s line", 1250, "B/s", "")

@@ -139,8 +139,8 @@ async def test_a_gdb_that_is_killed_in_the_middle_is_said_and_the_next_one_works
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(GdbGone):
         await working
-    assert not unwinder.alive
     await unwinder.close()
+    assert not unwinder.alive
     ours, _ = await unwind(waiting.pid)
     assert len(ours) == 9
 
