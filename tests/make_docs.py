@@ -6,6 +6,7 @@ The pictures are of the app on recordings of the demos (tests/fixtures/recording
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import time
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def _command_page(entry: CommandEntry) -> str:
     assert command is not None
     context = click.Context(command, info_name=entry.name, parent=group)
     usage = command.get_usage(context).removeprefix("Usage: ")
-    text = "\n".join(line.strip() if not line.startswith("  ") else line for line in _help(command))
+    text = "\n".join(_help(command))
     records = [p.get_help_record(context) for p in command.get_params(context)]
     options = "\n".join(f"| `{_cell(name)}` | {_cell(what)} |" for name, what in filter(None, records))
     examples = "\n".join(f"{line}    # {what}" for line, what in entry.example)
@@ -110,7 +111,7 @@ def _command_page(entry: CommandEntry) -> str:
 
 
 def _help(command: click.Command) -> list[str]:
-    text = (command.help or "").strip().replace("\b\n", "```text\n", 1)
+    text = inspect.cleandoc(command.help or "").replace("\b\n", "```text\n", 1)
     lines = text.split("\n")
     return [*lines, "```"] if "```text" in lines else lines
 
@@ -123,22 +124,16 @@ async def picture(wanted: Picture) -> str:
     """One picture as SVG."""
     kind = ReplayView if wanted.replay else _AsLive
     view = kind(RECORDINGS / f"{wanted.recording}.livedbg")
-    end_ns = 0
-    view.start()
+    if not wanted.replay:
+        view.title = view.title.partition(" · ")[2]
+    app = LivedbgApp(
+        view,
+        AppOptions(theme=wanted.theme, clock=lambda: view.end_wall_ns),
+        interval_s=0.0,
+        ascii_only=wanted.ascii_only,
+        colours=wanted.colours,
+    )
     try:
-        deadline = time.monotonic() + 20
-        while not view.latest().snapshot.revision and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
-        end_ns = view.end_wall_ns
-        if not wanted.replay:
-            view.title = "box:4711 ./worker" if wanted.recording == "deadlock" else "./ascend-log"
-        app = LivedbgApp(
-            view,
-            AppOptions(theme=wanted.theme, clock=lambda: end_ns),
-            interval_s=0.0,
-            ascii_only=wanted.ascii_only,
-            colours=wanted.colours,
-        )
         async with app.run_test(size=wanted.size) as pilot:
             await ready(pilot)
             for key in wanted.keys:
@@ -147,6 +142,7 @@ async def picture(wanted: Picture) -> str:
             await pilot.pause(0.3)
             return app.export_screenshot(title="livedbg", simplify=True)
     finally:
+        app.feed.stop()
         view.stop()
 
 

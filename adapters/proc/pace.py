@@ -9,8 +9,11 @@ __all__ = ["Pace"]
 _SLOWEST_S: Final = 2.0
 _QUIET_LOOKS: Final = 6
 _GROWTH: Final = 1.5
-_SHARE: Final = 0.015
-"""Largest share of one core that looking may take."""
+_SHARE: Final = 0.008
+"""Largest share of one core that looking may take in the long run."""
+
+_BURST_S: Final = 0.05
+"""CPU time that may be spent beyond that at once: the first look at a process costs the most."""
 
 
 class Pace:
@@ -24,6 +27,7 @@ class Pace:
         self._fastest_s = fastest_s
         self._pause_s = fastest_s
         self._quiet = 0
+        self._credit_s = _BURST_S
 
     def after(self, *, changed: bool, cost_s: float) -> float:
         """The pause after a look.
@@ -39,4 +43,7 @@ class Pace:
             self._quiet += 1
             if self._quiet > _QUIET_LOOKS:
                 self._pause_s = min(self._pause_s * _GROWTH, max(_SLOWEST_S, self._fastest_s))
-        return max(self._pause_s, min(cost_s / _SHARE, 10 * _SLOWEST_S))
+        self._credit_s -= cost_s
+        pause_s = max(self._pause_s, min(-self._credit_s / _SHARE, 10 * _SLOWEST_S))
+        self._credit_s = min(_BURST_S, self._credit_s + pause_s * _SHARE)
+        return pause_s

@@ -95,7 +95,7 @@ COMMANDS: dict[str, CommandEntry] = {
             "replay",
             "replay",
             "Show a recording in the same screens, with a time line.",
-            (("livedbg replay hang.livedbg", "look at it from its end; space plays"),),
+            (("livedbg replay hang.livedbg", "look at it from its end; p plays"),),
         ),
         CommandEntry(
             "doctor",
