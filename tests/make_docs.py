@@ -103,7 +103,9 @@ def _command_page(entry: CommandEntry) -> str:
     records = [p.get_help_record(context) for p in command.get_params(context)]
     options = "\n".join(f"| `{_cell(name)}` | {_cell(what)} |" for name, what in filter(None, records))
     examples = "\n".join(f"{line}    # {what}" for line, what in entry.example)
-    codes = "\nExit codes: [the list](README.md#exit-codes-of-the-headless-commands).\n" if entry.name in HEADLESS else ""
+    codes = (
+        "\nExit codes: [the list](README.md#exit-codes-of-the-headless-commands).\n" if entry.name in HEADLESS else ""
+    )
     return (
         f"{MADE}\n# livedbg {entry.name}\n\n{entry.summary}\n\n```console\n{usage}\n```\n\n{text}\n\n"
         f"## Examples\n\n```sh\n{examples}\n```\n\n## Options\n\n| option | |\n| --- | --- |\n{options}\n{codes}"
