@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -18,19 +19,26 @@ from datetime import datetime
 from pathlib import Path
 
 from livedbg.adapter import TargetProcess
-from livedbg.errors import UsageError
+from livedbg.errors import SourceError, UsageError
 from livedbg.linux.procfs import read_stat
 
 __all__ = ["Launched", "launch", "launch_folder"]
 
 
 def launch_folder() -> Path:
-    """A new folder for the output of one launched command, in the user's state directory."""
+    """A new folder for the output of one launched command, in the user's state directory.
+
+    Raises:
+        SourceError: it can't be made.
+    """
     from platformdirs import user_state_path
 
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = user_state_path("livedbg") / "launches" / f"{stamp}-{os.getpid()}"
-    folder.mkdir(parents=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise _no_room(folder, error) from None
     return folder
 
 
@@ -88,18 +96,32 @@ def launch(argv: Sequence[str], folder: Path) -> Launched:
 
     Args:
         argv: the program and its arguments; no shell is involved.
-        folder: for its output.
+        folder: for its output (`launch_folder`); removed again when the command can't be run.
 
     Raises:
         UsageError: there is no such program, or it can't be run.
+        SourceError: its output can't be written.
     """
-    try:
-        with (folder / "stdout.log").open("wb") as out, (folder / "stderr.log").open("wb") as err:
+    with contextlib.ExitStack() as stack:
+        try:
+            out, err = (stack.enter_context((folder / name).open("wb")) for name in ("stdout.log", "stderr.log"))
+        except OSError as error:
+            raise _no_room(folder, error) from None
+        try:
             process = subprocess.Popen(
                 list(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
             )
-    except OSError as error:
-        raise UsageError(
-            f"{argv[0]} can't be run: {error.strerror}.", "check the command behind --", "launch"
-        ) from None
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise UsageError(
+                f"{argv[0]} can't be run: {error.strerror}.", "check the command behind --", "launch"
+            ) from None
     return Launched(process, folder)
+
+
+def _no_room(folder: Path, error: OSError) -> SourceError:
+    return SourceError(
+        f"The output can't be kept in {folder}: {error.strerror}.",
+        "export XDG_STATE_HOME=DIR with a folder that you can write to",
+        "state-folder",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from livedbg.adapter import TargetProcess
@@ -77,7 +78,12 @@ def _pid(word: str) -> int:
         )
     found = find_by_name(word)
     if not found:
-        raise TargetGone(f"No process is called {word!r}.", "livedbg ps lists what could be attached to", "gone")
+        remedy = (
+            f"for the logs in it: --logs {word}"
+            if Path(word).exists()
+            else "livedbg ps lists what could be attached to"
+        )
+        raise TargetGone(f"No process is called {word!r}.", remedy, "gone")
     if len(found) > 1:
         pids = " ".join(str(pid) for pid in found[:8])
         raise UsageError(f"{len(found)} processes are called {word!r}: {pids}.", "give one of the pids", "ambiguous")

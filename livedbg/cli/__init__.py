@@ -8,11 +8,13 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from livedbg.errors import LivedbgError
+from livedbg.cli.streams import drop_output, prepare_streams
+from livedbg.errors import LivedbgError, SourceError
 
 __all__ = ["main"]
 
-INTERRUPTED = 130
+INTERRUPTED = 128 + signal.SIGINT
+NOBODY_READS = 128 + signal.SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +24,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 nothing wrong found, 10 stall or deadlock, 11 crash, 12 precision or
         dependency finding, 2 usage, 3 the target can't be looked at, 4 a time limit ended it.
     """
+    try:
+        prepare_streams()
+        code = _run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        drop_output()
+        return NOBODY_READS
+    except LivedbgError as error:
+        return _say(error)
+    except OSError as error:
+        drop_output()
+        what = f"{error.filename}: {error.strerror}" if error.filename else f"Input or output: {error.strerror}"
+        return _say(SourceError(f"{what}.", "free some space, or write elsewhere; LIVEDBG_DEBUG=1 shows more", "os"))
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     import click  # 30 ms
 
     from livedbg.cli.group import livedbg
@@ -35,16 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return 2
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: don't complain at exit
-        return 128 + signal.SIGPIPE
-    except LivedbgError as error:
-        if os.environ.get("LIVEDBG_DEBUG"):
-            traceback.print_exc()
-        print(f"livedbg: {error.message}", file=sys.stderr)
-        if error.remedy:
-            print(f"  try: {error.remedy}", file=sys.stderr)
-        return error.exit_code
+    except SystemExit:
+        if "_LIVEDBG_COMPLETE" in os.environ:
+            raise
+        raise BrokenPipeError from None  # what click made this of
     return result if isinstance(result, int) else 0
+
+
+def _say(error: LivedbgError) -> int:
+    if os.environ.get("LIVEDBG_DEBUG"):
+        traceback.print_exc()
+    print(f"livedbg: {error.message}", file=sys.stderr)
+    if error.remedy:
+        print(f"  try: {error.remedy}", file=sys.stderr)
+    return error.exit_code

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from livedbg.app.options import AppOptions
-from livedbg.cli.common import Look, look_options
+from livedbg.app.options import AppOptions, check_terminal
+from livedbg.cli.common import Look, look_options, warn
 from livedbg.hostinfo import host_name
 from livedbg.live import LiveView
 from livedbg.recording import Recorder
@@ -49,9 +51,13 @@ def command(look: Look, record: Path | None, force: bool, screen: AppOptions) ->
     from livedbg.app import run
 
     look = look.resolved()
+    check_terminal(os.environ, is_terminal=sys.stdin.isatty() and sys.stdout.isatty())  # before a file is made
     title = " ".join([*look.targets, *look.logs])
     with contextlib.ExitStack() as stack:
         recorder = Recorder(record, host_name(), title, replace=force) if record is not None else None
         if recorder is not None:
             stack.callback(recorder.close)
-        return run(LiveView(look.request(), sink=recorder), screen)
+        code = run(LiveView(look.request(), sink=recorder), screen)
+    if recorder is not None and recorder.failed:
+        warn(f"{recorder.failed}; {record} holds what was written before.", "free some space")
+    return code

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import TextIO
 
 import click
 
@@ -96,22 +96,33 @@ def _headless(
     detach: bool,
 ) -> int:
     child = launch(argv, launch_folder())
-    relays = [_Relay(child.stdout, sys.stdout.buffer), _Relay(child.stderr, sys.stderr.buffer)]
+    relays: list[_Relay] = []
+    interrupted = False
     try:
+        unread = (lambda: None) if detach else child.end  # as SIGPIPE ends a command in a pipeline
+        relays += [_Relay(child.stdout, sys.stdout, unread), _Relay(child.stderr, sys.stderr, unread)]
         with running(_request(child, logs)) as view:
             waiter = threading.Thread(target=child.wait, daemon=True)
             waiter.start()
-            update, in_time = follow(view, FindingsPrinter(False, error=True), None, timeout, on_stall)
+            try:
+                update, in_time = follow(view, FindingsPrinter(False, error=True), None, timeout, on_stall)
+            except KeyboardInterrupt:
+                update, in_time, interrupted = view.latest(), True, True
             if report_file is not None:
                 write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
-        if not in_time:
-            click.echo(f"livedbg: {argv[0]} was ended after {timeout:g} s", err=True)
-            return TIME_LIMIT
-        return child.wait(5.0) or 0
+        if interrupted:
+            raise KeyboardInterrupt
+        code = child.wait(5.0) or 0 if in_time else TIME_LIMIT
     finally:
         _let_go(child, detach)
         for relay in relays:
             relay.finish()
+    if not in_time:
+        click.echo(f"livedbg: {argv[0]} was ended after {timeout:g} s", err=True)
+    for relay in relays:
+        if relay.error is not None and not detach:
+            raise relay.error
+    return code
 
 
 def _let_go(child: Launched, detach: bool) -> None:
@@ -120,22 +131,38 @@ def _let_go(child: Launched, detach: bool) -> None:
 
 
 class _Relay:
-    """Copies a growing file to a stream of ours."""
+    """Copies a growing file to a stream of ours.
 
-    def __init__(self, path: Path, to: BinaryIO) -> None:
+    Args:
+        path: the file.
+        to: the stream.
+        unread: called once, on the relay's thread, when the stream takes no more.
+
+    Attributes:
+        error: why the stream takes no more.
+    """
+
+    def __init__(self, path: Path, to: TextIO, unread: Callable[[], None]) -> None:
+        self.error: OSError | None = None
         self._path = path
         self._to = to
+        self._unread = unread
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._copy, daemon=True)
         self._thread.start()
 
     def _copy(self) -> None:
-        with self._path.open("rb") as source, contextlib.suppress(BrokenPipeError):
+        with self._path.open("rb") as source:
             last = False
             while True:
                 while data := source.read(1 << 16):
-                    self._to.write(data)
-                    self._to.flush()
+                    try:
+                        self._to.buffer.write(data)
+                        self._to.flush()
+                    except OSError as error:
+                        self.error = error
+                        self._unread()
+                        return
                 if last:
                     return
                 last = self._done.wait(0.05)

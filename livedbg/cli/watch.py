@@ -34,7 +34,10 @@ def command(look: Look, until: str | None, timeout: float | None, on_stall: str 
     warn_all(look.found.problems)
     stall = OnStall(on_stall) if on_stall is not None else None
     with quit_on_signals(), running(look.request()) as view:
-        update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
+        try:
+            update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
+        except KeyboardInterrupt:
+            update, in_time = view.latest(), True
     return code_of(update) if in_time else TIME_LIMIT
 
 
@@ -103,7 +106,5 @@ def follow(
                     update = updates.get_nowait()
             except queue.Empty:
                 continue
-    except KeyboardInterrupt:
-        return view.latest(), True
     finally:
         unsubscribe()

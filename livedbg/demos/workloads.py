@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from livedbg.errors import ToolMissing, UsageError
+from livedbg.errors import SourceError, ToolMissing, UsageError
 from livedbg.launch import Launched, launch, launch_folder
 
 __all__ = ["DEMOS", "Demo", "started"]
@@ -54,11 +55,13 @@ def started(name: str) -> Iterator[tuple[Launched, tuple[str, ...]]]:
 
     Raises:
         ToolMissing: its program can't be compiled here.
+        SourceError: nothing can be written here.
     """
+    program = str(_compiled(name)) if name == "deadlock" else ""
     folder = launch_folder()
     logs: tuple[str, ...] = ()
-    if name == "deadlock":
-        argv = [str(_compiled("deadlock"))]
+    if program:
+        argv = [program]
     elif name == "ascend":
         run = folder / "run"
         run.mkdir()
@@ -94,12 +97,22 @@ def _compiled(name: str) -> Path:
             "sudo apt-get install g++   or another demo: livedbg demo gil",
             "no-compiler",
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    fresh = program.with_suffix(".new")
-    argv = [compiler, "-x", "c++", "-std=c++17", "-O1", "-g", "-pthread", "-", "-o", str(fresh)]
-    done = subprocess.run(argv, input=source, capture_output=True, check=False)
-    if done.returncode:
-        reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise ToolMissing(f"{compiler} failed: {' '.join(reason)}", "another demo: livedbg demo gil", "compiler")
-    fresh.rename(program)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as place:  # another demo may compile it meanwhile
+            fresh = Path(place) / name
+            argv = [compiler, "-x", "c++", "-std=c++17", "-O1", "-g", "-pthread", "-", "-o", str(fresh)]
+            done = subprocess.run(argv, input=source, capture_output=True, check=False)
+            if done.returncode:
+                reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+                raise ToolMissing(
+                    f"{compiler} failed: {' '.join(reason)}", "another demo: livedbg demo gil", "compiler"
+                )
+            fresh.rename(program)
+    except OSError as error:
+        raise SourceError(
+            f"The demo's program can't be kept in {folder}: {error.strerror}.",
+            "export XDG_CACHE_HOME=DIR with a folder that you can write to",
+            "cache-folder",
+        ) from None
     return program

@@ -110,7 +110,7 @@ def test_watch_runs_a_command_when_it_stalls(stuck: Target, tmp_path: Path) -> N
 
 
 def test_watch_ends_with_its_target(spawn: Callable[..., Target]) -> None:
-    target = spawn([sys.executable, "-c", "print('READY', flush=True); input()"])
+    target = spawn([sys.executable, "-c", "import sys; print('READY', flush=True); sys.stdin.read()"])
     watch = subprocess.Popen(
         [sys.executable, "-m", "livedbg", "watch", str(target.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -1,0 +1,49 @@
+"""The standard streams of a command line, whatever they are: closed, full, read by nobody, of any character set."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TextIO
+
+__all__ = ["drop_output", "prepare_streams"]
+
+
+def prepare_streams() -> None:
+    """Stand-ins for streams that are closed, and a way to print every character.
+
+    Without a stand-in the next file that is opened would get the number of the closed stream, and what is printed
+    would land in it.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            _fill(number)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    stream = sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def drop_output() -> None:
+    """Send what is still to be printed nowhere: nobody reads it, and Python would complain at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        if not _works(stream):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+
+
+def _works(stream: TextIO) -> bool:
+    with contextlib.suppress(OSError):
+        stream.flush()
+        return True
+    return False
+
+
+def _fill(number: int) -> None:
+    """Open /dev/null as file `number`."""
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != number:
+        os.dup2(null, number)
+        os.close(null)
