@@ -8,7 +8,8 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Final, Literal
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -17,9 +18,11 @@ from textual.strip import Strip
 
 from livedbg.sanitize import clean_line
 
-__all__ = ["Line", "fit", "width_of", "wrap"]
+__all__ = ["Line", "fit", "shortened", "width_of", "wrap"]
 
 Align = Literal["left", "right"]
+
+_ADDRESS: Final = re.compile(r"\b0x[0-9a-f]{3,}([0-9a-f]{5})\b")
 
 
 def width_of(text: str) -> int:
@@ -37,6 +40,11 @@ def fit(text: str, width: int, align: Align = "left", ellipsis: str = "…") -> 
     if size > width:
         return set_cell_size(text, width - 1) + ellipsis if width > 1 else ellipsis
     return " " * (width - size) + text if align == "right" else text + " " * (width - size)
+
+
+def shortened(text: str, width: int) -> str:
+    """`text`; where it is wider than `width`, addresses keep only their last digits, which tell them apart."""
+    return _ADDRESS.sub(r"0x…\1", text) if "0x" in text and width_of(text) > width else text
 
 
 def wrap(text: str, width: int, first: int | None = None) -> list[str]:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from livedbg.model import LogRecord, Process, Task, Thread
 from livedbg.panels.look import Look
+from livedbg.panels.marks import health_mark
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place
 from livedbg.panels.units import clock_ms, count, duration, percent
 from livedbg.themes import Role
 
-__all__ = ["details", "evidence"]
+__all__ = ["details", "evidence", "link"]
 
 _MOST = 30
 BLANK = SheetLine()
@@ -48,7 +49,7 @@ def _findings(look: Look) -> Iterator[SheetLine]:
             yield SheetLine(f"{proof.source}{at}", Role.NATIVE, proof.kind)
             yield SheetLine(proof.text, indent=2)
         for place, entity in enumerate(finding.entities[:_MOST]):
-            yield _link(look, entity, "takes part" if place == 0 else "")
+            yield link(look, entity, "takes part" if place == 0 else "")
         if len(finding.entities) > _MOST:
             yield SheetLine(f"and {count(len(finding.entities) - _MOST)} more", Role.DIM)
         for place, step in enumerate(finding.next):
@@ -77,10 +78,7 @@ def _about(look: Look, entity: str) -> Iterator[SheetLine]:
     elif (source := shot.log_sources.get(entity)) is not None:
         yield SheetLine(source.path or "", lead="path")
         yield SheetLine(source.format or "", lead="format")
-    for status in shot.statuses.values():
-        if status.target == entity and status.sentence:
-            yield SheetLine(f"{status.source}: {status.sentence}", Role.WARN, "can't see")
-            yield SheetLine(status.remedy, Role.ACCENT, "remedy")
+    yield from _sources(look, entity)
     yield from _waits(look, entity)
     yield from _stack(look, entity)
     yield from _log(look, entity)
@@ -92,7 +90,7 @@ def _task(look: Look, task: Task) -> Iterator[SheetLine]:
     if task.fanin_total is not None:
         yield SheetLine(f"{task.fanin_left or 0} of {task.fanin_total} not met", lead="dependencies")
     for place, where in enumerate(task.where):
-        yield _link(look, where, "runs on" if place == 0 else "")
+        yield link(look, where, "runs on" if place == 0 else "")
     if task.owner:
         yield SheetLine(task.owner, lead="driven by")
     usual = look.snapshot.kernels.get((task.system, task.kernel or ""))
@@ -103,7 +101,7 @@ def _task(look: Look, task: Task) -> Iterator[SheetLine]:
 
 
 def _thread(look: Look, thread: Thread) -> Iterator[SheetLine]:
-    yield _link(look, thread.process, "of")
+    yield link(look, thread.process, "of")
     yield SheetLine(look.names.waits(thread) or "-", lead="sits in")
     for name, value in (("system call", thread.syscall), ("wait channel", thread.wait_channel)):
         if value:
@@ -131,6 +129,15 @@ def _process(process: Process) -> Iterator[SheetLine]:
     yield from (SheetLine(f"{name}={value}", lead="") for name, value in process.environment.items())
 
 
+def _sources(look: Look, entity: str) -> Iterator[SheetLine]:
+    for status in look.snapshot.statuses.values():
+        if status.target == entity and status.sentence:
+            mark = health_mark(status.health)
+            yield SheetLine(f"{status.source}, {mark.word}: {status.sentence}", mark.role, "source")
+            if status.remedy:
+                yield SheetLine(status.remedy, Role.ACCENT, "remedy")
+
+
 def _waits(look: Look, entity: str) -> Iterator[SheetLine]:
     graph = look.diagnosis.graph
     edges = graph.waits_of(entity)
@@ -138,13 +145,13 @@ def _waits(look: Look, entity: str) -> Iterator[SheetLine]:
     if blockers or waiters:
         yield BLANK
     for place, blocker in enumerate(blockers[:_MOST]):
-        yield _link(look, blocker, "waits for" if place == 0 else "")
+        yield link(look, blocker, "waits for" if place == 0 else "")
         for edge in edges:
             if blocker in (edge.source, edge.target) and edge.evidence:
                 inferred = " (inferred)" if edge.inferred else ""
                 yield SheetLine(f"{edge.evidence}{inferred}", Role.DIM, indent=2)
     for place, waiter in enumerate(waiters[:_MOST]):
-        yield _link(look, waiter, "waited for by" if place == 0 else "")
+        yield link(look, waiter, "waited for by" if place == 0 else "")
     if len(waiters) > _MOST:
         yield SheetLine(f"and {count(len(waiters) - _MOST)} more", Role.DIM)
     behind = graph.behind(entity)
@@ -174,7 +181,8 @@ def _log(look: Look, entity: str) -> Iterator[SheetLine]:
         yield SheetLine(text, Role.TEXT, "log" if number == 0 else "")
 
 
-def _link(look: Look, entity: str, lead: str) -> SheetLine:
+def link(look: Look, entity: str, lead: str) -> SheetLine:
+    """A line that leads to an entity."""
     mark = look.names.mark(entity, look.stalled)
     label = look.names.label(entity) if ":" in entity else entity
     state = f"  {mark.sign(look.glyphs)} {mark.word}" if mark.word else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from livedbg import ids
@@ -37,12 +38,12 @@ class Names:
             return resource.name or f"{resource.kind} {_short(entity)}"
         if (source := state.log_sources.get(entity)) is not None:
             return f"log {source.name}"
-        kind = entity.partition(":")[0]
-        return f"{kind} {_short(entity)}"
+        kind, colon, _rest = entity.partition(":")
+        return f"{kind} {_short(entity)}" if colon else entity
 
     def process_label(self, process: Process) -> str:
         """`process 4711 python moe.py`."""
-        words = [PurePosixPath(process.command[0]).name, *process.command[1:3]] if process.command else []
+        words = [PurePosixPath(process.command[0]).name, *_told(process.command[1:])[:2]] if process.command else []
         rank = "" if process.rank is None else f"rank {process.rank} "
         return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
@@ -100,6 +101,12 @@ class Names:
         if task.since_wall_ns is not None:
             return max(now.wall_ns - task.since_wall_ns, 0)
         return None
+
+
+def _told(arguments: Sequence[str]) -> list[str]:
+    """What tells one command from another: arguments without the options before the first that is none."""
+    first = next((place for place, word in enumerate(arguments) if not word.startswith("-")), 0)
+    return list(arguments[first:])
 
 
 def _host(entity: str) -> str | None:

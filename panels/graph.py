@@ -11,7 +11,7 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.canvas import Canvas
 from livedbg.panels.cells import Line, width_of
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.layout import Box, Layout, arrange
+from livedbg.panels.layout import Box, Layout, Wire, arrange
 from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII
 from livedbg.panels.messages import Opened, Picked
@@ -36,8 +36,9 @@ class GraphPanel(LinePanel):
 
     LABEL = "Graph"
     HELP = (
-        "Boxes above are waited for, boxes below wait; the arrow points at what is waited for. `w` changes between the "
-        "wait chain of the selection, its neighbours and all roots; + and - change how many hops are shown."
+        "Boxes above are waited for, boxes below wait; the arrow points at what is waited for; the lines of a "
+        "circle are red. `w` changes between the wait chain of the selection, its neighbours and all roots; + and - "
+        "change how many hops are shown."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("graph", _KEYS)
@@ -52,6 +53,7 @@ class GraphPanel(LinePanel):
         self._canvas: Canvas | None = None
         self._centre: str | None = None
         self._key: object = None
+        self._circles: list[set[str]] = []
 
     def look_changed(self, before: Look) -> None:
         """Lay out again when the graph, the centre or the scope changed; else draw the states anew."""
@@ -83,6 +85,9 @@ class GraphPanel(LinePanel):
             self.part, self.layout_, self.shown_hops = part, layout, hops
             if not part.hidden or not fits:
                 break
+        shown = self.layout_.boxes.keys()
+        circles = (shown & set(cycle) for cycle in self.look.diagnosis.graph.cycles)
+        self._circles = [circle for circle in circles if circle]
         chosen = self.layout_.boxes.get(self.look.selection or "")
         if chosen is not None:
             self.call_after_refresh(self._show, chosen)
@@ -149,15 +154,19 @@ class GraphPanel(LinePanel):
         selection = look.selection
         for wire in self.layout_.wires:
             strong = selection in {wire.waiter, wire.blocker}
-            style = ink.style(Role.BAD if not wire.upward else Role.ACCENT if strong else Role.FAINT)
+            style = ink.style(Role.BAD if self._closes(wire) else Role.ACCENT if strong else Role.FAINT)
             for (x0, y0), (x1, y1) in zip(wire.points, wire.points[1:], strict=False):
                 canvas.wire(x0, y0, x1, y1, style)
         for box in self.layout_.boxes.values():
             self._paint_box(canvas, box)
         for wire in self.layout_.wires:
             (x, y), arrow = (wire.points[0], look.glyphs.up) if wire.upward else (wire.points[-1], look.glyphs.down)
-            canvas.text(x, y, arrow, 1, ink.style(Role.DIM if wire.upward else Role.BAD))
+            canvas.text(x, y, arrow, 1, ink.style(Role.BAD if self._closes(wire) else Role.DIM))
         return canvas
+
+    def _closes(self, wire: Wire) -> bool:
+        """Whether a line is part of a circle."""
+        return not wire.upward or any({wire.waiter, wire.blocker} <= circle for circle in self._circles)
 
     def _paint_box(self, canvas: Canvas, box: Box) -> None:
         look, ink = self.look, self.look.ink

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from livedbg.model import SourceStatus
 from livedbg.panels.look import Look
 from livedbg.panels.marks import health_mark
-from livedbg.panels.table import Cell, Column, Rows, TablePanel
-from livedbg.panels.units import clock_ms, count, milliseconds
+from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.units import clock_ms, milliseconds, plural
 from livedbg.themes import Role
 
 __all__ = ["LedgerPanel", "SourcesPanel"]
@@ -44,7 +44,9 @@ class LedgerPanel(TablePanel):
             n for n, t in enumerate(touches) if not needle or needle in f"{t.what} {t.why} {t.target}".lower()
         ]  # fmt: skip
         order.sort(key=lambda n: -touches[n].paused_ns if sort == "paused" else -n)
-        title = f"{count(len(touches))} touches  {count(stops)} stops  paused {milliseconds(look.snapshot.paused_ns)}"
+        title = (
+            f"{plural(len(touches), 'touch')}  {plural(stops, 'stop')}  paused {milliseconds(look.snapshot.paused_ns)}"
+        )
         return Rows([str(n) for n in order], len(touches), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
@@ -130,6 +132,12 @@ class SourcesPanel(TablePanel):
         row = super().entity(index)
         status = self._status(row) if row is not None else None
         return status.target if status is not None else None
+
+    def widths(self, width: int) -> list[int]:
+        """No column of remedies where there is nothing to mend."""
+        if any(status.remedy for status in self.look.snapshot.statuses.values()):
+            return super().widths(width)
+        return [*layout(self.COLUMNS[:-1], width), 0]
 
     def _status(self, identity: str) -> SourceStatus | None:
         """A row's status: rows are known by their place in the table of the state, which keeps its order."""

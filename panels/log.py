@@ -10,8 +10,9 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
+from livedbg.panels.messages import Unfolded
 from livedbg.panels.records import concerns, draw_record, source_name
-from livedbg.panels.units import count
+from livedbg.panels.units import plural
 
 __all__ = ["LogPanel"]
 
@@ -29,7 +30,7 @@ class LogPanel(LinePanel):
     LABEL = "Log"
     HELP = (
         "The newest records of all logs. When the selected entity is spoken of in the log, only its records are "
-        "shown; `a` shows all of them. The Logs screen reads whole logs."
+        "shown; `a` shows all of them. Enter shows all of a record; the Logs screen reads whole logs."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("log", _KEYS)
@@ -61,7 +62,7 @@ class LogPanel(LinePanel):
         self.records = records
         self.set_class(not look.snapshot.recent_logs, "-empty")
         sources = list(look.snapshot.log_sources.values())
-        right = f"{count(look.snapshot.log_count)} records of {len(sources)} logs" if sources else ""
+        right = f"{plural(look.snapshot.log_count, 'record')} of {plural(len(sources), 'log')}" if sources else ""
         self.title(f"{self.LABEL}  {what}".rstrip(), right)
         if self.following:
             self.cursor = max(len(records) - 1, 0)
@@ -92,6 +93,11 @@ class LogPanel(LinePanel):
         names = [source_name(self.look, source) for source in self.look.snapshot.log_sources]
         widest = min(max(map(len, names), default=0), 14) if line.width >= 60 else 0
         draw_record(self.look, self.records[index], line, source_width=widest, shift=self.offset_x)
+
+    def action_open(self) -> None:
+        """All of the record."""
+        if self.records:
+            self.post_message(Unfolded(self.records[self.cursor]))
 
     def filter(self, text: str) -> None:
         """Only records with `text`."""

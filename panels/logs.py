@@ -12,10 +12,10 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, fit
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
-from livedbg.panels.messages import Noticed
+from livedbg.panels.messages import Noticed, Unfolded
 from livedbg.panels.pages import LogPages, Search
 from livedbg.panels.records import draw_record, source_name
-from livedbg.panels.units import count
+from livedbg.panels.units import plural
 from livedbg.themes import Role
 
 __all__ = ["LogsPanel"]
@@ -41,7 +41,7 @@ class LogsPanel(LinePanel):
     LABEL = "Logs"
     HELP = (
         "The first tab shows the newest records of all logs together; the others one whole log each, read as it is "
-        "shown. `/` searches for a regular expression, Escape gives a search up."
+        "shown. `/` searches for a regular expression, Escape gives a search up. Enter shows all of a record."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("logs", _KEYS)
@@ -116,6 +116,12 @@ class LogsPanel(LinePanel):
             return None
         return record.links[0] if record.links else record.source
 
+    def action_open(self) -> None:
+        """All of the record."""
+        record = self.record(self.cursor)
+        if record is not None:
+            self.post_message(Unfolded(record))
+
     # drawing
 
     def draw_head(self, index: int, line: Line) -> None:
@@ -150,7 +156,7 @@ class LogsPanel(LinePanel):
     def _retitle(self) -> None:
         least = "" if self.least is Severity.DEBUG else f"{self.least.value} and worse"
         whole = self.source == ALL or self.pages is None or self.pages.count(self.source)[1]
-        lines = f"{count(self.count())} lines{'' if whole else ' so far'}"
+        lines = f"{plural(self.count(), 'line')}{'' if whole else ' so far'}"
         busy = ""
         for job, word in ((self.search, "searching"), (self.scan, "filtering")):
             if job is not None and not job.done:

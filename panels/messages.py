@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from livedbg.intents import Intent
+from livedbg.model import LogRecord
 
-__all__ = ["Asked", "Noticed", "Opened", "Picked"]
+__all__ = ["Asked", "Noticed", "Opened", "Picked", "Unfolded"]
 
 
 @dataclass
@@ -23,6 +24,13 @@ class Opened(Message):
     """The user wants the details of `entity`."""
 
     entity: str
+
+
+@dataclass
+class Unfolded(Message):
+    """The user wants to read all of a log record."""
+
+    record: LogRecord
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from livedbg.model import Frame, Stack
 from livedbg.panels.base import LinePanel
@@ -15,6 +15,9 @@ from livedbg.themes import Role
 
 __all__ = ["StackPanel", "frame_place"]
 
+_SAME_LOOK_NS: Final = 1_000_000_000
+"""A thread that began to wait so little after its stack was taken was seen waiting by the next look only."""
+
 _KEYS = (STACKS_KEY, Key("left", "←", "shift(-8)", "shift left"), Key("right", "→", "shift(8)", "shift right"))
 
 
@@ -24,7 +27,7 @@ class StackPanel(LinePanel):
     LABEL = "Stack"
     HELP = (
         "The stack of the selected thread, innermost frame first: Python frames and native frames merged. "
-        "A partial stack says so. Threads with the same stack are counted."
+        "A partial stack says so, and so does one of a thread that ran since. Threads with the same stack are counted."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("stack", _KEYS)
@@ -79,6 +82,9 @@ class StackPanel(LinePanel):
         elif self.stack is not None:
             age = look.snapshot.now().mono_ns - self.stack.taken_mono_ns
             line.add(f"taken {duration(age)} ago", ink.style(Role.DIM))
+            waited = look.names.age_ns(self.thread)
+            if age > _SAME_LOOK_NS and (waited is None or waited < age - _SAME_LOOK_NS):
+                line.add(f" {look.glyphs.separator} it ran since then: s takes it again", ink.style(Role.WARN))
             if self.same:
                 tids = ", ".join(str(look.snapshot.threads[t].tid) for t in self.same if t in look.snapshot.threads)
                 word = "thread has" if len(self.same) == 1 else "threads have"

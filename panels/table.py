@@ -14,10 +14,10 @@ from typing import ClassVar, Final
 from rich.style import Style
 
 from livedbg.panels.base import LinePanel
-from livedbg.panels.cells import Align, Line
+from livedbg.panels.cells import Align, Line, shortened
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
-from livedbg.panels.messages import Noticed
+from livedbg.panels.messages import Noticed, Picked
 from livedbg.themes import Role
 
 __all__ = ["SORT_KEY", "Cell", "Column", "Rows", "TablePanel", "layout"]
@@ -99,6 +99,7 @@ class TablePanel(LinePanel):
         self._index: dict[str, int] | None = None
         self._key: object = None
         self._waiting: Future[Rows] | None = None
+        self._narrowed = False
 
     # what subclasses say
 
@@ -117,6 +118,10 @@ class TablePanel(LinePanel):
     def cells(self, identity: str) -> Sequence[Cell]:
         """What stands in a row, column by column."""
         return ()
+
+    def widths(self, width: int) -> list[int]:
+        """Cells of each column, 0 where it gives way."""
+        return layout(self.COLUMNS, width)
 
     # rows
 
@@ -157,9 +162,15 @@ class TablePanel(LinePanel):
         row = self._row(wanted) if wanted is not None else None
         if row is None and at is not None:
             row = self._row(at)
-        if row is not None:
-            self.cursor = row
+        if row is not None or self._narrowed:
+            self.cursor = row or 0
         self.resize_rows()
+        if self._narrowed:
+            self._narrowed = False
+            chosen = self.entity(self.cursor)
+            if chosen is not None and chosen != self.look.selection:
+                self.post_message(Picked(chosen))
+                self.reveal()
         shown = len(rows.order)
         hidden = f"{shown:,} of {rows.total:,} match" if self.needle else ""
         order = f"by {self.sort}" if self.sort and self.sort != self.SORTS[0] else ""
@@ -184,8 +195,9 @@ class TablePanel(LinePanel):
         return self._row(entity)
 
     def filter(self, text: str) -> None:
-        """Show rows with `text` only."""
-        self.needle = text.lower()
+        """Show rows with `text` only; what is selected is one of them."""
+        if text.lower() != self.needle:
+            self.needle, self._narrowed = text.lower(), True
         self.rearrange()
         self.refresh()
 
@@ -194,7 +206,7 @@ class TablePanel(LinePanel):
     def draw_head(self, index: int, line: Line) -> None:
         """The columns' titles; the one that orders is marked."""
         ink, first = self.look.ink, True
-        for column, width in zip(self.COLUMNS, layout(self.COLUMNS, line.width), strict=True):
+        for column, width in zip(self.COLUMNS, self.widths(line.width), strict=True):
             if not width:
                 continue
             line.space(0 if first else 2)
@@ -206,13 +218,13 @@ class TablePanel(LinePanel):
 
     def draw(self, index: int, line: Line) -> None:
         """One row."""
-        widths = layout(self.COLUMNS, line.width)
+        widths = self.widths(line.width)
         first = True
         for column, width, cell in zip(self.COLUMNS, widths, self.cells(self.rows.order[index]), strict=True):
             if width:
                 line.space(0 if first else 2)
                 first = False
-                line.cell(cell.text, width, cell.style, column.align)
+                line.cell(shortened(cell.text, width), width, cell.style, column.align)
 
     def action_sort(self) -> None:
         """Sort by the next column."""
@@ -229,7 +241,7 @@ class TablePanel(LinePanel):
     def head_clicked(self, x: int) -> None:
         """Sort by the column that was clicked."""
         left = 0
-        for column, width in zip(self.COLUMNS, layout(self.COLUMNS, self.scrollable_content_region.width), strict=True):
+        for column, width in zip(self.COLUMNS, self.widths(self.scrollable_content_region.width), strict=True):
             if width and left <= x < left + width + 2 and column.sort:
                 self.sort_by(column.sort)
             left += width + 2 if width else 0

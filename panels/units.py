@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["clock", "clock_ms", "count", "duration", "milliseconds", "percent", "rate", "stopwatch"]
+__all__ = ["clock", "clock_ms", "count", "duration", "milliseconds", "percent", "plural", "rate", "stopwatch"]
 
 _S = 1_000_000_000
 
@@ -55,6 +55,11 @@ def clock_ms(wall_ns: int | None) -> str:
 def count(number: int) -> str:
     """`4,201`."""
     return f"{number:,}"
+
+
+def plural(number: int, word: str) -> str:
+    """`1 record`, `4,201 records`; `1 touch`, `2 touches`."""
+    return f"{number:,} {word}{'' if number == 1 else 'es' if word.endswith('ch') else 's'}"
 
 
 def rate(per_second: float) -> str:

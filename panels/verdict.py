@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from textual.geometry import Size
@@ -30,23 +30,26 @@ class _Part:
     lead: str = ""
     lead_role: Role = Role.DIM
     hang: int = 2
-    one_line: bool = False
+    rank: int = 0
 
 
 class VerdictPanel(LinePanel):
-    """The verdict, its evidence in short, the next steps."""
+    """The verdict, its evidence in short, the next steps.
+
+    Where there is too little room, the evidence gives way first, then the end of the sentence; the next step stays.
+    """
 
     LABEL: ClassVar[str] = "Verdict"
     HELP = (
         "What livedbg concludes from all that it sees. `e` opens the evidence: the rule, the log lines, the "
-        "addresses it rests on. What was inferred and not read is marked."
+        "addresses it rests on. What was inferred and not read is marked. Where there is little room, `e` has the rest."
     )
     CURSOR = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.parts: list[_Part] = []
-        self._wrapped: tuple[int, list[_Part]] = (-1, [])
+        self._wrapped: tuple[tuple[int, int], list[_Part]] = ((-1, 0), [])
 
     def look_changed(self, before: Look) -> None:
         """Compose the lines again."""
@@ -54,12 +57,12 @@ class VerdictPanel(LinePanel):
         self.parts = self._parts_now()
         if old != self.parts:
             height = len(self._wrapped[1])
-            self._wrapped = (-1, [])
+            self._wrapped = ((-1, 0), [])
             if len(self._lines(max(self.scrollable_content_region.width, 20))) != height:
                 self.refresh(layout=True)
         findings = len(self.look.diagnosis.findings)
         others = f"{findings} findings" if findings > 1 else ""
-        self.title(self.LABEL, others)
+        self.title(self.LABEL, f"e: {others or 'evidence'}" if findings else "")
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many lines as the wrapped text has."""
@@ -81,19 +84,27 @@ class VerdictPanel(LinePanel):
         return "\n".join(f"{part.lead}{part.text}" for part in self._parts_now())
 
     def _lines(self, width: int) -> list[_Part]:
-        if self._wrapped[0] != width:
-            lines: list[_Part] = []
-            for part in self.parts:
-                if part.one_line and width < WIDE:
-                    lines.append(part)
-                    continue
-                hang = len(part.lead) if width >= WIDE else part.hang
-                room = max(width - hang, 8)
-                for number, text in enumerate(wrap(part.text, room, max(width - len(part.lead), 8))):
-                    lead = part.lead if number == 0 else " " * hang
-                    lines.append(_Part(text, part.role, part.bold, lead, part.lead_role))
-            self._wrapped = (width, lines)
+        key = (width, self._room())
+        if self._wrapped[0] != key:
+            parts = [(part.rank, self._wrap(part, width)) for part in self.parts]
+            self._wrapped = (key, _squeezed(parts, key[1]))
         return self._wrapped[1]
+
+    def _room(self) -> int:
+        """Lines that the style sheet leaves to the text."""
+        most = self.styles.max_height
+        return most.cells - 2 if most is not None and most.cells else 99
+
+    @staticmethod
+    def _wrap(part: _Part, width: int) -> list[_Part]:
+        if part.rank and width < WIDE:
+            return [part]
+        hang = len(part.lead) if width >= WIDE else part.hang
+        first = max(width - len(part.lead), 8)
+        return [
+            _Part(text, part.role, part.bold, part.lead if number == 0 else " " * hang, part.lead_role)
+            for number, text in enumerate(wrap(part.text, max(width - hang, 8), first))
+        ]
 
     def _parts_now(self) -> list[_Part]:
         look, verdict = self.look, self.look.diagnosis.verdict
@@ -105,18 +116,33 @@ class VerdictPanel(LinePanel):
         if finding is None:
             return parts
         if finding.sentence != verdict.sentence and not verdict.sentence.startswith(finding.sentence):
-            parts.append(_Part(finding.sentence, Role.TEXT))
+            parts.append(_Part(finding.sentence, Role.TEXT, rank=2))
         dot = f" {look.glyphs.separator} "
         if finding.evidence:
             shown = dot.join(f"{proof.source}: {proof.text}" for proof in finding.evidence[:2])
             more = f"{dot}{len(finding.evidence) - 2} more" if len(finding.evidence) > 2 else ""
             inferred = "Inferred" if finding.inferred else "Evidence"
             lead = f"{inferred} (e) "
-            parts.append(_Part(f"{shown}{more}", Role.DIM, lead=lead, lead_role=Role.ACCENT, one_line=True))
+            parts.append(_Part(f"{shown}{more}", Role.DIM, lead=lead, lead_role=Role.ACCENT, rank=3))
         if finding.next:
             shown = dot.join(finding.next[:2])
-            parts.append(_Part(shown, Role.DIM, lead="Next ", lead_role=Role.ACCENT, one_line=True))
+            parts.append(_Part(shown, Role.DIM, lead="Next ", lead_role=Role.ACCENT, rank=1))
         return parts
+
+
+def _squeezed(parts: list[tuple[int, list[_Part]]], room: int) -> list[_Part]:
+    """The lines of all parts, at most `room`: the highest rank gives way first, and the next step last of all."""
+    over = sum(len(lines) for _rank, lines in parts) - room
+    for rank, least in ((3, 1), (2, 0), (3, 0), (1, 1), (0, 1)):
+        for number, (own, lines) in enumerate(parts):
+            keep = max(len(lines) - max(over, 0), least)
+            if own == rank and keep < len(lines):
+                over -= len(lines) - keep
+                cut = lines[:keep]
+                if cut:
+                    cut[-1] = replace(cut[-1], text=f"{cut[-1].text} …")
+                parts[number] = (own, cut)
+    return [line for _rank, lines in parts for line in lines]
 
 
 def finding_of(look: Look) -> Finding | None:

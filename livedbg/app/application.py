@@ -41,7 +41,8 @@ from livedbg.panels.keys import bindings
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII, UNICODE
-from livedbg.panels.messages import Asked, Noticed, Opened, Picked
+from livedbg.panels.messages import Asked, Noticed, Opened, Picked, Unfolded
+from livedbg.panels.recordsheet import record_sheet
 from livedbg.panels.sheet import Sheet
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET
 from livedbg.view import SessionView, Timeline, Update
@@ -73,7 +74,7 @@ class LivedbgApp(ReplayActions, BasicApp):
     COMMANDS = {Commands}  # noqa: RUF012 (Textual's own declaration)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app", APP_KEYS), *bindings("replay", REPLAY_KEYS)]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (20, "-short"), (32, "-tall")]  # noqa: RUF012
     ESCAPE_TO_MINIMIZE = False
 
     def __init__(
@@ -235,6 +236,10 @@ class LivedbgApp(ReplayActions, BasicApp):
     @on(Opened)
     def _opened(self, message: Opened) -> None:
         self.open_sheet(details(message.entity))
+
+    @on(Unfolded)
+    def _unfolded(self, message: Unfolded) -> None:
+        self.open_sheet(record_sheet(message.record))
 
     @on(Asked)
     def _asked(self, message: Asked) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from rich.text import Text
 from textual.app import App
@@ -32,25 +33,31 @@ class BasicApp(App[int]):
         if lines:
             self.copy_to_clipboard("\n".join(lines))
             more = f" and {len(lines) - 1} lines more" if len(lines) > 1 else ""
-            self.say(f"Copied: {clean_line(lines[0], 60)}{more}")
+            self.say(f"Copied: {clean_line(' '.join(lines[0].split()), 48)}{more}")
 
     def action_export(self) -> None:
         """Everything into files here."""
-        for suffix in ("json", "md", "svg"):
-            self.action_export_as(suffix)
+        self._write("json", "md", "svg")
 
     def action_export_as(self, suffix: str) -> None:
         """One file into the current directory."""
+        self._write(suffix)
+
+    def _write(self, *suffixes: str) -> None:
+        """Files into the current directory, and one word about all of them."""
+        written: list[Path] = []
         try:
-            if suffix == "svg":
-                path = export.free_path(suffix)
-                path.write_text(self.export_screenshot(title="livedbg"))
-            else:
-                path = export.write_report(self.look.update, suffix)
+            for suffix in suffixes:
+                if suffix == "svg":
+                    path = export.free_path(suffix)
+                    path.write_text(self.export_screenshot(title="livedbg"))
+                else:
+                    path = export.write_report(self.look.update, suffix)
+                written.append(path)
         except OSError as error:
-            self.say(f"Can't write here: {error.strerror}", "error")
-            return
-        self.say(f"Written: {path}")
+            self.say(f"Can't write into {Path.cwd()}: {error.strerror}", "error")
+        if written:
+            self.say(f"Written into {written[0].parent}: {', '.join(path.name for path in written)}")
 
     def _fatal_error(self) -> None:
         """A bug in a panel: a short word for the user; the whole trace for those who ask for it."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TextIO
 
 from livedbg.errors import UsageError
@@ -61,18 +62,36 @@ def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None
         raise UsageError(f"This terminal (TERM={term or 'not set'}) can't show a screen.", instead, "dumb-terminal")
 
 
-def wants_ascii(options: AppOptions, output: TextIO | None = None) -> bool:
-    """Whether to draw with ASCII only: asked for, or the locale's encoding isn't UTF-8."""
+def wants_ascii(
+    options: AppOptions, output: TextIO | None = None, environment: Mapping[str, str] | None = None
+) -> bool:
+    """Whether to draw with ASCII only: asked for, a locale without UTF-8, or the console of Linux with its few signs.
+
+    Args:
+        options: may ask for it.
+        output: the terminal.
+        environment: as livedbg was started with; Python itself sets LC_CTYPE in the C locale (PEP 538).
+    """
     if options.ascii is not None:
         return options.ascii
-    locale = next((v for n in ("LC_ALL", "LC_CTYPE", "LANG") if (v := os.environ.get(n))), "")
-    if locale in {"C", "POSIX"}:
+    given = _started_with() if environment is None else environment
+    locale = next((v for n in ("LC_ALL", "LC_CTYPE", "LANG") if (v := given.get(n))), "")
+    if locale in {"C", "POSIX"} or given.get("TERM") == "linux":
         return True
     stream = output if output is not None else sys.__stdout__
     try:
         return codecs.lookup(getattr(stream, "encoding", None) or "ascii").name != "utf-8"
     except LookupError:
         return True
+
+
+def _started_with() -> Mapping[str, str]:
+    """The environment of this process as the kernel keeps it."""
+    try:
+        entries = Path("/proc/self/environ").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return os.environ
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
 def colours_of(options: AppOptions, environment: Mapping[str, str]) -> Colours:

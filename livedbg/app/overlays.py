@@ -71,9 +71,11 @@ class Prompt(Input):
         self.value = text
         self.can_focus = True
         self.add_class("-open")
+        self.screen.add_class("-prompting")  # the line of screens makes room
         self.focus()
 
     def close(self) -> None:
         """Give the keys back."""
         self.remove_class("-open")
+        self.screen.remove_class("-prompting")
         self.can_focus = False

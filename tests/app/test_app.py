@@ -206,7 +206,7 @@ async def test_export_writes_into_the_current_directory(tmp_path: Path, monkeypa
     async with app.run_test(size=(120, 40)) as pilot:
         await ready(pilot)
         await pilot.press("x")
-        await until(pilot, lambda: len(app._notifications) == 3)
+        await until(pilot, lambda: len(app._notifications) == 1 and len(written_names(tmp_path)) == 3)
     written = {Path(name).suffix: (tmp_path / name).read_text() for name in written_names(tmp_path)}
     assert set(written) == {".json", ".md", ".svg"}
     assert json.loads(written[".json"])["verdict"]["state"] == "deadlock"

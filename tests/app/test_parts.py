@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import threading
 import time
@@ -198,7 +199,7 @@ def test_G1_G2_pages_are_bounded_and_never_waited_for() -> None:
     pages.close()
 
 
-def test_terminals_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminals_and_options() -> None:
     for term in ("dumb", "", "unknown"):
         with pytest.raises(UsageError, match="livedbg report"):
             check_terminal({"TERM": term}, is_terminal=True)
@@ -211,9 +212,13 @@ def test_terminals_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert interval_of(AppOptions(), {}) == 0.25
     assert interval_of(AppOptions(), {"SSH_CONNECTION": "x"}) == 0.5
     assert interval_of(AppOptions(low_bandwidth=True), {}) == 0.5
-    monkeypatch.setenv("LC_ALL", "C")
-    assert wants_ascii(AppOptions())
-    assert not wants_ascii(AppOptions(ascii=False))
+    utf8 = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    for environment in ({"LC_ALL": "C"}, {"LANG": "C"}, {"LANG": "POSIX"}, {"LANG": "C.UTF-8", "TERM": "linux"}):
+        assert wants_ascii(AppOptions(), utf8, environment)
+        assert not wants_ascii(AppOptions(ascii=False), utf8, environment)
+    assert not wants_ascii(AppOptions(), utf8, {"LANG": "C", "LC_CTYPE": "C.UTF-8"})
+    assert not wants_ascii(AppOptions(), utf8, {})
+    assert wants_ascii(AppOptions(), io.TextIOWrapper(io.BytesIO(), "latin-1"), {"LANG": "de_DE"})
 
 
 def test_times_and_counts() -> None:
