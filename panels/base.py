@@ -22,6 +22,7 @@ from livedbg.panels.cells import Line
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.messages import Opened, Picked
+from livedbg.panels.paint import Painted
 from livedbg.sanitize import clean_line
 from livedbg.themes import Role
 
@@ -61,6 +62,8 @@ class LinePanel(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.look: Look = NO_LOOK
         self.cursor = 0
+        self._painted = Painted(self.refresh)
+        self._titles = ("", "")
         self.title(self.LABEL)
 
     # what subclasses say
@@ -107,7 +110,11 @@ class LinePanel(ScrollView, can_focus=True):
         if look.selection is not None and look.selection != before.selection:
             self.follow(look.selection)
         self.resize_rows()
-        self.refresh()
+        self.repaint()
+
+    def repaint(self) -> None:
+        """Paint what is not on the screen as it should be."""
+        self._painted.repaint(self.scrollable_content_region.height, self.screen_line)
 
     def follow(self, entity: str) -> None:
         """Move to the row of the selected entity, where there is one."""
@@ -122,6 +129,9 @@ class LinePanel(ScrollView, can_focus=True):
 
     def title(self, text: str, right: str = "") -> None:
         """Set the title and what stands on the lower border ."""
+        if (text, right) == self._titles:
+            return  # a title that is set is painted, and all of the panel with it
+        self._titles = (text, right)
         self.border_title = Text(clean_line(text))
         self.border_subtitle = Text(clean_line(right)) if right else None
 
@@ -154,7 +164,11 @@ class LinePanel(ScrollView, can_focus=True):
         return self.look.ink.base
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
+        """One line for the screen."""
+        return self._painted.drawn(y, self.screen_line(y))
+
+    def screen_line(self, y: int) -> Strip:
+        """What stands in a line of the screen now."""
         width = self.scrollable_content_region.width
         if y < self.HEAD:
             head = Line(width, self.look.ink.base)

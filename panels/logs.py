@@ -85,7 +85,7 @@ class LogsPanel(LinePanel):
         if self.following:
             self.call_after_refresh(self.to_end)
         self._retitle()
-        self.refresh()
+        self.repaint()
 
     def to_end(self) -> None:
         """Show the last line."""

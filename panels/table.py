@@ -175,7 +175,7 @@ class TablePanel(LinePanel):
         hidden = f"{shown:,} of {rows.total:,} match" if self.needle else ""
         order = f"by {self.sort}" if self.sort and self.sort != self.SORTS[0] else ""
         self.title(f"{self.LABEL}  {rows.title}".rstrip(), "  ".join(filter(None, (hidden, order))))
-        self.refresh()
+        self.repaint()
 
     def _row(self, identity: str) -> int | None:
         if self._index is None:

@@ -1,10 +1,15 @@
-"""Feeding records to the decoders of the session."""
+"""Feeding records to the decoders of the session.
+
+Each record is searched once for the triggers of all decoders (Aho-Corasick: looking for 65 triggers one by one costs
+more than everything else that is done to a line).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from ahocorasick_rs import AhoCorasick
 
 from livedbg.events import Event, Stamp, StatusSeen
 from livedbg.logs.decoder import LogDecoder
@@ -24,21 +29,27 @@ class Decoding:
     """
 
     def __init__(self, decoders: Iterable[LogDecoder]) -> None:
-        # the triggers of a decoder in the order of their last hits: the next record is often like the last one
-        self._decoders = [(decoder, [t.decode("utf-8", "replace") for t in decoder.triggers]) for decoder in decoders]
         self._events: list[Event] = []
         self.fed = False
+        self._use(list(decoders))
+
+    def _use(self, decoders: list[LogDecoder]) -> None:
+        self._decoders = decoders
+        self._eager = frozenset(n for n, decoder in enumerate(decoders) if not decoder.triggers)
+        wanted = [(t.decode("utf-8", "replace"), n) for n, decoder in enumerate(decoders) for t in decoder.triggers]
+        self._owners = [number for _, number in wanted]
+        self._matcher = AhoCorasick([trigger for trigger, _ in wanted])
 
     @property
     def triggers(self) -> tuple[bytes, ...] | None:
         """All triggers; None when some decoder wants every record."""
-        if any(not decoder.triggers for decoder, _ in self._decoders):
+        if self._eager:
             return None
-        return tuple(dict.fromkeys(t for decoder, _ in self._decoders for t in decoder.triggers))
+        return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.triggers))
 
     def opened(self, source: LogSource, stamp: Stamp) -> None:
         """A source begins."""
-        for decoder, _ in tuple(self._decoders):
+        for decoder in tuple(self._decoders):
             try:
                 decoder.opened(source)
             except Exception as error:
@@ -51,7 +62,7 @@ class Decoding:
     def flush(self, stamp: Stamp) -> None:
         """All that is there has been fed."""
         self.fed = False
-        for decoder, _ in tuple(self._decoders):
+        for decoder in tuple(self._decoders):
             try:
                 self._events.extend(decoder.flush(stamp))
             except Exception as error:
@@ -63,29 +74,25 @@ class Decoding:
         return events
 
     def _one(self, record: LogRecord, stamp: Stamp) -> LogRecord:
-        text = record.text
+        hits = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
+        if not hits and not self._eager:
+            return record
         links: tuple[str, ...] = ()
-        for decoder, triggers in self._decoders:
-            for number, trigger in enumerate(triggers):
-                if trigger in text:
-                    if number:
-                        triggers.insert(0, triggers.pop(number))
-                    break
-            else:
-                if triggers:
-                    continue
+        decoders = self._decoders
+        for number in sorted(self._eager.union([self._owners[trigger] for trigger, _, _ in hits])):
+            decoder = decoders[number]
             try:
                 events, found = decoder.feed(record, stamp)
             except Exception as error:
                 self._failed(decoder, error, stamp)
-                break
+                continue
             self.fed = True
             self._events.extend(events)
             links += found
         return msgspec.structs.replace(record, links=links) if links else record
 
     def _failed(self, decoder: LogDecoder, error: Exception, stamp: Stamp) -> None:
-        self._decoders = [(other, triggers) for other, triggers in self._decoders if other is not decoder]
+        self._use([other for other in self._decoders if other is not decoder])
         status = SourceStatus(
             source="logs",
             target=f"decoder {decoder.name}",

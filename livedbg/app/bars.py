@@ -13,6 +13,7 @@ from textual.widget import Widget
 from livedbg.panels.cells import Line, width_of
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.marks import verdict_mark
+from livedbg.panels.paint import Painted
 from livedbg.panels.units import clock, milliseconds, rate, stopwatch
 from livedbg.themes import Role
 from livedbg.view import Timeline
@@ -42,17 +43,22 @@ class _Bar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.look: Look = NO_LOOK
+        self._painted = Painted(self.refresh)
 
     def show(self, look: Look) -> None:
         """Draw another look."""
         self.look = look
-        self.refresh()
+        self._painted.repaint(self.size.height, self.screen_line)
 
     def draw(self, line: Line) -> None:
         """Draw the line."""
 
     def render_line(self, y: int) -> Strip:
-        """The line of the screen."""
+        """The line for the screen."""
+        return self._painted.drawn(y, self.screen_line(y))
+
+    def screen_line(self, y: int) -> Strip:
+        """What stands in a line now."""
         line = Line(self.size.width, self.look.ink.raised)
         if y == 0:
             self.draw(line)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from livedbg.analysis.diagnosis import Finding, Verdict
+from livedbg.cli.streams import is_unread
 from livedbg.view import Update
 
 __all__ = ["FindingsPrinter"]
@@ -32,6 +33,15 @@ class FindingsPrinter:
         """Print what is new in an update."""
         for line in self.lines(update):
             print(line, file=self._file, flush=True)
+
+    def check(self) -> None:
+        """See that somebody reads; what comes next may come in hours.
+
+        Raises:
+            BrokenPipeError: nobody does.
+        """
+        if is_unread(self._file):
+            raise BrokenPipeError
 
     def lines(self, update: Update) -> Iterator[str]:
         """The lines that say what is new."""

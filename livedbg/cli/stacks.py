@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
-from livedbg.model import Frame, Stack
+from livedbg.model import Frame, Stack, Thread
 from livedbg.snapshot import Snapshot
 from livedbg.stacks import group_stacks
 
@@ -28,7 +28,8 @@ def command(look: Look, as_json: bool, timeout: float) -> int:
     for status in snapshot.statuses.values():
         if status.source in {"python", "native"} and status.sentence and status.code != "not-python":
             warn(status.sentence, status.remedy)
-    groups = group_stacks(list(snapshot.stacks.values()))
+    asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
+    groups = group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in asked])
     for group in groups:
         threads = [_name(snapshot, thread) for thread in group.threads]
         if as_json:
@@ -41,10 +42,16 @@ def command(look: Look, as_json: bool, timeout: float) -> int:
             for number, frame in enumerate(group.frames):
                 click.echo(f"    #{number:<3}{_frame(frame)}")
             click.echo()
-    bare = [t for t in snapshot.threads.values() if not t.exited and t.id not in snapshot.stacks]
+    bare = [thread for thread in asked.values() if not thread.exited and thread.id not in snapshot.stacks]
     if bare and not as_json:
         click.echo(f"{len(bare)} without a stack: {_shortened([_name(snapshot, thread.id) for thread in bare])}")
     return 0 if in_time else TIME_LIMIT
+
+
+def _is_asked_for(snapshot: Snapshot, thread: Thread) -> bool:
+    """Whether it is a thread of the job, not of a process that only holds what the job waits for."""
+    process = snapshot.processes.get(thread.process)
+    return process is None or process.target
 
 
 def _name(snapshot: Snapshot, thread: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import sys
 from typing import TextIO
 
-__all__ = ["drop_output", "prepare_streams"]
+__all__ = ["drop_output", "is_unread", "prepare_streams"]
 
 
 def prepare_streams() -> None:
@@ -32,6 +33,16 @@ def drop_output() -> None:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
             os.close(null)
+
+
+def is_unread(stream: TextIO) -> bool:
+    """Whether nobody reads what is printed any more: the other end of the pipe or socket is closed."""
+    look = select.poll()
+    try:
+        look.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # no file behind it
+        return False
+    return any(event & select.POLLERR for _, event in look.poll(0))
 
 
 def _works(stream: TextIO) -> bool:

@@ -6,6 +6,7 @@ import queue
 import shlex
 import subprocess
 import time
+from typing import Final
 
 import click
 import msgspec
@@ -19,6 +20,7 @@ from livedbg.view import Update
 
 __all__ = ["OnStall", "command", "follow"]
 
+_CHECK_S: Final = 1.0  # how often a printer without news sees whether anybody reads
 _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 
 
@@ -101,10 +103,10 @@ def follow(
             if left is not None and left <= 0:
                 return update, False
             try:
-                update = updates.get(timeout=left)
+                update = updates.get(timeout=min(_CHECK_S, _CHECK_S if left is None else left))
                 while not update.ended:
                     update = updates.get_nowait()
             except queue.Empty:
-                continue
+                printer.check()
     finally:
         unsubscribe()

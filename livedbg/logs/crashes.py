@@ -116,12 +116,44 @@ class CrashDecoder(LogDecoder):
         )
 
 
+# What a text must hold for a pattern to match: looking for words is ten times as fast as searching for the pattern.
+_TERMINATE_WORDS: Final = ("terminate called ", "uncaught exception of type ")
+_DEATHS: Final = (
+    (
+        "glibc-abort",
+        _GLIBC,
+        ("corruption", "free(): ", "alloc(): ", "_consolidate(): ", "_chunk(): ", "corrupted ", "detected"),
+    ),
+    ("assert", _ASSERT, (": Assertion `",)),
+    (
+        "signal",
+        _SIGNAL,
+        ("Segmentation fault", "Bus error", "Illegal instruction", "Floating point", "segfault at ", "Aborted"),
+    ),
+)
+
+
+_WORDS: Final = (
+    *("Traceback (most recent call last)", "Fatal Python error: ", *_TERMINATE_WORDS),
+    *(word for _kind, _pattern, words in _DEATHS for word in words),
+)
+
+
+def _holds(text: str, words: Sequence[str]) -> bool:
+    for word in words:  # a loop: `any` of a generator takes twice as long
+        if word in text:
+            return True
+    return False
+
+
 _Crash = tuple[str, str, str, tuple[Frame, ...]]
 """Kind, type, message, stack."""
 
 
 def _crashes(text: str) -> Iterator[_Crash]:
     """The crashes that one record tells of; of chained Python exceptions the last one."""
+    if not _holds(text, _WORDS):
+        return
     lines = [split_prefix(line)[1] for line in text.split("\n")]
     plain = "\n".join(lines)
     if "Traceback (most recent call last)" in text:
@@ -129,16 +161,16 @@ def _crashes(text: str) -> Iterator[_Crash]:
         if found is not None:
             yield found
             return
-    terminate = _TERMINATE.search(plain)
+    terminate = _TERMINATE.search(plain) if _holds(plain, _TERMINATE_WORDS) else None
     if terminate is not None:
         yield _terminate(plain, terminate)
         return
-    fault = _FAULT.search(plain)
+    fault = _FAULT.search(plain) if "Fatal Python error: " in plain else None
     if fault is not None:
         yield "fatal-python-error", fault[1].strip() or "Fatal Python error", fault[0], _first_thread(lines)
         return
-    for kind, pattern in (("glibc-abort", _GLIBC), ("assert", _ASSERT), ("signal", _SIGNAL)):
-        match = pattern.search(plain)
+    for kind, pattern, words in _DEATHS:
+        match = pattern.search(plain) if _holds(plain, words) else None
         if match is not None:
             yield _died(kind, match, plain)
             return

@@ -17,6 +17,8 @@ from livedbg.model import Severity
 
 __all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "split_prefix"]
 
+_FIRSTS = 256  # first characters that are remembered
+
 PLAIN = "plain"
 """Name of the shape of lines without a header."""
 
@@ -75,13 +77,15 @@ class Recogniser:
         self.counts: dict[str, int] = {}
         self._shapes = list(shapes)
         self._hits = [0] * len(self._shapes)
+        self._of_first: dict[str, list[tuple[int, Shape]]] = {}  # by first character: what to try, in which order
 
     def header(self, line: str) -> Header | None:
         """The header that `line` begins with, if it has one of a known shape."""
         first = line[:1]
-        for number, shape in enumerate(self._shapes):
-            if shape.first and first not in shape.first:
-                continue
+        candidates = self._of_first.get(first)
+        if candidates is None:
+            candidates = self._candidates(first)
+        for number, shape in candidates:
             match = shape.pattern.match(line)
             if match is None:
                 continue
@@ -93,12 +97,20 @@ class Recogniser:
             return header
         return None
 
+    def _candidates(self, first: str) -> list[tuple[int, Shape]]:
+        if len(self._of_first) >= _FIRSTS:
+            self._of_first.clear()
+        found = [(n, shape) for n, shape in enumerate(self._shapes) if not shape.first or first in shape.first]
+        self._of_first[first] = found
+        return found
+
     def _move_up(self, number: int) -> None:
         """Try a shape earlier when it is seen more often than its neighbour."""
         shapes, hits, before = self._shapes, self._hits, number - 1
         if hits[number] > hits[before] and shapes[number].general == shapes[before].general:
             shapes[before], shapes[number] = shapes[number], shapes[before]
             hits[before], hits[number] = hits[number], hits[before]
+            self._of_first.clear()
 
     def plain(self) -> None:
         """A record without a header was seen."""

@@ -1,0 +1,83 @@
+"""The commands with a screen, on a real terminal and real targets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.app.terminal import Terminal
+from tests.cli.conftest import livedbg
+from tests.conftest import Target, eventually
+
+MAIN = "import sys\nfrom livedbg.cli import main\nsys.exit(main(sys.argv[1:]))"
+
+
+def test_attach_shows_the_verdict_and_its_recording_is_replayed_in_the_same_screens(
+    stuck: Target, tmp_path: Path
+) -> None:
+    file = tmp_path / "seen.livedbg"
+    with Terminal("attach", str(stuck.pid), "--record", str(file), program=MAIN) as terminal:
+        terminal.until(b"DEADLOCK")
+        terminal.type(b"q")
+        assert terminal.wait() == 0 and terminal.is_clean()
+    assert stuck.process.poll() is None
+    assert livedbg("report", file).code == 10
+    with Terminal("replay", str(file), program=MAIN) as terminal:
+        terminal.until(b"DEADLOCK")
+        terminal.type(b"q")
+        assert terminal.wait() == 0 and terminal.is_clean()
+
+
+def test_launch_with_a_screen_ends_its_command(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    program = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    env = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with Terminal("launch", "--", sys.executable, "-c", program, env=env, program=MAIN) as terminal:
+        terminal.until(b"RUNNING")
+        eventually(mark.exists)
+        terminal.type(b"q")
+        terminal.wait()
+        assert terminal.is_clean() and b"output: " in terminal.output
+    eventually(lambda: not Path(f"/proc/{mark.read_text()}").exists())
+
+
+def test_a_screen_without_a_terminal_is_refused_before_a_file_is_made(stuck: Target, tmp_path: Path) -> None:
+    file = tmp_path / "never.livedbg"
+    said = livedbg("attach", stuck.pid, "--record", file)
+    assert said.code == 2 and "livedbg report" in said.err and not file.exists()
+
+
+def test_replay_without_a_terminal_says_what_to_use_instead(idle: Target, tmp_path: Path) -> None:
+    file = tmp_path / "r.livedbg"
+    assert livedbg("record", idle.pid, "-o", file, "--for", "1").code == 0
+    said = livedbg("replay", file)
+    assert said.code == 2 and "livedbg report" in said.err
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_terminal_that_can_show_nothing_is_named(term: str, stuck: Target) -> None:
+    with Terminal("attach", str(stuck.pid), env={"TERM": term}, program=MAIN) as terminal:
+        assert terminal.wait() == 2
+        assert b"livedbg report" in terminal.output
+
+
+def test_a_file_that_cannot_be_written_is_said_before_the_screen(stuck: Target) -> None:
+    with Terminal("attach", str(stuck.pid), "--record", "/no/such/place", program=MAIN) as terminal:
+        assert terminal.wait() == 3
+        assert b"can't be written" in terminal.output and b"1049h" not in terminal.output
+
+
+def test_the_target_is_untouched_by_a_screen_that_is_killed(stuck: Target) -> None:
+    with Terminal("attach", str(stuck.pid), program=MAIN) as terminal:
+        terminal.until(b"DEADLOCK")
+        children = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(terminal.process.pid)], capture_output=True, text=True, check=False
+        ).stdout.split()
+        terminal.process.kill()
+        terminal.process.wait(30)
+    assert "TracerPid:\t0" in Path(f"/proc/{stuck.pid}/status").read_text()
+    assert stuck.process.poll() is None
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))  # its gdb ends with it

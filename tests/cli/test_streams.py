@@ -1,0 +1,82 @@
+"""Standard streams that are full, closed, read by nobody, or of another character set."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import livedbg
+from tests.conftest import Target, eventually
+
+LIVEDBG = f"{shlex.quote(sys.executable)} -m livedbg"
+
+
+def shell(line: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash; the status of a pipeline is that of livedbg in it."""
+    done = subprocess.run(
+        ["bash", "-c", f"{line}; exit ${{PIPESTATUS[0]}}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+        check=False,
+        env={**os.environ, **env},
+    )
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("words", ["--help", "doctor", "report {}", "stacks {}", "watch {}", "launch -- echo hi"])
+def test_a_full_device_as_output_is_one_sentence(words: str, idle: Target, tmp_path: Path) -> None:
+    done = shell(f"{LIVEDBG} {words.format(idle.pid)} >/dev/full", XDG_STATE_HOME=str(tmp_path))
+    assert done.returncode == 3 and "No space left on device" in done.stderr and "try:" in done.stderr
+
+
+@pytest.mark.parametrize("words", ["--help", "stacks {} --json", "watch {} --json --timeout 20"])
+def test_a_reader_that_goes_away_ends_it_in_silence(words: str, stuck: Target) -> None:
+    done = shell(f"{LIVEDBG} {words.format(stuck.pid)} | head -c 1")
+    assert len(done.stdout) == 1 and done.stderr == ""
+    assert done.returncode in (0, 4, 10, 141)
+
+
+def test_a_launched_command_that_nobody_reads_ends_as_in_any_pipeline(tmp_path: Path) -> None:
+    talk = "import os, time\nprint(os.getpid(), flush=True)\nwhile True: print('y', flush=True); time.sleep(0.05)"
+    line = f"{LIVEDBG} launch -- {shlex.quote(sys.executable)} -c {shlex.quote(talk)} | head -1"
+    done = shell(line, XDG_STATE_HOME=str(tmp_path))
+    assert done.returncode == 141
+    eventually(lambda: not Path(f"/proc/{int(done.stdout)}").exists())
+
+
+def test_closed_streams_are_no_error(idle: Target, tmp_path: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path)}
+    assert shell(f"{LIVEDBG} launch -- echo hi <&-", **state).stdout == "hi\n"
+    assert "needs a terminal" in shell(f"{LIVEDBG} attach {idle.pid} <&-").stderr
+    assert shell(f"{LIVEDBG} report {idle.pid} >&-").returncode == 0
+    silent = shell(f"{LIVEDBG} report 999999999 2>&-")
+    assert (silent.returncode, silent.stdout) == (3, "")
+
+
+def test_what_is_printed_never_lands_in_a_file_of_ours(idle: Target, tmp_path: Path) -> None:
+    file = tmp_path / "r.livedbg"
+    done = shell(f"{LIVEDBG} record {idle.pid} -o {file} --for 1 <&- >&- 2>&-")
+    assert done.returncode == 0
+    assert livedbg("report", file).err == ""  # a whole recording
+
+
+@pytest.mark.parametrize("form", ["report {}", "report {} --json", "stacks {}", "watch {} --timeout 2"])
+def test_every_character_can_be_printed_anywhere(form: str, tmp_path: Path) -> None:
+    program = tmp_path / "日本"
+    program.symlink_to(sys.executable)
+    with subprocess.Popen([program, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        eventually(lambda: Path(f"/proc/{child.pid}/comm").read_text().startswith("日"))
+        try:
+            done = shell(f"{LIVEDBG} {form.format(child.pid)}", PYTHONIOENCODING="latin-1")
+        finally:
+            child.kill()
+    assert done.returncode in (0, 4) and done.stdout and done.stderr == ""
