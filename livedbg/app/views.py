@@ -68,12 +68,13 @@ class Overview(View):
     def show(self, look: Look) -> None:
         """Choose between tasks and threads, then show."""
         tasks, threads = self.query_one(TasksPanel), self.query_one(ThreadsPanel)
-        had_keys = tasks.has_focus or threads.has_focus
         has_tasks = bool(look.snapshot.tasks)
+        hidden, shown = (threads, tasks) if has_tasks else (tasks, threads)
+        had_keys = hidden.has_focus
         tasks.set_class(not has_tasks, "hidden")
         threads.set_class(has_tasks, "hidden")
         if had_keys:
-            (tasks if has_tasks else threads).focus()
+            shown.focus()
         super().show(look)
 
 

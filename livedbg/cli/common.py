@@ -23,7 +23,17 @@ from livedbg.session import EventSink
 from livedbg.targets import Targets, resolve
 from livedbg.view import Update
 
-__all__ = ["TIME_LIMIT", "Look", "code_of", "look_options", "quit_on_signals", "running", "warn", "warn_all"]
+__all__ = [
+    "TIME_LIMIT",
+    "Look",
+    "code_of",
+    "look_options",
+    "quit_on_signals",
+    "running",
+    "signals_held",
+    "warn",
+    "warn_all",
+]
 
 TIME_LIMIT = 4
 """Exit code: a time limit ended it."""
@@ -139,6 +149,25 @@ def quit_on_signals() -> Iterator[None]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """What SIGINT, SIGTERM and SIGHUP do happens at the end of the block, not in the midst of it."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    old = {number: signal.signal(number, lambda sent, _frame: came.append(sent)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+    for sent in came:
+        then = old[signal.Signals(sent)]
+        if callable(then):
+            then(sent, None)
+        else:
+            signal.raise_signal(sent)
 
 
 def code_of(update: Update) -> int:

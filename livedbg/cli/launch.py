@@ -13,7 +13,7 @@ import click
 from livedbg.adapter import Request
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, running
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, running, signals_held
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.report import render, write
 from livedbg.cli.watch import OnStall, follow
@@ -76,15 +76,18 @@ def _request(child: Launched, logs: tuple[str, ...]) -> Request:
 def _in_app(argv: tuple[str, ...], logs: tuple[str, ...], screen: AppOptions, detach: bool) -> int:
     from livedbg.app import run
 
-    child = launch(argv, launch_folder())
+    child: Launched | None = None
     try:
+        with signals_held():
+            child = launch(argv, launch_folder())
         title = f"{host_name()}:{child.pid} {' '.join(argv)}"
         code = run(LiveView(_request(child, logs), title=title), screen)
         ended = child.exit_code
         return code or ended or 0
     finally:
-        _let_go(child, detach)
-        click.echo(f"output: {child.folder}", err=True)
+        if child is not None:
+            _let_go(child, detach)
+            click.echo(f"output: {child.folder}", err=True)
 
 
 def _headless(
@@ -95,10 +98,12 @@ def _headless(
     on_stall: OnStall | None,
     detach: bool,
 ) -> int:
-    child = launch(argv, launch_folder())
+    child: Launched | None = None
     relays: list[_Relay] = []
     interrupted = False
     try:
+        with signals_held():
+            child = launch(argv, launch_folder())
         unread = (lambda: None) if detach else child.end  # as SIGPIPE ends a command in a pipeline
         relays += [_Relay(child.stdout, sys.stdout, unread), _Relay(child.stderr, sys.stderr, unread)]
         with running(_request(child, logs)) as view:
@@ -114,7 +119,8 @@ def _headless(
             raise KeyboardInterrupt
         code = child.wait(5.0) or 0 if in_time else TIME_LIMIT
     finally:
-        _let_go(child, detach)
+        if child is not None:
+            _let_go(child, detach)
         for relay in relays:
             relay.finish()
     if not in_time:

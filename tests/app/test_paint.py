@@ -51,7 +51,7 @@ async def test_an_update_that_changes_nothing_paints_no_panel() -> None:
         panels = [panel for panel in app.screen.query("LinePanel").results() if panel.size.height]
         asked: list[object] = []
         for panel in panels:
-            panel.refresh = lambda *regions, **_options: asked.append(regions)  # type: ignore[method-assign]
+            panel.refresh = lambda *regions, panel=panel, **_options: asked.append((panel, regions))  # type: ignore[method-assign]
         view = view_of(app)
         before = app.look
         view.feed([])

@@ -12,7 +12,7 @@ from livedbg.intents import WantStacks
 from livedbg.model import EdgeKind, SourceHealth, SourceStatus
 from livedbg.snapshot import Snapshot
 from tests.adapters.python.test_python_waits import PROGRAM, Facts, interpreters, label, until, watching
-from tests.conftest import Target
+from tests.conftest import Target, eventually
 
 EVERY = interpreters("3.7", "3.8", "3.9", "3.10", "3.12", "3.13", "3.14")
 
@@ -127,8 +127,12 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
 
 def test_one_look_settles_and_ends(spawn: Callable[..., Target]) -> None:
     facts = Facts(spawn([sys.executable, PROGRAM, "join"]))
-    with watching(facts.pid, once=True) as view:
-        assert view.wait_ended(60)
-        snapshot = view.latest().snapshot
-    assert len(snapshot.stacks) == 2
-    assert (EdgeKind.WAITS_FOR, facts.thread("main"), facts.thread("worker")) in snapshot.edges
+
+    def joins() -> bool:  # it says READY a moment before it waits
+        with watching(facts.pid, once=True) as view:
+            assert view.wait_ended(60)
+            snapshot = view.latest().snapshot
+        edge = (EdgeKind.WAITS_FOR, facts.thread("main"), facts.thread("worker"))
+        return len(snapshot.stacks) == 2 and edge in snapshot.edges
+
+    eventually(joins)
