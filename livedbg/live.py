@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 import traceback
@@ -143,6 +144,8 @@ class LiveView:
     def _main(self) -> None:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # and of all that it starts
+        if not os.environ.get("LIVEDBG_DEBUG"):  # a child that ended while it was killed: no news for a screen
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         with asyncio.Runner() as runner:
             runner.run(self._run())
         self._settled.set()

@@ -146,7 +146,9 @@ class RecordingReader:
         try:
             self._file = path.open("rb")
         except OSError as error:
-            raise RecordingError(f"{path} can't be read: {error.strerror}.", "", "unreadable") from None
+            raise RecordingError(
+                f"{path} can't be read: {error.strerror}.", "check its path, and who may read it", "unreadable"
+            ) from None
         self._lines = self._read_lines()
         try:
             self.header = self._read_header()

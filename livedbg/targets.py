@@ -67,13 +67,12 @@ def _pid(word: str) -> int:
             raise UsageError("torchrun: wants the launcher's pid.", "pgrep -f torchrun", "usage")
     if word.isdigit():
         return int(word)
-    if word.startswith(_LATER) or _REMOTE.match(word):
+    later = word.startswith(_LATER)
+    if later or _REMOTE.match(word):
         host = word.partition(":")[0]
         raise UsageError(
             f"{word}: targets on other hosts are not in this version.",
-            f"run livedbg there: ssh -t {host} livedbg attach PID"
-            if _REMOTE.match(word)
-            else "run livedbg on that host",
+            "run livedbg on that host" if later else f"run livedbg there: ssh -t {host} livedbg attach PID",
             "remote",
         )
     found = find_by_name(word)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from livedbg import __version__
 from livedbg.cli.table import COMMANDS
 from tests.cli.conftest import livedbg
+from tests.conftest import Target
 
 
 def test_the_help_lists_every_command_and_the_exit_codes() -> None:
@@ -64,6 +66,16 @@ def test_headless_commands_import_neither_textual_nor_torch(words: list[str]) ->
     )
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, timeout=60, check=False)
     assert done.stderr.splitlines()[-1] == b"[]", done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["report {}", "stacks {}", "record {} --for 0.5 -o {}", "launch -- true", "demo pipeline"]
+)
+def test_looks_at_processes_import_neither_textual_nor_torch(
+    words: str, idle: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    test_headless_commands_import_neither_textual_nor_torch(words.format(idle.pid, tmp_path / "r.livedbg").split())
 
 
 def test_importing_livedbg_imports_almost_nothing() -> None:

@@ -82,3 +82,70 @@ def test_a_demo_without_a_terminal_prints_the_report_and_leaves_nothing(
     assert STATES[name] in said.out.lower()
     eventually(lambda: children_in(str(tmp_path)) == [])
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_ctrl_c_ends_the_launched_command_and_still_writes_the_report(home: dict[str, str], tmp_path: Path) -> None:
+    home["LIVEDBG_TEST_MARK"] = str(tmp_path)
+    report = tmp_path / "end.json"
+    line = [sys.executable, "-m", "livedbg", "launch", "--report", str(report), "--", "sleep", "300"]
+    child = subprocess.Popen(line, env={**os.environ, **home}, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    assert child.stderr is not None
+    assert child.stderr.readline()  # the first verdict: it is watched
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 130 and b"Traceback" not in err
+    assert children_in(str(tmp_path)) == [] and json.loads(report.read_text())["schema"] == "livedbg.report/1"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_that_is_interrupted_leaves_nothing(
+    number: signal.Signals, home: dict[str, str], tmp_path: Path
+) -> None:
+    mark = f"{tmp_path}-demo"
+    line = [sys.executable, "-m", "livedbg", "demo", "pipeline"]
+    environment = {**os.environ, **home, "LIVEDBG_TEST_MARK": mark}
+    child = subprocess.Popen(
+        line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+    )
+    eventually(lambda: len(children_in(mark)) >= 4)
+    child.send_signal(number)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 128 + number and b"Traceback" not in err
+    eventually(lambda: children_in(mark) == [])
+    assert list((tmp_path / "state" / "livedbg" / "launches").iterdir()) == []
+
+
+def test_what_a_command_is_killed_by_is_its_exit_code(home: dict[str, str]) -> None:
+    assert livedbg("launch", "--", "bash", "-c", "kill -9 $$", env=home).code == 137
+
+
+def test_a_command_that_cannot_be_run_leaves_no_folder(home: dict[str, str], tmp_path: Path) -> None:
+    assert livedbg("launch", "--", tmp_path, env=home).code == 2
+    assert list((tmp_path / "state" / "livedbg" / "launches").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "variable"), [(("launch", "--", "true"), "XDG_STATE_HOME"), (("demo",), "XDG_CACHE_HOME")]
+)
+def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(
+    words: tuple[str, ...], variable: str, home: dict[str, str], tmp_path: Path
+) -> None:
+    said = livedbg(*words, env={**home, variable: "/dev/null"})
+    assert said.code == 3 and "/dev/null/livedbg" in said.err and f"export {variable}=" in said.err
+    assert not list(tmp_path.rglob("*.log"))
+
+
+def test_a_demo_without_a_compiler_says_what_to_install(home: dict[str, str], tmp_path: Path) -> None:
+    said = livedbg("demo", "deadlock", env={**home, "PATH": str(tmp_path)})
+    assert said.code == 3 and "apt-get install g++" in said.err
+
+
+def test_demos_can_be_compiled_at_the_same_time(home: dict[str, str], tmp_path: Path) -> None:
+    program = "from livedbg.demos.workloads import _compiled; print(_compiled('deadlock'))"
+    compilers = [
+        subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **home}, stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    said = {child.communicate(timeout=100)[0] for child in compilers}
+    assert len(said) == 1 and Path(said.pop().decode().strip()).exists()
+    assert [path.name[:8] for path in (tmp_path / "cache" / "livedbg" / "demos").iterdir()] == ["deadlock"]

@@ -56,6 +56,18 @@ def test_report_of_a_crash_exits_11(tmp_path: Path) -> None:
     assert said.code == 11 and "runtime_error" in said.out
 
 
+def test_report_of_a_lost_dependency_exits_12() -> None:
+    said = livedbg("report", "--logs", ASCEND / "09_dep_lost")
+    assert said.code == 12, said.everything
+
+
+def test_stacks_are_those_of_the_target_and_not_of_who_holds_its_pipes(spawn: Callable[..., Target]) -> None:
+    target = spawn([sys.executable, "-c", "import sys; print('READY', flush=True); sys.stdin.read()"])
+    groups = [json.loads(line) for line in livedbg("stacks", target.pid, "--json").out.splitlines()]
+    ours = f"thread:{host_name()}/{target.pid}/"
+    assert groups and all(thread.startswith(ours) for group in groups for thread in group["threads"])
+
+
 def test_stacks_of_all_threads_equal_ones_together(stuck: Target) -> None:
     said = livedbg("stacks", stuck.pid)
     assert (said.code == 0 and "__lll_lock_wait" in said.out.replace("__GI_", "")) or "lock" in said.out

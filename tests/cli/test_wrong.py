@@ -44,7 +44,15 @@ def test_a_pid_that_is_not_there(command: tuple[str, ...]) -> None:
         (("demo", "no-such-demo"), 2, "deadlock"),
         (("completion", "tcsh"), 2, "bash"),
         (("watch", "1", "--until", "sunrise"), 2, "deadlock"),
-        (("report", "1", "--timeout", "0"), 2, ""),
+        (("report", "1", "--timeout", "0"), 2, "--timeout"),
+        (("report", str(Path(__file__).parent)), 3, "--logs"),
+        (("report", "otherbox:4711"), 2, "other hosts"),
+        (("report", "slurm:4711"), 2, "run livedbg on that host"),
+        (("report", "torchrun:x"), 2, "pid"),
+        (("report", "--logs", "/dev/null", "-o", "/no/such/folder/r.txt"), 3, "can't be written"),
+        (("stacks",), 2, "What shall be looked at"),
+        (("doctor", "no-such-program-anywhere"), 3, "no-such-program-anywhere"),
+        (("launch", "--no-such-option"), 2, "can't be run"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
@@ -52,6 +60,7 @@ def test_wrong_words(words: tuple[str, ...], code: int, sentence: str) -> None:
     said = livedbg(*words)
     assert said.code == code, said.everything
     assert sentence in said.err and said.err.strip() and len(said.err) < 1500
+    assert "try:" in said.err or "Try 'livedbg" in said.err or "Usage:" in said.err
 
 
 def test_a_zombie_is_reported_as_one(spawn: Callable[..., Target]) -> None:
@@ -110,3 +119,52 @@ def test_hostile_logs_stay_data(tmp_path: Path) -> None:
         said = livedbg("report", "--logs", tmp_path, form)
         assert said.code == 0, said.everything
         assert "\x1b" not in said.everything and "\x07" not in said.everything and "\x00" not in said.out
+
+
+def test_a_name_of_several_processes_lists_them(
+    build_target: Callable[..., Path], spawn: Callable[..., Target]
+) -> None:
+    program = build_target("hang_cases", "-std=c++17")
+    pids = [spawn([program, "lock-cycle"]).pid for _ in range(2)]
+    said = livedbg("report", program.name)
+    assert said.code == 2 and all(str(pid) in said.err for pid in pids) and "one of the pids" in said.err
+
+
+def test_a_process_that_ends_while_it_is_looked_at(spawn: Callable[..., Target]) -> None:
+    target = spawn([sys.executable, "-c", "import sys; print('READY', flush=True); sys.stdin.read()"])
+    look = subprocess.Popen(
+        [sys.executable, "-m", "livedbg", "report", str(target.pid), "--for", "20", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    eventually(lambda: look.poll() is not None or b"gdb" in children_of(look.pid))
+    target.stdin.close()
+    out, err = look.communicate(timeout=60)
+    assert look.returncode == 0 and err == b"" and b'"exited"' in out
+
+
+def children_of(pid: int) -> bytes:
+    return subprocess.run(["ps", "-o", "args=", "--ppid", str(pid)], capture_output=True, check=False).stdout
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x7fELF" + bytes(range(256)) * 4000, b"\x00" * 100_000, b"", b"\xff\xfe\n" * 999],
+    ids=["binary", "zeros", "empty", "no-utf-8"],
+)
+def test_logs_that_are_no_text_are_looked_at_without_a_fuss(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_bytes(content)
+    said = livedbg("report", "--logs", tmp_path)
+    assert said.code == 0 and said.out.strip() and "\x00" not in said.everything
+
+
+def test_a_recording_beside_other_targets_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "r.livedbg"
+    assert livedbg("record", os.getpid(), "-o", file, "--for", "0.5", "--no-native").code == 0
+    said = livedbg("report", file, os.getpid())
+    assert said.code == 2 and "alone" in said.err
+    for cut in (0, 3, 60):
+        file.write_bytes(file.read_bytes()[:cut])
+        said = livedbg("report", file)
+        assert said.code == 3 and "not a livedbg recording" in said.err and "try:" in said.err
+        file.write_bytes(file.read_bytes())
