@@ -152,7 +152,7 @@ class GraphPanel(LinePanel):
         look, ink = self.look, self.look.ink
         canvas = Canvas(self.layout_.width, self.layout_.height, ascii_only=look.glyphs is ASCII)
         selection = look.selection
-        for wire in self.layout_.wires:
+        for wire in sorted(self.layout_.wires, key=self._closes):  # those of a circle on top
             strong = selection in {wire.waiter, wire.blocker}
             style = ink.style(Role.BAD if self._closes(wire) else Role.ACCENT if strong else Role.FAINT)
             for (x0, y0), (x1, y1) in zip(wire.points, wire.points[1:], strict=False):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, Final
 
 from livedbg.intents import WantStacks
 from livedbg.model import Stack, Thread
 from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import width_of
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.marks import thread_mark
 from livedbg.panels.messages import Asked
-from livedbg.panels.table import Cell, Column, Rows, TablePanel
+from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
 from livedbg.panels.units import count, duration, percent
 from livedbg.themes import Role
 
@@ -25,6 +27,9 @@ _THREAD_KEYS = (
     Key("o", "o", "sort", "sort by the next column"),
     Key("m", "m", "merge", "merge threads with equal stacks into one row, and apart again"),
 )
+
+_MEASURED: Final = 2000
+"""Rows that decide how wide columns are."""
 
 Shape = tuple[tuple[str, str | None, int | None], ...]
 
@@ -39,11 +44,11 @@ class ThreadsPanel(TablePanel):
     )
     COLUMNS = (
         Column("STATE", 9, keep=10, sort="state"),
-        Column("TID", 8, keep=9, sort="tid", align="right"),
-        Column("NAME", 16, keep=10, sort="name"),
+        Column("TID", 3, keep=9, sort="tid", align="right"),
+        Column("NAME", 4, keep=10, sort="name"),
         Column("CPU", 5, keep=6, sort="cpu", align="right"),
         Column("WAITS FOR", 15, stretch=1, keep=8),
-        Column("SINCE", 9, keep=7, sort="since", align="right"),
+        Column("SINCE", 8, keep=7, sort="since", align="right"),
         Column("BEHIND", 7, keep=5, sort="behind", align="right"),
     )
     SORTS = ("state", "behind", "since", "cpu", "name", "tid")
@@ -54,6 +59,7 @@ class ThreadsPanel(TablePanel):
         super().__init__(id=id)
         self.merged = False
         self.members: dict[str, int] = {}
+        self._columns: tuple[Column, ...] = self.COLUMNS
 
     def source(self, look: Look) -> object:
         """Threads, their stacks when merged, and the roots of the verdict, which stand first."""
@@ -81,6 +87,20 @@ class ThreadsPanel(TablePanel):
         else:
             self.members = {}
         return Rows([thread.id for thread in found], len(alive), title)
+
+    def set_rows(self, rows: Rows) -> None:
+        """Show these rows; numbers and names take no more room than they need."""
+        found = [self.look.snapshot.threads.get(identity) for identity in rows.order[:_MEASURED]]
+        tid = max((len(str(thread.tid)) for thread in found if thread is not None), default=0)
+        name = max((width_of(thread.name) for thread in found if thread is not None), default=0)
+        more = len(f"×{max(self.members.values(), default=1)} ") if self.merged else 0
+        wanted = {"TID": max(tid, 3), "NAME": min(max(name + more, 4), 18)}
+        self._columns = tuple(replace(c, width=wanted.get(c.title, c.width)) for c in self.COLUMNS)
+        super().set_rows(rows)
+
+    def widths(self, width: int) -> list[int]:
+        """See TablePanel."""
+        return layout(self._columns, width)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One thread, or several with the same stack."""

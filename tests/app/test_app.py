@@ -22,7 +22,9 @@ from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.waits import WaitsPanel
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import FakeTimeline
-from tests.app.scenarios import PROCESS, SCENARIOS, idle, scenario, tid
+from tests.app.scenarios import SCENARIOS, scenario
+from tests.app.scenes.locks import idle
+from tests.app.scenes.parts import PROCESS, tid
 
 
 def written_names(folder: Path) -> list[str]:
