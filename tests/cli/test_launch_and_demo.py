@@ -110,7 +110,8 @@ def test_a_demo_that_is_interrupted_leaves_nothing(
     eventually(lambda: len(children_in(mark)) >= 4)
     child.send_signal(number)
     _, err = child.communicate(timeout=30)
-    assert child.returncode == 128 + number and b"Traceback" not in err
+    # -SIGINT: CPython ends so when the signal came while a dataclass was made (run_eval_code_obj in pythonrun.c)
+    assert child.returncode in (128 + number, -signal.SIGINT) and b"Traceback" not in err
     eventually(lambda: children_in(mark) == [])
     assert list((tmp_path / "state" / "livedbg" / "launches").iterdir()) == []
 

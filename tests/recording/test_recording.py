@@ -210,3 +210,76 @@ def test_a_full_disk_ends_the_recording_and_not_the_session() -> None:
     recorder(ticks(10))
     recorder.close()
     recorder(ticks(1))  # after the end: nothing happens
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[ev.Event]]:
+    """A short recording of several frames, and its events."""
+    path, events = tmp_path_factory.mktemp("small") / "whole", ticks(12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("livedbg.recording._FLUSH_S", 0.0)
+        patch.setattr("livedbg.recording._FRAME_S", 0.0)
+        written(path, events, 3)
+    return path.read_bytes(), events
+
+
+def test_R2_a_cut_at_every_byte(tmp_path: Path, small: tuple[bytes, list[ev.Event]]) -> None:
+    data, events = small
+    path, most, whole = tmp_path / "cut", 0, 0
+    for cut in range(len(data)):
+        path.write_bytes(data[:cut])
+        try:
+            got, wrong = read(path)
+        except RecordingError as error:
+            assert error.code == "not-a-recording" and error.remedy and most == whole == 0
+            continue
+        assert got == events[: len(got)] and len(got) >= most
+        most = len(got)
+        whole += not wrong  # at the end of a frame nothing is missing that could be known
+    assert most == len(events) and whole <= 1 + len(events) // 3
+
+
+def test_R2_a_flipped_bit_at_every_byte(tmp_path: Path, small: tuple[bytes, list[ev.Event]]) -> None:
+    data, events = small
+    path = tmp_path / "flipped"
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        try:
+            got, wrong = read(path)
+        except RecordingError as error:
+            assert error.code in {"not-a-recording", "schema"} and error.remedy
+            continue
+        assert got == events[: len(got)]
+        assert wrong or got == events
+
+
+def test_R3_a_recording_of_another_version_of_livedbg_and_the_same_schema_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "other-version"
+    start = {**msgspec.to_builtins(header()), "livedbg": "99.0", "of-the-future": [1]}
+    lines = [msgspec.json.encode(start), *map(ev.encode, ticks(2)), b""]
+    path.write_bytes(zstandard.ZstdCompressor().compress(b"\n".join(lines)))
+    assert read(path) == (ticks(2), "")
+
+
+@given(stream=streams, sizes=st.lists(st.integers(1, 200), min_size=1, max_size=8))
+def test_R1_a_reader_behind_a_writer_sees_each_event_once(
+    folder: Path, stream: list[ev.Event], sizes: list[int]
+) -> None:
+    whole, growing = folder / "source", folder / "growing"
+    written(whole, stream)
+    data = whole.read_bytes()
+    head = data.index(b"\x28\xb5\x2f\xfd", 4)  # the header's frame stands: without it there is nothing to open
+    growing.write_bytes(data[:head])
+    reader = RecordingReader(growing)
+    seen: list[ev.Event] = []
+    with growing.open("ab", buffering=0) as end:
+        turn = 0
+        while head < len(data):
+            size = sizes[turn % len(sizes)]
+            end.write(data[head : head + size])
+            head, turn = head + size, turn + 1
+            seen += reader.events()
+    assert seen == stream and reader.incomplete == ""
+    reader.close()

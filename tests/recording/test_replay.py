@@ -154,3 +154,53 @@ def test_a_cut_recording_is_replayed_up_to_its_last_whole_event(recording: Path)
         assert update.ended and "recording" in wrong
         assert value_of(update.snapshot) in (None, *range(60))
     assert update.diagnosis.revision == update.snapshot.revision
+
+
+def test_P1_seek_while_playing_goes_on_from_there_and_beyond_the_ends_it_stays(recording: Path) -> None:
+    with replaying(recording, playing=True, speed=0.5) as view:
+        eventually(lambda: view.end_wall_ns == BEGIN + 59 * SECOND)
+        assert view.playing
+        view.seek(BEGIN + 30 * SECOND)
+        eventually(lambda: view.position_wall_ns > BEGIN + 30 * SECOND and stands_at(view, 30))
+        assert view.playing
+        view.pause()
+        view.seek(0)
+        eventually(lambda: stands_at(view, 0))
+        assert view.position_wall_ns == BEGIN
+        view.seek(2 * BEGIN)
+        eventually(lambda: stands_at(view, 59))
+        assert view.position_wall_ns == BEGIN + 59 * SECOND
+
+
+def test_P1_play_at_the_end_begins_again_and_a_step_while_playing_stands_still(recording: Path) -> None:
+    with replaying(recording, speed=0.5) as view:
+        eventually(lambda: stands_at(view, 59))
+        view.play()
+        eventually(lambda: stands_at(view, 0))
+        view.step(2)
+        eventually(lambda: stands_at(view, 2))
+        assert not view.playing
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_recording_of_nothing_or_of_one_event_can_be_moved_on(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "short.ldbg"
+    written(path, counting(count))
+    with replaying(path) as view:
+        updates: list[object] = []
+        view.subscribe(updates.append)
+        for move in (view.play, view.step, lambda: view.step(-1), lambda: view.seek(BEGIN), view.play):
+            move()
+        view.send(Refresh())
+        eventually(lambda: bool(updates) and not view.playing)
+        assert value_of(view.latest().snapshot) == (0 if count else None)
+
+
+def test_a_damaged_recording_is_replayed_and_says_so_once(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.ldbg"
+    written(path, counting(60))
+    path.write_bytes(path.read_bytes()[:-1])
+    with replaying(path) as view:
+        eventually(lambda: "recording" in view.latest().notice)
+        view.step(-5)
+        eventually(lambda: not view.latest().notice)
