@@ -11,7 +11,7 @@ import msgspec
 
 from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
 from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import TRIGGERS, Message, classify, number
+from livedbg.adapters.ascend.messages import BEATS, TRIGGERS, Message, classify, number
 from livedbg.adapters.ascend.model import AscendModel, JobFile
 from livedbg.adapters.ascend.world import World
 from livedbg.events import Event, Stamp
@@ -53,6 +53,7 @@ class AscendDecoder(LogDecoder):
 
     name = "ascend"
     triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
+    beats: ClassVar[tuple[bytes, ...]] = BEATS
 
     def __init__(self, model: AscendModel) -> None:
         self._model = model

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-__all__ = ["TRIGGERS", "Fields", "Message", "classify", "number", "optional_number"]
+__all__ = ["BEATS", "TRIGGERS", "Fields", "Message", "classify", "number", "optional_number"]
 
 Fields = dict[str, str | None]
 
@@ -250,8 +250,11 @@ _BY_KEYWORD: Final = {
 }
 _FIND: Final = re.compile("|".join(re.escape(keyword) for keyword in sorted(_KEYWORDS, key=len, reverse=True)))
 
-TRIGGERS: Final = (*(keyword.encode() for keyword in _KEYWORDS), b"[mono_ns=", b"][T0x", b"rc=")
-"""Byte strings, one of which stands in every line that says something (or carries a time)."""
+TRIGGERS: Final = (*(keyword.encode() for keyword in _KEYWORDS), b"rc=")
+"""Byte strings, one of which stands in every line that says something."""
+
+BEATS: Final = (b"[mono_ns=", b"][T0x")
+"""Byte strings, one of which stands in every other line that carries a time."""
 
 
 def classify(message: str, tagged: bool) -> Message | None:

@@ -35,10 +35,12 @@ class Decoding:
 
     def _use(self, decoders: list[LogDecoder]) -> None:
         self._decoders = decoders
-        self._eager = frozenset(n for n, decoder in enumerate(decoders) if not decoder.triggers)
-        wanted = [(t.decode("utf-8", "replace"), n) for n, decoder in enumerate(decoders) for t in decoder.triggers]
-        self._owners = [number for _, number in wanted]
-        self._matcher = AhoCorasick([trigger for trigger, _ in wanted])
+        self._eager = frozenset(decoder for decoder in decoders if not decoder.triggers)
+        words = [(word, decoder) for decoder in decoders for word in decoder.triggers]
+        self._first_beat = len(words)
+        words += [(word, decoder) for decoder in decoders for word in decoder.beats]
+        self._owners = [decoder for _, decoder in words]
+        self._matcher = AhoCorasick([word.decode("utf-8", "replace") for word, _ in words])
 
     @property
     def triggers(self) -> tuple[bytes, ...] | None:
@@ -46,6 +48,11 @@ class Decoding:
         if self._eager:
             return None
         return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.triggers))
+
+    @property
+    def beats(self) -> tuple[bytes, ...]:
+        """What stands in lines of which the last in a row is enough."""
+        return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.beats))
 
     def opened(self, source: LogSource, stamp: Stamp) -> None:
         """A source begins."""
@@ -56,8 +63,12 @@ class Decoding:
                 self._failed(decoder, error, stamp)
 
     def feed(self, records: Iterable[LogRecord], stamp: Stamp) -> list[LogRecord]:
-        """Feed records; gives them with their links."""
-        return [self._one(record, stamp) for record in records]
+        """Feed records of one source; gives them with their links."""
+        beats: dict[LogDecoder, LogRecord] = {}
+        fed = [self._one(record, beats, stamp) for record in records]
+        for decoder, record in beats.items():
+            self._hand(decoder, record, stamp)
+        return fed
 
     def flush(self, stamp: Stamp) -> None:
         """All that is there has been fed."""
@@ -73,23 +84,37 @@ class Decoding:
         events, self._events = self._events, []
         return events
 
-    def _one(self, record: LogRecord, stamp: Stamp) -> LogRecord:
+    def _one(self, record: LogRecord, beats: dict[LogDecoder, LogRecord], stamp: Stamp) -> LogRecord:
         hits = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
         if not hits and not self._eager:
             return record
+        owners, first_beat = self._owners, self._first_beat  # others, when a decoder fails
+        wanted = self._eager.union([owners[word] for word, _, _ in hits if word < first_beat])
         links: tuple[str, ...] = ()
-        decoders = self._decoders
-        for number in sorted(self._eager.union([self._owners[trigger] for trigger, _, _ in hits])):
-            decoder = decoders[number]
-            try:
-                events, found = decoder.feed(record, stamp)
-            except Exception as error:
-                self._failed(decoder, error, stamp)
-                continue
-            self.fed = True
-            self._events.extend(events)
-            links += found
+        if wanted:
+            for decoder in self._decoders:
+                if decoder not in wanted:
+                    continue
+                earlier = beats.pop(decoder, None)
+                if earlier is not None:
+                    self._hand(decoder, earlier, stamp)
+                links += self._hand(decoder, record, stamp)
+        for word, _, _ in hits:
+            if word >= first_beat and owners[word] not in wanted:
+                beats[owners[word]] = record
         return msgspec.structs.replace(record, links=links) if links else record
+
+    def _hand(self, decoder: LogDecoder, record: LogRecord, stamp: Stamp) -> tuple[str, ...]:
+        if decoder not in self._decoders:
+            return ()  # it has failed
+        try:
+            events, links = decoder.feed(record, stamp)
+        except Exception as error:
+            self._failed(decoder, error, stamp)
+            return ()
+        self.fed = True
+        self._events.extend(events)
+        return links
 
     def _failed(self, decoder: LogDecoder, error: Exception, stamp: Stamp) -> None:
         self._use([other for other in self._decoders if other is not decoder])

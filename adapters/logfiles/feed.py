@@ -175,7 +175,9 @@ class SourceFeed:
         triggers = self._decoding.triggers
         if triggers is None:
             return False
-        self._skimmer = Skimmer(self._assembler, triggers, self._cutter.offset, self._cutter.number)
+        self._skimmer = Skimmer(
+            self._assembler, triggers, self._cutter.offset, self._cutter.number, self._decoding.beats
+        )
         self.tail.seek(self._cutter.offset)
         self._skim_until = until
         return True

@@ -24,10 +24,13 @@ class LogDecoder(ABC):
         name: the system it speaks for (`ascend`, `nccl`, …).
         triggers: byte strings, at least one of which stands in every record that this decoder can
             use. A reader may skip records (and whole blocks of a big file) without any.
+        beats: byte strings of lines that say no more than that the log goes on, and when. Of such lines in a row a
+            reader may leave out all but the last; they get no links.
     """
 
     name: ClassVar[str]
     triggers: ClassVar[tuple[bytes, ...]]
+    beats: ClassVar[tuple[bytes, ...]] = ()
 
     def opened(self, source: LogSource) -> None:  # noqa: B027 (optional hook)
         """A source begins. Called before its first record."""

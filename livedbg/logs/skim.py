@@ -7,6 +7,7 @@ numbers stay right, because line ends are counted on the way.
 Invariant:
     K1. Every record of one line, and every record whose trigger stands in one of its first
         LOOK_BACK + 1 lines, comes out as it would of reading everything.
+    K2. Of the lines with a beat that are passed over, the last before each such record comes out, and the last of all.
 """
 
 from __future__ import annotations
@@ -40,11 +41,20 @@ class Skimmer:
         triggers: what to look for.
         offset: where the first block begins.
         number: number of its first line.
+        beats: what stands in lines of which the last in a row is enough (`LogDecoder.beats`).
     """
 
-    def __init__(self, assembler: RecordAssembler, triggers: Iterable[bytes], offset: int, number: int | None) -> None:
+    def __init__(
+        self,
+        assembler: RecordAssembler,
+        triggers: Iterable[bytes],
+        offset: int,
+        number: int | None,
+        beats: Iterable[bytes] = (),
+    ) -> None:
         self._assembler = assembler
         self._matcher = BytesAhoCorasick(sorted({*triggers, ANCHOR}))
+        self._beats = tuple(beats)
         self._rest = b""  # what the next block follows on: lines to look back at, and the line that has not ended
         self._offset = offset  # of `_rest`
         self._number = number  # of the first line in `_rest`
@@ -76,6 +86,7 @@ class Skimmer:
         body = piece[:cut]
         used = self._search(body)
         kept = cut if self._reading else max(used, _lines_back(body, LOOK_BACK))
+        self._beat(body, used, kept, None if self._number is None else self._number + body.count(b"\n", 0, used))
         if self._number is not None:
             self._number += body.count(b"\n", 0, kept)
         self._offset += kept
@@ -84,6 +95,8 @@ class Skimmer:
 
     def flush(self) -> list[LogRecord]:
         """The records that are held back; the caller reads on at `offset`."""
+        if not self._reading:
+            self._beat(self._rest, 0, self._searched, self._number)
         self._reading = False
         return self._assembler.flush()
 
@@ -99,6 +112,10 @@ class Skimmer:
                     break
                 position, until = self._begin(body, used, hit), hit
                 self._reading = True
+                if number is not None:
+                    number += body.count(b"\n", counted, used)
+                    counted = used
+                self._beat(body, used, position, number)
             if number is not None:
                 number += body.count(b"\n", counted, position)
                 counted = position
@@ -114,6 +131,20 @@ class Skimmer:
             else:
                 position = used = min(end + 1, len(body))
         return used
+
+    def _beat(self, body: bytes, begin: int, end: int, number: int | None) -> None:
+        """Take the last line with a beat of those that are passed over; `number` is that of the line at `begin`."""
+        found = begin
+        for beat in self._beats:
+            found = max(found, body.rfind(beat, found, end) + 1)
+        if found == begin:
+            return
+        start = max(begin, body.rfind(b"\n", begin, found) + 1)
+        stop = body.find(b"\n", found, end)
+        if number is not None:
+            number += body.count(b"\n", begin, start)
+        self._assembler.add(Line(line_text(body[start : stop if stop >= 0 else end]), self._offset + start, number))
+        self._assembler.close()
 
     def _may_stop(self) -> bool:
         return not self._assembler.mixed or self._since_hit > _GRACE

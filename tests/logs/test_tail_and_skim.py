@@ -192,18 +192,52 @@ def _relevant(records: list[LogRecord]) -> list[LogRecord]:
     return [r for r in records if any(t.decode() in r.text for t in TRIGGERS)]
 
 
-@given(_LINES, st.integers(1, 500), st.booleans())
-def test_K1_skimming_gives_what_reading_everything_gives(lines: list[str], size: int, ended: bool) -> None:
+_BEATS = (b"[INFO]", b"plain")
+
+
+@given(_LINES, st.integers(1, 500), st.booleans(), st.sampled_from([(), _BEATS]))
+def test_K1_skimming_gives_what_reading_everything_gives(
+    lines: list[str], size: int, ended: bool, beats: tuple[bytes, ...]
+) -> None:
     data = "\n".join(lines).encode() + (b"\n" if ended else b"")
     assembler, cutter = RecordAssembler("s", SourceClock(10**18)), LineCutter()
     expected = [*assembler.feed(cutter.feed(data)), *assembler.flush()]
-    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18)), TRIGGERS, 0, 1)
+    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18)), TRIGGERS, 0, 1, beats)
     got: list[LogRecord] = []
     for begin in range(0, len(data), size):
         got += skimmer.feed(data[begin : begin + size])
     got += skimmer.flush()
     assert _relevant(got) == _relevant(expected)
     assert (skimmer.offset, skimmer.number) == (cutter.offset, cutter.number)
+
+
+def _last_beats(records: list[LogRecord]) -> list[tuple[str, int | None, int | None]]:
+    """The first lines of the last records with a beat before each with a trigger, and of the last of all."""
+    kept: list[tuple[str, int | None, int | None]] = []
+    beat = None
+    for record in records:
+        if _relevant([record]):
+            kept += [] if beat is None else [beat]
+            beat = None
+        elif any(word.decode() in record.text.partition("\n")[0] for word in _BEATS):
+            beat = (record.text.partition("\n")[0], record.line, record.offset)
+    return kept if beat is None else [*kept, beat]
+
+
+@given(_LINES, st.integers(1, 500))
+def test_K2_the_last_beat_of_those_in_a_row_comes_out(lines: list[str], size: int) -> None:
+    lines = [line for line in lines if not line.startswith((" ", "Traceback", '"', "[INFO] AICPU"))]  # one line each
+    data = "\n".join([*lines, ""]).encode()
+    assembler, cutter = RecordAssembler("s", SourceClock(10**18)), LineCutter()
+    expected = [*assembler.feed(cutter.feed(data)), *assembler.flush()]
+    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18)), TRIGGERS, 0, 1, _BEATS)
+    got: list[LogRecord] = []
+    for begin in range(0, len(data), size):
+        got += skimmer.feed(data[begin : begin + size])
+    got += skimmer.flush()
+    assert _last_beats(got) == _last_beats(expected)
+    assert _relevant(got) == _relevant(expected)
+    assert len({record.offset for record in got}) == len(got)
 
 
 def test_skimming_keeps_a_long_traceback_and_lines_of_any_length() -> None:
