@@ -61,7 +61,7 @@ class CrashDecoder(LogDecoder):
     triggers: ClassVar[tuple[bytes, ...]] = (
         b"Traceback (most recent call",
         b"terminate called",
-        b"terminating ",
+        b"uncaught exception of type ",
         b"Fatal Python error",
         b"Segmentation fault",
         b"segfault at",
