@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import subprocess
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.bench import attach, graph, logs, screen
 from tests.bench.harness import Row
+from tests.bench.table import HEAD
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
@@ -20,14 +20,15 @@ GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "screen": ("The terminal app, 80x24, on a pty", screen.rows),
     "graph": ("The wait-for analysis", graph.rows),
 }
-HEAD = "| what | livedbg | peer | peer / livedbg | budget |\n| --- | --- | --- | --- | --- |"
 INTRODUCTION = """# Performance
 
-Measured, not promised: each row is livedbg and a peer in the same run on the same machine. The last but one column
-is the peer's figure divided by livedbg's: above 1, livedbg's is the smaller figure (faster, where it is a time;
-slower, where it is a rate). Times are medians of a few repeats, start of the programs included.
+Measured, not promised: each row is livedbg and a peer in the same run on the same machine. *peer / livedbg* is the
+peer's figure divided by livedbg's: above 1, livedbg's is the smaller one (faster, where it is a time; slower, where it
+is a rate). Times are those of whole programs, their start included. A figure is the median, and after it, of several
+repeats, the least, the greatest and how many there were. *held* says whether the budget is held; what is not held is
+said too.
 
-    make bench                      # everything, some five minutes
+    make bench                      # everything, some fifteen minutes
     python -m tests.bench graph     # one group: {groups}
     python -m tests.bench --write   # and this page anew
 """
@@ -36,12 +37,18 @@ slower, where it is a rate). Times are medians of a few repeats, start of the pr
 def facts() -> str:
     """What was measured on."""
     model = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), ": unknown")
-    gdb = subprocess.run(["gdb", "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[:1]
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     when = datetime.now(UTC).strftime("%Y-%m-%d")
+    peers = ", ".join(attach.shown_version(name) for name in ("gdb", "py-spy", "pystack", "grep"))
     return (
-        f"Measured on {when}: {os.cpu_count()} cores ({model.partition(':')[2].strip()}), Linux {platform.release()}, "
-        f"Python {platform.python_version()}, {' '.join(gdb)}, load {os.getloadavg()[0]:.1f} when it began."
+        f"Measured on {when}: {os.cpu_count()} cores ({model.partition(':')[2].strip()}), {memory_gb:.0f} GB, "
+        f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}, {peers}."
     )
+
+
+def load() -> str:
+    """How busy the machine is, apart from what is measured (or was, just before)."""
+    return f"Load of the machine when this group began: {os.getloadavg()[0]:.1f}."
 
 
 def main() -> None:
@@ -57,8 +64,8 @@ def main() -> None:
     print(page[-1])
     for name in wanted.groups or GROUPS:
         title, rows = GROUPS[name]
-        page += ["", f"## {title}", "", HEAD]
-        print(f"\n{title}\n{HEAD}")
+        page += ["", f"## {title}", "", load(), "", HEAD]
+        print(f"\n{title}. {load()}\n{HEAD}")
         for row in rows():
             page.append(row.markdown())
             print(row.markdown(), flush=True)
@@ -69,11 +76,18 @@ def main() -> None:
 
 NOTES = """## What the rows mean
 
-- *Pause*: a thread of the target writes the time between its own beats into shared memory; a pause is the longest
-  gap while a tool looks, less the longest gap while none does. That livedbg causes no stop at all is not read off
-  this figure but tested: context switches and `TracerPid` of a target stay what they were
+- *Pause*: a thread of the target writes the time between its own beats (every 100 us) into shared memory. Any program
+  that works beside it makes gaps on a box of few cores, so the noise is the longest gap while livedbg reports on
+  *another* process; what a look at the target itself adds to that is the pause.
+- *Context switches* are those that the kernel counts (`/proc/PID/task/TID/status`) for the threads that have none by
+  themselves. Tests assert that livedbg causes none, and that `TracerPid` stays 0
   (`tests/adapters/proc/test_lifecycle.py`, `tests/adapters/native`).
-- *Cost of observing* is the CPU time of the livedbg process, of one core, its start subtracted.
+- *CPU of one core* is user and system time of the program and of all its children (gdb, py-spy) on a terminal, by
+  `/proc/PID/stat`, some seconds after it began. livedbg looks twice a second, rarer while nothing changes, and rarer
+  too where looking would cost more than its share (`adapters/proc/pace.py`). In the busy process each thread wakes
+  three times a second and multiplies two matrices.
+- *A word that a decoder wants in each record* is the worst case of a log that is read whole; the start of livedbg is
+  subtracted. One record in a thousand in the log of 1 GiB has such a word.
 - *Key to paint* is from writing a key to the pty until the other screen's name stands in what the app writes, while
   a second process appends 100,000 records a second to the log that is watched.
 - *From nothing* is the first diagnosis of a state that holds all tasks and edges; how fast events become that state

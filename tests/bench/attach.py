@@ -1,73 +1,131 @@
-"""Pause of the target, time to a verdict, cost of observing: on a 257-thread torch process."""
+"""Pause of the target, time of one look, cost of observing: on a 257-thread torch process, against the tools that
+people use now."""
 
 from __future__ import annotations
 
-import resource
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from tests.bench.harness import THREADS, Row, Target, median, program, run, torch_target
+from tests.app.terminal import Terminal
+from tests.bench.harness import THREADS, Heartbeat, Row, Target, cpu_of, program, run, switches, torch_target
+from tests.bench.table import Figure, repeated
+
+_SETTLE_S = 12.0
+_EXECUTED = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
 
 
-def rows() -> Iterator[Row]:
+def rows(repeats: int = 5, seconds: float = 20.0) -> Iterator[Row]:
     """Measure, one row after the other."""
     with torch_target() as target:
-        yield from _pause(target)
-        yield from _time(target)
-        yield from _cost(target)
+        with torch_target() as twin:
+            yield from _pause(target, twin, repeats)
+        yield from _time(target, repeats)
+        yield from _cost(target, seconds, "a quiet")
+        yield from _recording(target, seconds)
+    with torch_target(busy=True) as target:
+        yield from _cost(target, seconds, "a busy")
 
 
-def _pause(target: Target) -> Iterator[Row]:
-    pid = str(target.pid)
-    livedbg = [program("livedbg"), "report", pid, "--json"]
-    floor = target.heart.floor_ms()
-    ours = median(lambda: target.heart.pause_ms(lambda: run(*livedbg)))
-    excess = max(ours - floor, 0.001)
-    yield Row("longest gap of the target's heartbeat: report / nothing", ours, "nothing runs", floor, "ms", "noise")
-    peers = {
-        "gdb thread apply all bt": [program("gdb"), "-p", pid, "-nx", "-batch", "-ex", "thread apply all bt"],
-        "py-spy dump": [program("py-spy"), "dump", "--pid", pid],
-        "py-spy dump --nonblocking": [program("py-spy"), "dump", "--nonblocking", "--pid", pid],
-        "pystack remote": [program("pystack"), "remote", pid],
-        "pystack remote --native": [program("pystack"), "remote", "--native", pid],
+def _report(pid: int) -> Callable[[], float]:
+    return lambda: run(program("livedbg"), "report", str(pid), "--json")
+
+
+def _peers(pid: int) -> dict[str, Callable[[], float]]:
+    target = str(pid)
+    return {
+        "gdb thread apply all bt": lambda: run(
+            program("gdb"), "-p", target, "-nx", "-batch", "-ex", "thread apply all bt"
+        ),
+        "py-spy dump": lambda: run(program("py-spy"), "dump", "--pid", target),
+        "py-spy dump --nonblocking": lambda: run(program("py-spy"), "dump", "--nonblocking", "--pid", target),
+        "pystack remote": lambda: run(program("pystack"), "remote", target),
+        "pystack remote --native": lambda: run(program("pystack"), "remote", "--native", target),
     }
-    for name, argv in peers.items():
-        theirs = median(lambda argv=argv: target.heart.pause_ms(lambda: run(*argv)), 1 if "gdb" in name else 3)
-        yield Row("pause above the noise", excess, name, max(theirs - floor, 0.001), "ms", "0")
 
 
-def _time(target: Target) -> Iterator[Row]:
+def _pause(target: Target, twin: Target, repeats: int) -> Iterator[Row]:
+    """Longest gaps, less those of a target at whose twin livedbg looks: what the work beside it costs on this box."""
+    gaps, control = [], []
+    for _ in range(repeats):
+        gaps.append(target.heart.pause_ms(_report(target.pid)))
+        control.append(target.heart.pause_ms(_report(twin.pid)))
+    noise = Figure(tuple(control))
+    what = "longest gap of the target's heartbeat during a `report`"
+    yield Row(what, Figure(tuple(gaps)), "a `report` on another process", noise, "ms")
+    above = Figure(tuple(max(gap - noise.median, 0.0) for gap in gaps))
+    for name, peer in _peers(target.pid).items():
+        theirs = _above(target.heart, peer, noise.median, 3 if "gdb" in name else repeats)
+        yield Row("pause: gap above that noise", above, name, theirs, "ms", "≤ 1/1000 of gdb" if "gdb" in name else "")
+    for name in ("gdb thread apply all bt", "py-spy dump", "py-spy dump --nonblocking", "pystack remote"):
+        ours = repeated(lambda: _switched(target, _report(target.pid)), 3)
+        theirs = repeated(lambda name=name: _switched(target, _peers(target.pid)[name]), 3 if "gdb" not in name else 1)
+        yield Row("context switches of its waiting threads while looked at", ours, name, theirs, "/look", "≤ 0 /look")
+
+
+def _above(heart: Heartbeat, action: Callable[[], float], noise: float, repeats: int) -> Figure:
+    return repeated(lambda: max(heart.pause_ms(action) - noise, 0.0), repeats)
+
+
+def _switched(target: Target, look: Callable[[], float]) -> float:
+    """Context switches, while it is looked at, of the threads that have none by themselves."""
+    before = switches(target.pid)
+    time.sleep(1)
+    waiting = [tid for tid, count in switches(target.pid).items() if before.get(tid) == count]
+    look()
+    after = switches(target.pid)
+    return sum(after[tid] - before[tid] for tid in waiting)
+
+
+def _time(target: Target, repeats: int) -> Iterator[Row]:
+    ours = repeated(_report(target.pid), repeats)
+    peers = _peers(target.pid)
+    what = "one whole `report`, with native stacks and waits, from its start"
+    for name, peer in peers.items():
+        yield Row(what, ours, name, repeated(peer, 1 if "gdb" in name else repeats), "s")
+    five = repeated(lambda: sum(peers["py-spy dump"]() for _ in range(5)), 3)
+    yield Row(what, ours, "py-spy dump, five times", five, "s")
+
+
+def _share(argv: list[str], seconds: float) -> float:
+    """CPU of a program on a terminal once it has settled, in percent of one core."""
+    with Terminal(*argv, size=(80, 24), program=_EXECUTED) as terminal:
+        _read(terminal, _SETTLE_S)
+        before, begun = cpu_of(terminal.process.pid), time.monotonic()
+        _read(terminal, seconds)
+        used, took_s = cpu_of(terminal.process.pid) - before, time.monotonic() - begun
+        assert terminal.process.poll() is None, terminal.output[-2000:]
+        return 100 * used / took_s
+
+
+def _read(terminal: Terminal, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        terminal.pump(0.2)
+
+
+def _cost(target: Target, seconds: float, kind: str) -> Iterator[Row]:
     pid = str(target.pid)
-    ours = median(lambda: run(program("livedbg"), "report", pid, "--json"))
-    five = median(lambda: sum(run(program("py-spy"), "dump", "--pid", pid) for _ in range(5)))
-    gdb = run(program("gdb"), "-p", pid, "-nx", "-batch", "-ex", "thread apply all bt")
-    yield Row("whole `report`, start of Python included", ours, "py-spy dump, five times", five, "s", "")
-    yield Row("whole `report`, start of Python included", ours, "gdb thread apply all bt", gdb, "s", "")
+    ours = repeated(lambda: _share([program("livedbg"), "attach", pid], seconds), 2)
+    top = _share([program("top"), "-H", "-d", "0.5", "-p", pid], seconds)
+    spy = _share([program("py-spy"), "top", "--nonblocking", "-r", "2", "--pid", pid], seconds)
+    what = f"`attach` to {kind} process of {THREADS} threads, CPU of one core"
+    yield Row(what, ours, "top -H -d 0.5", top, "%", "≤ 2 %")
+    yield Row(what, ours, "py-spy top --nonblocking -r 2", spy, "%", "≤ 2 %")
 
 
-def _cost(target: Target, seconds: float = 20.0) -> Iterator[Row]:
-    """CPU of a headless observer, without its start: two runs of different length, subtracted."""
+def _recording(target: Target, seconds: float) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [program("livedbg"), "record", str(target.pid), "-o", str(Path(folder) / "x.livedbg")]
+        ours = repeated(lambda: _share([*argv, "--force"], seconds), 2)
+        argv = [program("py-spy"), "record", "--nonblocking", "-r", "2", "-d", "600", "-o", str(Path(folder) / "x")]
+        theirs = _share([*argv, "--pid", str(target.pid)], seconds)
+    yield Row("`record` of the quiet process", ours, "py-spy record --nonblocking -r 2", theirs, "%", "≤ 2 %")
 
-    def cpu(duration: float, *, record: bool = False) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        words = ["watch", str(target.pid), "--timeout", str(duration)]
-        if record:
-            words = ["record", str(target.pid), "-o", "/dev/null", "--force", "--for", str(duration)]
-        argv = [program("livedbg"), *words]
-        subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    ours = 100 * (cpu(8 + seconds) - cpu(8)) / seconds
-    recording = 100 * (cpu(8 + seconds, record=True) - cpu(8, record=True)) / seconds
-    argv = [program("py-spy"), "record", "--nonblocking", "-r", "10", "-d", str(int(seconds)), "-o", "/dev/null"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.perf_counter()
-    run(*argv, "--pid", str(target.pid))
-    took = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    theirs = 100 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / took
-    what = f"cost of observing {THREADS} threads, of one core"
-    yield Row(what, max(ours, 0.01), "py-spy record --nonblocking at 10 Hz", theirs, "%", "2 %")
-    yield Row("the same while it is recorded", max(recording, 0.01), "without a recording", max(ours, 0.01), "%", "2 %")
+def shown_version(name: str) -> str:
+    """What a program says its version is."""
+    done = subprocess.run([program(name), "--version"], capture_output=True, text=True, check=False)
+    return (done.stdout or done.stderr).partition("\n")[0].strip()

@@ -1,4 +1,4 @@
-"""What the benches share: the 257-thread torch target with its heartbeat, timing, the result table."""
+"""What the benches share: the 257-thread torch target with its heartbeat, and what a process costs by /proc."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import mmap
 import os
 import shutil
-import statistics
 import struct
 import subprocess
 import sys
@@ -16,33 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.table import Row
+
+__all__ = ["THREADS", "Heartbeat", "Row", "Target", "cpu_of", "program", "run", "switches", "torch_target"]
+
 TARGETS = Path(__file__).parents[1] / "targets"
 THREADS = 257
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the result: a quantity, ours and the peer's, and what they are measured in."""
-
-    what: str
-    ours: float
-    peer: str
-    theirs: float
-    unit: str
-    budget: str = ""
-
-    @property
-    def ratio(self) -> float:
-        """The peer's figure divided by ours."""
-        return self.theirs / self.ours if self.ours else float("inf")
-
-    def markdown(self) -> str:
-        """The row of a Markdown table."""
-        ratio = "∞" if self.ratio == float("inf") else f"{self.ratio:.3g}"
-        if self.peer == "none":
-            return f"| {self.what} | {self.ours:,.3g} {self.unit} | | | {self.budget} |"
-        ours, theirs = f"{self.ours:.3g} {self.unit}", f"{self.theirs:.3g} {self.unit}"
-        return f"| {self.what} | {ours} | {self.peer}: {theirs} | {ratio} | {self.budget} |"
 
 
 class Heartbeat:
@@ -74,13 +52,20 @@ class Target:
 
 
 @contextlib.contextmanager
-def torch_target(threads: int = THREADS) -> Iterator[Target]:
-    """Start the torch target; it is killed at the end."""
+def torch_target(threads: int = THREADS, *, busy: bool = False) -> Iterator[Target]:
+    """Start the torch target, whose threads wait for a lock or (`busy`) work now and then; it is killed at the end."""
     with tempfile.TemporaryDirectory() as folder:
         library, beat = Path(folder) / "heartbeat.so", Path(folder) / "beat"
         source = TARGETS / "heartbeat.c"
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-pthread", "-o", library, source], check=True)
-        argv = [sys.executable, str(TARGETS / "bench_torch.py"), str(threads), str(library), str(beat)]
+        argv = [
+            sys.executable,
+            str(TARGETS / "bench_torch.py"),
+            str(threads),
+            str(library),
+            str(beat),
+            *["busy"][:busy],
+        ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as child:
             try:
@@ -100,9 +85,28 @@ def run(*argv: str) -> float:
     return time.perf_counter() - started
 
 
-def median(action: Callable[[], float], times: int = 3) -> float:
-    """Median of several results."""
-    return statistics.median(action() for _ in range(times))
+def cpu_of(root: int) -> float:
+    """CPU seconds that a process and its children, also those that have ended, have used by the kernel's count."""
+    ticks, parents = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                ticks[int(entry.name)] = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime: proc(5)
+                parents[int(entry.name)] = int(fields[1])
+    family = {root}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
+
+
+def switches(pid: int) -> dict[int, int]:
+    """How often each thread of a process has been switched away from, of itself or not."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        lines = (task / "status").read_text().splitlines()
+        found[int(task.name)] = sum(int(line.rpartition("\t")[2]) for line in lines if "ctxt_switches" in line)
+    return found
 
 
 def program(name: str) -> str:
