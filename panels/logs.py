@@ -92,6 +92,7 @@ class LogsPanel(LinePanel):
         if self.following:
             self.cursor = max(self.count() - 1, 0)
             self.scroll_to(y=max(self.count() - self.page_rows, 0), animate=False)
+            self.repaint()
 
     def count(self) -> int:
         """Lines."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from rich.style import Style
 from textual import events
@@ -19,6 +21,10 @@ from livedbg.themes import Role
 from livedbg.view import Timeline
 
 __all__ = ["Chosen", "FooterBar", "HeaderBar", "Sought", "TimelineBar"]
+
+
+_FOLDERS: Final = re.compile(r"(^|\s)/\S*/(?=\S)")
+"""The folders of a command's program: the first to go where there is little room."""
 
 
 class Chosen(Message):
@@ -104,7 +110,9 @@ class HeaderBar(_Bar):
         size = sum(len(text) for _keep, text, _style in right) + len(dot) * max(len(right) - 1, 0) + 1
         room = line.width - size - len(state) - 13
         line.add(" livedbg ", ink.style(Role.ACCENT, bold=True))
-        line.cell(self.what, min(width_of(self.what), max(room, 8)), ink.style(Role.HEADING)).space(2)
+        room = max(room, 8)
+        what = self.what if width_of(self.what) <= room else _FOLDERS.sub(r"\1", self.what, count=1)
+        line.cell(what, min(width_of(what), room), ink.style(Role.HEADING)).space(2)
         line.add(state, ink.style(mark.role, bold=True))
         line.push_right(size)
         for number, (_keep, text, style) in enumerate(right):

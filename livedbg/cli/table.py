@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["COMMANDS", "CommandEntry"]
+__all__ = ["COMMANDS", "EXIT_CODES", "CommandEntry"]
+
+EXIT_CODES: dict[int, str] = {
+    0: "nothing wrong found, or done",
+    10: "a stall or a deadlock",
+    11: "a crash or an uncaught exception",
+    12: "a precision or dependency finding",
+    2: "the command line asks for something impossible",
+    3: "the target, a file or a tool can't be used; standard error says why, and what to do",
+    4: "a time limit ended it",
+}
+"""What the exit codes mean."""
+
+_LOOKS = (0, 2, 3)
+_CONCLUDES = (0, 10, 11, 12, 2, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +33,16 @@ class CommandEntry:
         module: module of livedbg.cli whose `command` is the click command.
         summary: one line for the list of commands.
         example: what stands in its help as an example, command first, then what it does.
+        exits: the exit codes that it can end with.
+        exits_note: what else there is to say about them.
     """
 
     name: str
     module: str
     summary: str
     example: tuple[tuple[str, str], ...]
+    exits: tuple[int, ...] = _LOOKS
+    exits_note: str = ""
 
 
 COMMANDS: dict[str, CommandEntry] = {
@@ -50,6 +68,8 @@ COMMANDS: dict[str, CommandEntry] = {
                     "end a hung test, report first",
                 ),
             ),
+            (*_LOOKS, 4),
+            "When CMD ended by itself, its own exit code.",
         ),
         CommandEntry(
             "ps",
@@ -66,6 +86,8 @@ COMMANDS: dict[str, CommandEntry] = {
                 ("livedbg report --logs ./ascend-log --json", "what the logs say, as livedbg.report/1"),
                 ("livedbg report hang.livedbg --markdown", "a recording's end, for a bug report"),
             ),
+            (*_CONCLUDES, 4),
+            "4 only when nothing was found by then.",
         ),
         CommandEntry(
             "watch",
@@ -75,6 +97,8 @@ COMMANDS: dict[str, CommandEntry] = {
                 ("livedbg watch 4711 --until stalled --timeout 600", "wait for a stall, ten minutes at most"),
                 ("livedbg watch 4711 --on-stall 'notify-send stuck'", "run a command when it stalls"),
             ),
+            (*_CONCLUDES, 4),
+            "The code of the last verdict, after Ctrl-C too; 4 when --timeout ended it, whatever was found.",
         ),
         CommandEntry(
             "stacks",
@@ -84,12 +108,15 @@ COMMANDS: dict[str, CommandEntry] = {
                 ("livedbg stacks 4711", "all threads"),
                 ("livedbg stacks 4711 --no-native --json", "Python frames, as JSON"),
             ),
+            (*_LOOKS, 4),
+            "4 when not every stack was taken in time; those that were are printed.",
         ),
         CommandEntry(
             "record",
             "record",
             "Write what is seen to a file, to be replayed elsewhere.",
             (("livedbg record 4711 -o hang.livedbg --for 60", "record a minute"),),
+            exits_note="Ctrl-C ends it with 0.",
         ),
         CommandEntry(
             "replay",
@@ -111,6 +138,8 @@ COMMANDS: dict[str, CommandEntry] = {
                 ("livedbg demo", "a C++ program with three locks in a cycle"),
                 ("livedbg demo ascend", "a recorded Ascend hang"),
             ),
+            _LOOKS,
+            "Without a terminal: 1 when the workload was not found to be stuck.",
         ),
         CommandEntry(
             "completion",

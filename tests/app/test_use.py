@@ -139,3 +139,12 @@ async def test_a_search_that_finds_nothing_says_so_once() -> None:
         panel = app.query_one(LogsPanel)
         await until(pilot, lambda: any("Not found" in n.message for n in app._notifications))
         assert panel.has_focus
+
+
+async def test_the_header_keeps_the_program_and_drops_its_folders() -> None:
+    view = scenario("deadlock")
+    view.title = "box:4711 /srv/build/of/a/very/long/name/bank --tellers 9"
+    app = make_app(view)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        assert "box:4711 bank --tellers" in text_of(app).splitlines()[0]

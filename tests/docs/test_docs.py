@@ -1,34 +1,59 @@
-"""The documentation says what the program is: generated pages are current, links resolve, command lines parse."""
+"""The documentation says what the program is: pages are current, links resolve, command lines parse, keys exist."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import shlex
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
+from livedbg import errors
+from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
+from livedbg.analysis.verdict import exit_code
+from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.app.views import VIEWS
+from livedbg.cli.common import TIME_LIMIT
 from livedbg.cli.group import livedbg
-from tests.make_docs import DOCS, EXIT_CODES, PICTURES, Picture, pages, picture
+from livedbg.cli.table import COMMANDS, EXIT_CODES
+from livedbg.model import Severity
+from livedbg.panels.base import MOVES
+from tests.docs.pages import pages
+from tests.docs.pictures import PICTURES, Picture, picture
+from tests.make_docs import DOCS, UNSET
 
 ROOT = DOCS.parent
 PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
-_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
-_BLOCK = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+_COMMAND = re.compile(r"(?:^|\()livedbg ([^)#\n]+)")
 
 
 @pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch) -> None:
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
-    for name in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TEXTUAL_COLOR_SYSTEM"):
+    for name in UNSET:
         monkeypatch.delenv(name, raising=False)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
-@pytest.mark.parametrize("path", sorted(pages()))
-def test_a_generated_page_is_current(path: str) -> None:
-    assert (DOCS / path).read_text() == pages()[path], "run `make docs`"
+@pytest.mark.parametrize("path", [*sorted(COMMANDS), "README"])
+def test_the_page_of_a_command_is_current(path: str) -> None:
+    assert (DOCS / f"commands/{path}.md").read_text() == pages()[f"commands/{path}.md"], "run `make docs`"
+
+
+def test_every_made_page_is_current_and_no_other_is_left() -> None:
+    for path, text in pages().items():
+        assert (DOCS / path).read_text() == text, f"{path}: run `make docs`"
+    assert {page.stem for page in (DOCS / "commands").iterdir()} == {*COMMANDS, "README"}
+    assert {svg.stem for svg in (DOCS / "pictures").iterdir()} == {wanted.name for wanted in PICTURES}
 
 
 @pytest.mark.parametrize("wanted", PICTURES, ids=lambda wanted: wanted.name)
@@ -40,38 +65,83 @@ def test_a_picture_is_of_this_version(wanted: Picture) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in _LINK.findall(page.read_text()) if "://" not in link]
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}, link
+
+
+def test_every_page_and_picture_is_linked_from_somewhere() -> None:
+    linked = {
+        (page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in _LINK.findall(page.read_text())
+    }
+    assert [page for page in [*PAGES, *(DOCS / "pictures").iterdir()] if page.resolve() not in linked] == [
+        ROOT / "README.md"
+    ]
 
 
 def command_lines() -> list[tuple[str, str]]:
+    """Every `livedbg …` that a reader could type: in blocks, after a prompt, in running text."""
     found = []
     for page in PAGES:
-        for block in _BLOCK.findall(page.read_text()):
-            for line in block.splitlines():
-                words = line.strip().removeprefix("$ ").split("#")[0].strip()
-                if words.startswith("livedbg ") and "[OPTIONS]" not in words:
-                    found.append((page.name, words))
+        text = page.read_text()
+        lines = []
+        for kind, block in _BLOCK.findall(text):
+            if kind == "sh":
+                lines += block.splitlines()
+            elif kind == "console":
+                lines += [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+        lines += re.findall(r"`(livedbg [^`]+)`", _BLOCK.sub("", text))
+        found += [(page.name, match[1].strip()) for line in lines for match in _COMMAND.finditer(line)]
     return found
 
 
-@pytest.mark.parametrize(("page", "line"), command_lines())
-def test_command_lines_are_understood(page: str, line: str) -> None:
-    name, *words = shlex.split(line)[1:]
-    if name.startswith("-"):
-        return
-    group = click.Context(livedbg, info_name="livedbg")
-    command = livedbg.get_command(group, name)
-    assert command is not None, f"{page}: {line}"
-    command.make_context(name, words, parent=group)  # parses, and runs nothing
+def test_command_lines_are_understood() -> None:
+    assert len(command_lines()) > 40
+    group = livedbg.make_context("livedbg", [], resilient_parsing=True)
+    for page, line in command_lines():
+        name, *words = shlex.split(line)
+        command = livedbg.get_command(group, name)
+        assert command is not None, f"{page}: livedbg {line}"
+        if words and "[OPTIONS]" not in words:
+            try:
+                command.make_context(name, words, parent=group)  # parses, and runs nothing
+            except click.UsageError as error:
+                pytest.fail(f"{page}: livedbg {line}: {error.message}")
 
 
-def test_the_exit_codes_are_those_of_the_help() -> None:
-    assert livedbg.epilog is not None
-    said = {int(code) for code in re.findall(r"\b(\d+) (?=\w)", livedbg.epilog.partition("Exit codes:")[2])}
-    assert said == {code for code, _ in EXIT_CODES}
+def test_the_exit_codes_are_those_of_the_program() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.LivedbgError)]
+    finding = Finding(rule="r", severity=Severity.ERROR, sentence="s", topic="dependency")
+    verdicts = [Verdict(state=state, sentence="s") for state in VerdictState]
+    codes = {exit_code(verdict, found) for verdict in verdicts for found in ((), (finding,))}
+    assert set(EXIT_CODES) == codes | {kind.exit_code for kind in kinds} | {TIME_LIMIT, click.UsageError.exit_code}
+    assert all(set(entry.exits) <= set(EXIT_CODES) for entry in COMMANDS.values())
+
+
+@pytest.mark.parametrize(
+    ("page", "codes"),
+    [("README.md", set(EXIT_CODES)), ("help", set(EXIT_CODES)), ("docs/report-schema.md", {0, 10, 11, 12})],
+)
+def test_the_exit_codes_are_told_alike_wherever_they_are(page: str, codes: set[int]) -> None:
+    text = livedbg.epilog or "" if page == "help" else (ROOT / page).read_text()
+    told = re.split(r"\n\n|\.\n|\.$", text.partition("Exit codes")[2])[0]
+    assert {int(code) for code in re.findall(r"(?:^|[\s·,:])(\d+) (?=\w)", told)} == codes
+
+
+def test_the_keys_of_the_tour_are_keys_of_the_app() -> None:
+    declared = {*APP_KEYS, *REPLAY_KEYS, *MOVES, *(key for spec in VIEWS for kind in spec.kinds for key in kind.KEYS)}
+    shown = {sign for key in declared for sign in key.shown.split()}
+    tour = _BLOCK.sub("", (DOCS / "tour.md").read_text())
+    told = {span for span in re.findall(r"`([^`\s]+)`", tour) if len(span) < 3 or span in {"Space", "Tab", "Enter"}}
+    assert len(told) > 20
+    assert told <= shown
+    assert {spec.key for spec in VIEWS} - {"1"} <= told
 
 
 def test_every_command_has_its_page() -> None:
     index = (DOCS / "commands" / "README.md").read_text()
-    names = livedbg.list_commands(click.Context(livedbg))
-    assert all(f"]({name}.md)" in index and (DOCS / "commands" / f"{name}.md").exists() for name in names)
+    assert all(f"]({name}.md)" in index for name in livedbg.list_commands(click.Context(livedbg)))

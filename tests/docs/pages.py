@@ -1,0 +1,82 @@
+"""The pages of docs/ that are made from livedbg itself: commands, rules, keys."""
+
+from __future__ import annotations
+
+import inspect
+
+import click
+
+from livedbg.analysis.rules import rules_page
+from livedbg.app.helptext import key_reference
+from livedbg.cli.group import livedbg
+from livedbg.cli.table import COMMANDS, EXIT_CODES, CommandEntry
+from tests.docs.examples import OUTPUTS
+
+__all__ = ["MADE", "pages"]
+
+MADE = "<!-- made by `make docs` from livedbg itself -->"
+
+
+def pages() -> dict[str, str]:
+    """Path below docs/ -> text, of every page that is made."""
+    made = {f"commands/{name}.md": _command_page(entry) for name, entry in COMMANDS.items()}
+    made["commands/README.md"] = _index()
+    made["rules.md"] = f"{MADE}\n{rules_page()}"
+    made["keys.md"] = f"{MADE}\n# Keys\n\nThe same stands in the app: `?` on any screen.\n\n{key_reference()}"
+    return {path: text.rstrip() + "\n" for path, text in made.items()}
+
+
+def _index() -> str:
+    rows = "\n".join(f"| [`livedbg {e.name}`]({e.name}.md) | {e.summary} |" for e in COMMANDS.values())
+    codes = "\n".join(f"| {code} | {what} |" for code, what in EXIT_CODES.items())
+    return (
+        f"{MADE}\n# Commands\n\n| command | |\n| --- | --- |\n{rows}\n\n"
+        f"TARGET is a PID, the NAME of exactly one process, or `torchrun:PID` with all its ranks.\n\n"
+        f"## Exit codes\n\n| code | meaning |\n| --- | --- |\n{codes}\n\n"
+        "A signal ends a command with 128 and its number (130 for Ctrl-C), where its page says nothing else.\n"
+        "Errors go to standard error: one sentence, and `try:` with what to do next.\n"
+    )
+
+
+def _command_page(entry: CommandEntry) -> str:
+    group = livedbg.make_context("livedbg", [], resilient_parsing=True)
+    command = livedbg.get_command(group, entry.name)
+    assert command is not None
+    context = command.make_context(entry.name, [], parent=group, resilient_parsing=True)
+    usage = command.get_usage(context).removeprefix("Usage: ")
+    records = [p.get_help_record(context) for p in command.get_params(context) if isinstance(p, click.Option)]
+    options = "\n".join(f"| `{_cell(name)}` | {_cell(what)} |" for name, what in filter(None, records))
+    codes = "\n".join(f"| {code} | {EXIT_CODES[code]} |" for code in entry.exits)
+    return "\n\n".join(
+        [
+            f"{MADE}\n# livedbg {entry.name}",
+            entry.summary,
+            f"```text\n{usage}\n```",
+            _help(command),
+            f"## Examples\n\n{_examples(entry)}",
+            f"## Options\n\n| option | |\n| --- | --- |\n{options}",
+            f"## Exit codes\n\n| code | meaning |\n| --- | --- |\n{codes}",
+            entry.exits_note,
+            "[All commands](README.md)",
+        ]
+    ).replace("\n\n\n\n", "\n\n")
+
+
+def _help(command: click.Command) -> str:
+    """The help's text; a list that click keeps as it is becomes a block."""
+    text = inspect.cleandoc(command.help or "")
+    before, mark, block = text.partition("\b\n")
+    return f"{before}```text\n{block.rstrip()}\n```" if mark else text
+
+
+def _examples(entry: CommandEntry) -> str:
+    width = max(len(line) for line, _what in entry.example)
+    lines = "\n".join(f"{line:<{width}}   # {what}" for line, what in entry.example)
+    shown = f"```sh\n{lines}\n```"
+    for line, output in OUTPUTS.get(entry.name, {}).items():
+        shown += f"\n\n```console\n$ {line}\n{output()}\n```"
+    return shown
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
