@@ -21,7 +21,7 @@ def pages() -> dict[str, str]:
     """Path below docs/ -> text, of every page that is made."""
     made = {f"commands/{name}.md": _command_page(entry) for name, entry in COMMANDS.items()}
     made["commands/README.md"] = _index()
-    made["rules.md"] = f"{MADE}\n{rules_page()}"
+    made["rules.md"] = rules_page()
     made["keys.md"] = f"{MADE}\n# Keys\n\nThe same stands in the app: `?` on any screen.\n\n{key_reference()}"
     return {path: text.rstrip() + "\n" for path, text in made.items()}
 
