@@ -179,8 +179,8 @@ class ReplayView:
         self._at_ns = float(self._tape.times[self._step])
 
     def _main(self) -> None:
-        self._grow()
-        with self._lock:
+        with self._lock:  # who seeks meanwhile comes after
+            self._grow()
             self._go(1 if self._playing else len(self._tape.steps) - 1)
         self._publish()
         looked = moved = time.monotonic()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,13 +45,30 @@ def livedbg(*words: str | Path | int, env: dict[str, str] | None = None, prefix:
     return said
 
 
-@pytest.fixture
-def stuck(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> Target:
-    """A C++ program with three threads in a cycle of locks."""
-    return spawn([build_target("hang_cases", "-std=c++17"), "lock-cycle"])
+@contextlib.contextmanager
+def running(*argv: str | Path) -> Iterator[Target]:
+    """A program that has said READY; it is ended afterwards."""
+    process = subprocess.Popen(
+        list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+    )
+    target = Target(process, "")
+    try:
+        while "READY" not in target.ready:
+            target.ready = target.line(60)
+        yield target
+    finally:
+        target.kill()
 
 
-@pytest.fixture
-def idle(spawn: Callable[..., Target]) -> Target:
-    """A Python program that waits for input."""
-    return spawn([sys.executable, TARGETS / "hang_py.py", "idle-queue"])
+@pytest.fixture(scope="module")
+def stuck(build_target: Callable[..., Path]) -> Iterator[Target]:
+    """A C++ program with three threads in a cycle of locks; one for all tests of a module, which only look."""
+    with running(build_target("hang_cases", "-std=c++17"), "lock-cycle") as target:
+        yield target
+
+
+@pytest.fixture(scope="module")
+def idle() -> Iterator[Target]:
+    """A Python program that waits for input; one for all tests of a module, which only look."""
+    with running(sys.executable, TARGETS / "hang_py.py", "idle-queue") as target:
+        yield target

@@ -122,9 +122,10 @@ def test_hostile_logs_stay_data(tmp_path: Path) -> None:
 
 
 def test_a_name_of_several_processes_lists_them(
-    build_target: Callable[..., Path], spawn: Callable[..., Target]
+    build_target: Callable[..., Path], spawn: Callable[..., Target], tmp_path: Path
 ) -> None:
-    program = build_target("hang_cases", "-std=c++17")
+    program = tmp_path / f"twice-{os.getpid()}"
+    program.symlink_to(build_target("hang_cases", "-std=c++17"))
     pids = [spawn([program, "lock-cycle"]).pid for _ in range(2)]
     said = livedbg("report", program.name)
     assert said.code == 2 and all(str(pid) in said.err for pid in pids) and "one of the pids" in said.err

@@ -58,29 +58,29 @@ def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def wanted_files() -> set[str]:
+def wanted_files(tree: Path) -> set[str]:
     """Every source and data file of the packages, as they are called once installed."""
     found = set()
     for top, prefix in (("livedbg", ""), *((name, "livedbg/") for name in PACKAGES)):
-        for path in (ROOT / top).rglob("*"):
-            inside = path.relative_to(ROOT)
+        for path in (tree / top).rglob("*"):
+            inside = path.relative_to(tree)
             linked = top == "livedbg" and len(inside.parts) > 1 and inside.parts[1] in PACKAGES
             if path.is_file() and "__pycache__" not in path.parts and not linked:
                 found.add(prefix + str(inside))
     return found
 
 
-def test_the_list_of_packages_is_that_of_the_tree() -> None:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    there = {str(Path(name).parent).replace("/", ".") for name in wanted_files() if name.endswith("__init__.py")}
+def test_the_list_of_packages_is_that_of_the_tree(tree: Path) -> None:
+    listed = tomllib.loads((tree / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    there = {str(Path(name).parent).replace("/", ".") for name in wanted_files(tree) if name.endswith("__init__.py")}
     assert set(listed) == there and listed == sorted(listed)
 
 
-def test_a_wheel_holds_livedbg_and_nothing_else_at_the_top(wheel: Path) -> None:
+def test_a_wheel_holds_livedbg_and_nothing_else_at_the_top(tree: Path, wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     info = {name.partition("/")[0] for name in names if ".dist-info/" in name}
     assert {name.partition("/")[0] for name in names} == {"livedbg", *info} and len(info) == 1
-    assert {name for name in names if name.startswith("livedbg/")} == wanted_files()
+    assert {name for name in names if name.startswith("livedbg/")} == wanted_files(tree)
     assert any(name.endswith("licenses/LICENSE") or name.endswith("LICENSE") for name in names)
 
 
