@@ -130,8 +130,8 @@ class Snapshot:
         clocks: host -> newest stamp.
         stacks: by thread id.
         edges: by (kind, source, target).
-        dependencies: the pending `depends_on` edges that block as they stand (all but those on a process): the
-            numbers of both ends. There can be millions.
+        dependencies: the pending `depends_on` edges that block as they stand (those of tasks, but for those on a
+            process): the numbers of both ends. There can be millions.
         waits: all other pending edges.
         names: the numbers.
         recent_logs: the newest records, oldest first (bounded; the whole log is read through the

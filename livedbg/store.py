@@ -294,7 +294,7 @@ class Store:
         if edge.state is not EdgeState.PENDING:
             self._dependencies.discard(key)
             self._waits.discard(key)
-        elif key[0] is EdgeKind.DEPENDS_ON and not key[2].startswith("process:"):
+        elif key[0] is EdgeKind.DEPENDS_ON and key[1].startswith("task:") and not key[2].startswith("process:"):
             self._dependencies.put(key, (self._names.of(key[1]), self._names.of(key[2])))
         else:
             self._waits.put(key, edge)

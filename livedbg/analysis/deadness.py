@@ -13,6 +13,7 @@ def dead_nodes(
     seeds: Iterable[int],
     choices: Mapping[int, set[int]],
     timed: AbstractSet[int],
+    known: AbstractSet[int] = frozenset(),
 ) -> set[int]:
     """The nodes, among what the seeds wait for, that can never go on.
 
@@ -24,6 +25,7 @@ def dead_nodes(
         seeds: where to begin; all that they reach is looked at.
         choices: node -> those of its successors that are alternatives.
         timed: nodes that go on by themselves.
+        known: nodes of which it is known that they can never go on; what they wait for is not looked at.
     """
     ahead: dict[int, list[int]] = {}
     behind: dict[int, list[int]] = {}
@@ -32,7 +34,7 @@ def dead_nodes(
         node = todo.pop()
         if node in ahead:
             continue
-        ahead[node] = list(dict.fromkeys(successors(node)))
+        ahead[node] = [node] if node in known else list(dict.fromkeys(successors(node)))
         for other in ahead[node]:
             behind.setdefault(other, []).append(node)
             todo.append(other)

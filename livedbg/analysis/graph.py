@@ -16,11 +16,12 @@ from typing import Final
 
 from livedbg.analysis.blocking import Blocking
 from livedbg.analysis.deadness import dead_nodes
+from livedbg.analysis.order import Part
 from livedbg.analysis.wiring import Wiring
 from livedbg.model import Edge, EdgeKey, EdgeKind
 from livedbg.snapshot import Snapshot
 
-__all__ = ["BEHIND", "LARGE", "Graph"]
+__all__ = ["BEHIND", "LARGE", "RING", "Graph"]
 
 _COUNTED: Final = ("thread:", "process:", "task:")
 
@@ -30,6 +31,9 @@ something end at BEHIND, and names stand in alphabetical order."""
 
 BEHIND: Final = 10_000
 """Where the counts of a large graph end."""
+
+RING: Final = 2_000
+"""Members up to which a cycle is walked to tell its order."""
 
 _RANKED: Final = {True: 16, False: 256}
 """Roots of a large and of another graph, those with most direct waiters, that are ranked by all that waits
@@ -57,7 +61,8 @@ class Graph:
         self._names = wiring.names
         self._number = snapshot.names.get
         self._arcs = wiring.arcs
-        self._behind: dict[str, int] = {}
+        self._behind: dict[int, int] = {}
+        self._behind_parts: dict[Part, int] = {}
 
     def waits_of(self, entity: str) -> Sequence[Edge]:
         """Pending edges that block `entity`."""
@@ -90,17 +95,34 @@ class Graph:
 
     def behind(self, entity: str) -> int:
         """How many threads, processes and tasks wait for `entity`; in a large graph at most BEHIND."""
-        known = self._behind.get(entity)
-        if known is None:
-            node = self._number(entity)
-            most = BEHIND if self.large else len(self._names)
-            known = self._arcs.ancestors(node, self._counts, most) if node is not None else 0
-            self._behind[entity] = known
-        return known
+        node = self._number(entity)
+        if node is None:
+            return 0
+        most = BEHIND if self.large else len(self._names)
+        part = self.wiring.order.parts.get(node)
+        if part is None:
+            known = self._behind.get(node)
+            if known is None:
+                known = self._behind[node] = self._count_behind(node, most)
+            return known
+        whole = self._behind_parts.get(part)
+        if whole is None:  # the same for all members, but for each of them itself
+            whole = self._behind_parts[part] = self._count_behind(node, most + 1) + self._counts(node)
+        return min(most, whole - self._counts(node))
+
+    def _count_behind(self, node: int, most: int) -> int:
+        """The same, up to `most`; the direct waiters of one that a million wait for are not gone through."""
+        direct = self._arcs.in_degree(node) - self._others - 1  # one for an arc to itself
+        return most if direct >= most else self._arcs.ancestors(node, self._counts, most)
 
     def _counts(self, node: int) -> bool:
         name = self._names[node]
         return name.startswith(_COUNTED) and name not in self._blocking.stand_ins
+
+    @cached_property
+    def _others(self) -> int:
+        """Waiters that don't count: plain dependencies are those of tasks, and tasks do."""
+        return len({waiter for waiter, _ in self._blocking.pairs if not self._counts(self._snapshot.names.of(waiter))})
 
     def chain(self, entity: str) -> Sequence[str]:
         """The path from `entity` to a root, or once round a cycle."""
@@ -126,13 +148,22 @@ class Graph:
 
     @cached_property
     def cycles(self) -> Sequence[tuple[str, ...]]:
-        """Deadlocks: each the members of one, in the order of the waits where that is one ring."""
-        cyclic = self.wiring.cyclic
-        if not cyclic:
+        """Deadlocks: each the members of one, in the order of the waits where that is one ring (of RING at most;
+        larger ones by name)."""
+        parts = dict.fromkeys(self.wiring.order.parts.values())
+        if not parts:
             return ()
-        dead = dead_nodes(self._arcs.successors, cyclic, self._choices(), self._timed())
-        parts = self._arcs.parts_among([node for node in cyclic if node in dead])
-        found = [self._ring([self._names[node] for node in part]) for part in parts]
+        choices, timed = self._choices(), self._timed()
+        sure = [part for part in parts if part.isdisjoint(choices) and part.isdisjoint(timed)]
+        rest = [part for part in parts if not (part.isdisjoint(choices) and part.isdisjoint(timed))]
+        closed: list[Collection[int]] = [*sure]
+        if rest:
+            seeds, known = chain.from_iterable(rest), frozenset(chain.from_iterable(sure))
+            dead = dead_nodes(self._arcs.successors, seeds, choices, timed, known)
+            for part in rest:
+                inner = self._arcs.components_among(part & dead)
+                closed += [m for m in inner if len(m) > 1 or self._arcs.has((m[0], m[0]))]
+        found = [self._ring([self._names[node] for node in members]) for members in closed]
         return sorted(found, key=lambda ring: (-self.behind(ring[0]), ring))
 
     def _choices(self) -> dict[int, set[int]]:
@@ -146,6 +177,8 @@ class Graph:
 
     def _ring(self, members: Sequence[str]) -> tuple[str, ...]:
         """The members in the order of the waits, as far as one walk meets them."""
+        if len(members) > RING:
+            return tuple(sorted(members))
         inside = set(members)
         actors = sorted(name for name in members if name.startswith(_COUNTED))
         ring: dict[str, None] = {}
@@ -168,4 +201,4 @@ class Graph:
     def _rank(self, root: str) -> int:
         if not self.large:
             return self.behind(root)
-        return self._arcs.ancestors(self._snapshot.names.of(root), self._counts, _RANK_BEHIND)
+        return self._count_behind(self._snapshot.names.of(root), _RANK_BEHIND)

@@ -11,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import rustworkx as rx
@@ -131,70 +131,36 @@ class LayeredDigraph:
                     seen.add(other)
                     todo.append(other)
                     found += counts(other)
-        return min(found, most)
+                    if found >= most:
+                        break
+        return found
 
-    def cyclic(self) -> set[int]:
-        """The nodes that lie on a cycle."""
+    def sorted_nodes(self) -> Sequence[int] | None:
+        """All nodes such that an arc leads to a later one; None when there is a cycle."""
+        try:
+            return rx.topological_sort(self.flat()._base)
+        except rx.DAGHasCycle:
+            return None
+
+    def components(self) -> list[list[int]]:
+        """The strongly connected components; arcs between two lead to the earlier one."""
+        return rx.strongly_connected_components(self.flat()._base)  # Kosaraju's, in postorder
+
+    def loops(self) -> set[int]:
+        """The nodes with an arc to themselves."""
         base = self.flat()._base
-        if rx.is_directed_acyclic_graph(base):
-            return set()
-        loops = {node for node in base.node_indices() if base.has_edge(node, node)}
-        parts = rx.strongly_connected_components(base)
-        return {node for part in parts if len(part) > 1 for node in part} | loops
+        return {node for node in base.node_indices() if base.has_edge(node, node)}
 
-    def parts_among(self, nodes: Collection[int]) -> list[list[int]]:
-        """The strongly connected components that hold a cycle, of the graph of these nodes alone."""
-        numbers = {node: place for place, node in enumerate(nodes)}
-        names = list(nodes)
+    def components_among(self, nodes: Collection[int]) -> list[list[int]]:
+        """The same of the graph of these nodes alone."""
+        names = sorted(nodes)
+        numbers = {node: place for place, node in enumerate(names)}
         inner: rx.PyDiGraph[None, None] = rx.PyDiGraph()
         inner.add_nodes_from([None] * len(names))
         inner.extend_from_edge_list(
             [(place, numbers[to]) for node, place in numbers.items() for to in self.successors(node) if to in numbers]
         )
-        parts = ([names[place] for place in part] for part in rx.strongly_connected_components(inner))
-        return [part for part in parts if len(part) > 1 or part[0] in self.successors(part[0])]
-
-    def cycle_through(self, arc: Arc, most: int) -> tuple[set[int] | None, int]:
-        """The nodes on cycles through an arc; searched from both ends at once, so that a short end ends it.
-
-        Args:
-            arc: one that the graph has.
-            most: nodes and arcs that may be looked at.
-
-        Returns:
-            The nodes, or None when it would take more; and how many were looked at.
-        """
-        source, target = arc
-        if source == target:
-            return {source}, 1
-        if not self.in_degree(source) or not self.out_degree(target):
-            return set(), 1
-        sides = ({target}, {source})
-        edges = ([target], [source])
-        steps = (self.successors, self.predecessors)
-        looked = 0
-        while edges[0] and edges[1]:
-            side = 0 if len(edges[0]) <= len(edges[1]) else 1
-            node = edges[side].pop()
-            looked += 1
-            if looked > most:
-                return None, looked
-            near = steps[side](node)
-            looked += len(near)
-            fresh = [other for other in near if other not in sides[side]]
-            sides[side].update(fresh)
-            edges[side].extend(fresh)
-        done = 0 if not edges[0] else 1  # all that this end can reach is known
-        start = arc[done]
-        if start not in sides[done]:
-            return set(), looked
-        within, back = sides[done], steps[1 - done]
-        found, todo = {start}, [start]
-        while todo:
-            fresh = [other for other in back(todo.pop()) if other in within and other not in found]
-            found.update(fresh)
-            todo.extend(fresh)
-        return found, looked + len(found)
+        return [[names[place] for place in part] for part in rx.strongly_connected_components(inner)]
 
 
 class _Layer:

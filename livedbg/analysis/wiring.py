@@ -2,8 +2,8 @@
 
 Invariants:
     W1. `rewired` gives what `wired` would give of the changed set of arcs.
-    W2. What `rewired` costs depends on the change, not on the size, as long as the search for new cycles stays
-        within SEARCH steps; beyond that all cycles are looked for anew.
+    W2. What `rewired` costs depends on the change, not on the size, as long as `order.reordered` finds its way;
+        else the order is made from nothing.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from livedbg.analysis.layered import Arc, LayeredDigraph
+from livedbg.analysis.order import Order, ordered, reordered
 
-__all__ = ["SEARCH", "Wiring", "rewired", "wired"]
-
-SEARCH: Final = 30_000
-"""Nodes and arcs that are looked at for new cycles before all are looked for anew."""
+__all__ = ["Wiring", "rewired", "wired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +26,13 @@ class Wiring:
 
     Attributes:
         names: number -> name.
-        cyclic: the nodes on cycles.
+        order: of the nodes, with the parts of the graph that hold cycles.
         roots: (-direct waiters, name) of all that is waited for and waits for nothing, sorted.
     """
 
     names: Sequence[str]
     arcs: LayeredDigraph
-    cyclic: frozenset[int]
+    order: Order
     roots: list[tuple[int, str]]
 
 
@@ -57,34 +54,19 @@ def wired(names: Sequence[str], arcs: Iterable[Arc]) -> Wiring:
     with _no_collection():
         graph = LayeredDigraph.of(len(names), list(arcs))
         ends = (_root(node, names, graph) for node in graph.sinks())
-        return Wiring(names, graph, frozenset(graph.cyclic()), sorted(root for root in ends if root is not None))
+        return Wiring(names, graph, ordered(graph), sorted(root for root in ends if root is not None))
 
 
 def rewired(old: Wiring, added: Collection[Arc], removed: Collection[Arc]) -> Wiring:
     """The wiring with some arcs more, which it has not, and some less, which it has."""
     arcs = old.arcs.changed(added, removed)
-    cyclic = _cyclic_after(old.cyclic, arcs, added, removed)
+    order = reordered(old.order, arcs, added, removed)
+    if order is None:
+        arcs = arcs.flat()
+        with _no_collection():
+            order = ordered(arcs)
     touched = {node for arc in (*added, *removed) for node in arc}
-    return Wiring(old.names, arcs, cyclic, _roots_after(old.roots, old.names, touched, old.arcs, arcs))
-
-
-def _cyclic_after(
-    before: frozenset[int], arcs: LayeredDigraph, came: Iterable[Arc], went: Iterable[Arc]
-) -> frozenset[int]:
-    """A cycle of the changed graph either is one of before, or goes through an arc that came."""
-    found = set(before)
-    if any(source in before and target in before for source, target in went):
-        if len(before) > SEARCH:
-            return frozenset(arcs.cyclic())
-        found = {node for part in arcs.parts_among(before) for node in part}
-    left = SEARCH
-    for arc in came:
-        through, looked = arcs.cycle_through(arc, left)
-        left -= looked
-        if through is None or left <= 0:
-            return frozenset(arcs.cyclic())
-        found |= through
-    return before if found == before else frozenset(found)
+    return Wiring(old.names, arcs, order, _roots_after(old.roots, old.names, touched, old.arcs, arcs))
 
 
 def _roots_after(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.analysis import Diagnostician, diagnose, graph, graphs, layered, wiring
+from livedbg.analysis import Diagnostician, diagnose, graph, graphs, layered, order, wiring
+from livedbg.analysis.deadness import dead_nodes
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.layered import Arc, LayeredDigraph
 from livedbg.model import EdgeKind, EdgeState, TaskState
@@ -52,22 +54,45 @@ def test_L1_L2_changed_graphs_hold_the_changed_sets_of_arcs(first: set[Arc], lat
                 assert all(graph.has((node, other)) == ((node, other) in now) for other in range(NODES))
                 behind = {n for n in range(NODES) if node in reach(now, n)} - {node}
                 assert graph.ancestors(node, lambda _: True, 99) == len(behind)
-            assert graph.cyclic() == on_cycles(now)
-            for a, b in now:
-                through, _ = graph.cycle_through((a, b), 10_000)
-                others = {n for n in range(NODES) if n in reach(now, b) and a in reach(now, n)} | {a, b}
-                assert through == ({a} if a == b else others if a in reach(now, b) else set())
+            assert graph.loops() == {a for a, b in now if a == b}
+            in_order = graph.sorted_nodes()
+            assert (in_order is None) == bool(on_cycles(now))
+            if in_order is not None:
+                assert all(list(in_order).index(a) < list(in_order).index(b) for a, b in now)
+            for components in (graph.components(), graph.components_among(range(NODES))):
+                at = {node: place for place, members in enumerate(components) for node in members}
+                assert all(at[a] >= at[b] for a, b in now)
+                assert all((at[a] == at[b]) == (b in reach(now, a) and a in reach(now, b)) for a, b in now if a != b)
 
 
-@given(arcs, st.lists(arcs, min_size=1, max_size=6), st.sampled_from([3, 30_000]))
-def test_W1_rewired_is_what_wired_gives(first: set[Arc], later: list[set[Arc]], search: int) -> None:
+@given(arcs, st.lists(arcs, min_size=1, max_size=12), st.sampled_from([3, 8, 15, 30_000]))
+def test_W1_O1_O2_rewired_is_what_wired_gives(first: set[Arc], later: list[set[Arc]], search: int) -> None:
     names = [f"task:{n}" for n in range(NODES)]
-    with patch.object(wiring, "SEARCH", search):
-        now, kept = first, wiring.wired(names, first)
+    with patch.object(order, "SEARCH", search):
+        now = {arc for arc in first if max(arc) < NODES - 3}
+        kept = replace(wiring.wired(names[: NODES - 3], now), names=names)  # the other nodes come later
         for wanted in later:
-            kept = wiring.rewired(kept, sorted(wanted - now), sorted(now - wanted))
-            now, fresh = wanted, wiring.wired(names, wanted)
-            assert (kept.roots, kept.cyclic) == (fresh.roots, fresh.cyclic)
+            before = dict(kept.order.parts), kept.order.places[:]
+            after = wiring.rewired(kept, sorted(wanted - now), sorted(now - wanted))
+            assert before == (kept.order.parts, kept.order.places)
+            kept, now, fresh = after, wanted, wiring.wired(names, wanted)
+            assert (kept.roots, kept.order.parts) == (fresh.roots, fresh.order.parts)
+            places = dict(enumerate(kept.order.places))
+            for a, b in now:
+                inside = b in kept.order.parts.get(a, ())
+                assert places.get(a, a) == places.get(b, b) if inside else places.get(a, a) > places.get(b, b)
+
+
+@given(arcs, arcs, st.sets(st.integers(0, NODES - 1)), st.sets(st.integers(0, NODES - 1)))
+def test_what_is_known_to_be_dead_needs_no_look(
+    must: set[Arc], may: set[Arc], timed: set[int], known: set[int]
+) -> None:
+    choices = {node: {b for a, b in may if a == node} for node in range(NODES)}
+    ahead = {node: [b for a, b in sorted(must | may) if a == node] for node in range(NODES)}
+    choices = {node: left - {b for a, b in must if a == node} for node, left in choices.items()}
+    dead = dead_nodes(ahead.__getitem__, range(NODES), choices, timed)
+    short = dead_nodes(ahead.__getitem__, range(NODES), choices, timed, known & dead)
+    assert short == dead
 
 
 steps = st.lists(
@@ -122,7 +147,7 @@ def test_W2_a_small_change_of_a_large_graph_wires_nothing_anew(wide: World) -> N
     first = keeper.graph_of(wide.snapshot())
     assert first.large and len(wide.snapshot().edges) > SPLIT
     assert not first.cycles and len(first.roots) == 16 and first.behind(first.roots[0]) > 1_000
-    with patch.object(graphs, "wired") as anew, patch.object(LayeredDigraph, "cyclic") as all_cycles:
+    with patch.object(graphs, "wired") as anew, patch.object(wiring, "ordered") as all_cycles:
         new = wide.task("new", TaskState.SUBMITTED, None)
         wide.edge(EdgeKind.DEPENDS_ON, new, "task:nvfuser/t500")
         after = keeper.graph_of(wide.snapshot())
@@ -136,3 +161,56 @@ def test_W2_a_small_change_of_a_large_graph_wires_nothing_anew(wide: World) -> N
     assert {new, "task:nvfuser/t500", "task:nvfuser/root7"} <= set(cycle)
     assert not opened.cycles and not first.cycles
     assert (opened.roots, after.roots) == (first.roots, first.roots) and "task:nvfuser/root7" not in closed.roots
+
+
+def test_O3_an_arc_that_fits_the_order_is_not_searched_for(wide: World) -> None:
+    keeper = GraphKeeper()
+    keeper.graph_of(wide.snapshot())
+    first, last = "task:nvfuser/t8", f"task:nvfuser/t{graph.LARGE // 2 - 1}"
+    with patch.object(LayeredDigraph, "successors", side_effect=AssertionError) as searched:
+        wide.edge(EdgeKind.DEPENDS_ON, last, first)
+        assert not keeper.graph_of(wide.snapshot()).wiring.order.parts
+        wide.edge(EdgeKind.DEPENDS_ON, last, first, state=EdgeState.SATISFIED)
+        assert not keeper.graph_of(wide.snapshot()).wiring.order.parts
+    assert not searched.called
+
+
+def test_O3_a_cycle_is_searched_for_between_the_places_of_its_ends(wide: World) -> None:
+    keeper = GraphKeeper()
+    looked: list[int] = []
+    keeper.graph_of(wide.snapshot())
+    with patch.object(LayeredDigraph, "successors", autospec=True, side_effect=LayeredDigraph.successors) as ahead:
+        for waiter, blocker in ((5000, 5016), (100, 116), (9000, 9016)):
+            names = f"task:nvfuser/t{waiter}", f"task:nvfuser/t{blocker}"
+            wide.edge(EdgeKind.DEPENDS_ON, *names)
+            (cycle,) = keeper.graph_of(wide.snapshot()).cycles
+            assert set(names) < set(cycle)
+            wide.edge(EdgeKind.DEPENDS_ON, *names, state=EdgeState.SATISFIED)
+            assert not keeper.graph_of(wide.snapshot()).cycles
+            looked.append(ahead.call_count)
+            ahead.reset_mock()
+    assert max(looked) < 200
+
+
+def test_what_waits_behind_something_that_all_wait_for_is_counted_without_a_look_at_all() -> None:
+    world = World()
+    hub, gate = (world.task(name, TaskState.RUNNING, 0) for name in ("hub", "gate"))
+    for number in range(graph.LARGE // 2 + 1):
+        for blocker in (hub, gate):
+            world.edge(EdgeKind.DEPENDS_ON, world.task(f"t{number}", TaskState.SUBMITTED, None), blocker)
+    kept = GraphKeeper().graph_of(world.snapshot())
+    with patch.object(LayeredDigraph, "ancestors", side_effect=AssertionError):
+        assert (list(kept.roots), kept.behind(gate)) == (sorted([hub, gate]), graph.BEHIND)
+
+
+def test_a_circle_of_thousands_is_one_finding_with_bounded_evidence() -> None:
+    world = World()
+    names = [world.task(f"t{n}", TaskState.SUBMITTED, None) for n in range(graph.LARGE + 1)]
+    for number, name in enumerate(names):
+        world.edge(EdgeKind.DEPENDS_ON, name, names[number - 1])
+    diagnosis = diagnose(world.snapshot())
+    (cycle,) = diagnosis.graph.cycles
+    assert list(cycle) == sorted(names)
+    (finding,) = diagnosis.findings.values()
+    assert (finding.rule, len(finding.evidence), set(finding.entities)) == ("task-cycle", 1_000, set(names))
+    assert "and so on, in a circle of 20,001" in finding.sentence

@@ -76,7 +76,8 @@ def test_F1_chunking_encoding_and_looking_do_not_change_the_state(
 def test_F6_the_edges_that_block_are_kept_apart(stream: list[ev.Event]) -> None:
     snapshot = fold(*stream)
     pending = {key: edge for key, edge in snapshot.edges.items() if edge.state is EdgeState.PENDING}
-    plain = {k for k in pending if k.kind is EdgeKind.DEPENDS_ON and not k.target.startswith("process:")}
+    between = {k for k in pending if k.kind is EdgeKind.DEPENDS_ON and k.source.startswith("task:")}
+    plain = {k for k in between if not k.target.startswith("process:")}
     assert set(snapshot.dependencies) == plain
     assert dict(snapshot.waits) == {key: edge for key, edge in pending.items() if key not in plain}
     names = snapshot.names.names

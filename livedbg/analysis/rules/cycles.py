@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -16,6 +17,8 @@ __all__ = ["rules"]
 _CHANNELS: Final = frozenset({"pipe", "socket", "eventfd"})
 _ACTORS: Final = ("thread:", "task:")
 _SHOWN: Final = 6
+_TOLD: Final = 1_000
+"""Waits inside a circle that are gone through for the sentence and the evidence; a circle can have millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,16 @@ class CycleRule:
         sentence += "."
         if bystanders:
             sentence += f" {many(bystanders, 'more waiter').capitalize()} behind {'them' if len(actors) > 1 else 'it'}."
+        evidence = _evidence(cycle, state)
         stacks = tuple(f"livedbg stacks {pid} --native" for pid in pids_of(cycle)[:3])
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL,
             sentence=sentence,
             entities=cycle,
-            evidence=tuple(_evidence(cycle, state)),
+            evidence=evidence,
             next=(*stacks, self.advice),
-            inferred=any(proof.kind == "inference" for proof in _evidence(cycle, state)),
+            inferred=any(proof.kind == "inference" for proof in evidence),
             since_wall_ns=max(since, default=None),
             state=VerdictState.DEADLOCK,
             roots=tuple(entity for entity in cycle if entity.startswith(_ACTORS)) or cycle,
@@ -75,15 +79,16 @@ def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
 def _story(cycle: tuple[str, ...], state: RuleInput) -> str:
     """Who waits for what that who holds."""
     snapshot, inside = state.snapshot, set(cycle)
+    links = list(islice(_links(cycle, state), _TOLD + 1))
+    waits = [(actor, target) for actor, target in links if actor.startswith(_ACTORS)]
     parts = [
         f"{name_of(actor, snapshot)} waits for {_target(actor, target, inside, state)}"
-        for actor in cycle
-        if actor.startswith(_ACTORS)
-        for target in state.graph.blockers_of(actor)
-        if target in inside
+        for actor, target in waits[:_SHOWN]
     ]
-    more = len(parts) - _SHOWN
-    return "; ".join(parts[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    if len(links) > _TOLD:
+        return "; ".join(parts) + f"; and so on, in a circle of {len(cycle):,}"
+    more = len(waits) - _SHOWN
+    return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
 
 
 def _target(actor: str, target: str, inside: set[str], state: RuleInput) -> str:
@@ -101,9 +106,10 @@ def _target(actor: str, target: str, inside: set[str], state: RuleInput) -> str:
     return f"{text}, which {who} {verb}" if who else text
 
 
-def _evidence(cycle: tuple[str, ...], state: RuleInput) -> list[Evidence]:
-    found = [edge_evidence(waiter, blocker, state.snapshot) for waiter, blocker in _links(cycle, state)]
-    return [proof for proof in found if proof is not None]
+def _evidence(cycle: tuple[str, ...], state: RuleInput) -> tuple[Evidence, ...]:
+    links = islice(_links(cycle, state), _TOLD)
+    found = (edge_evidence(waiter, blocker, state.snapshot) for waiter, blocker in links)
+    return tuple(proof for proof in found if proof is not None)
 
 
 _RULES: Final = (
