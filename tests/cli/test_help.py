@@ -68,9 +68,7 @@ def test_headless_commands_import_neither_textual_nor_torch(words: list[str]) ->
     assert done.stderr.splitlines()[-1] == b"[]", done.stderr
 
 
-@pytest.mark.parametrize(
-    "words", ["report {}", "stacks {}", "record {} --for 0.5 -o {}", "launch -- true", "demo pipeline"]
-)
+@pytest.mark.parametrize("words", ["report {}", "stacks {}", "record {} --for 0.5 -o {}", "launch -- true"])
 def test_looks_at_processes_import_neither_textual_nor_torch(
     words: str, idle: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,7 +145,7 @@ def test_demos_can_be_compiled_at_the_same_time(home: dict[str, str], tmp_path: 
     program = "from livedbg.demos.workloads import _compiled; print(_compiled('deadlock'))"
     compilers = [
         subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **home}, stdout=subprocess.PIPE)
-        for _ in range(3)
+        for _ in range(2)
     ]
     said = {child.communicate(timeout=100)[0] for child in compilers}
     assert len(said) == 1 and Path(said.pop().decode().strip()).exists()
