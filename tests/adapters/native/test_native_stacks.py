@@ -117,16 +117,22 @@ async def test_U1_the_target_is_not_touched(waiting: Target) -> None:
     assert unwinder.pid == waiting.pid
 
 
-async def test_U3_no_core_is_left(waiting: Target) -> None:
-    folders = [Path("/dev/shm"), Path("/tmp")]
-    before = {path for folder in folders for path in folder.glob("livedbg-*")}
+async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path] = []
+
+    def folder(**options: object) -> str:  # one of our own: others leave and make theirs meanwhile
+        made.append(tmp_path / f"livedbg-{len(made)}")
+        made[-1].mkdir(mode=0o700)
+        return str(made[-1])
+
+    monkeypatch.setattr("livedbg.adapters.native.unwinder.tempfile.mkdtemp", folder)
     await unwind(waiting.pid)
     unwinder = Unwinder(GDB, waiting.pid)
     await unwinder.start()
     with pytest.raises(GdbTimeout):
         await unwinder.unwind(capture(waiting.pid, procfs.thread_ids(waiting.pid)), 0.0)
     await unwinder.close()
-    assert {path for folder in folders for path in folder.glob("livedbg-*")} <= before
+    assert len(made) == 2 and list(tmp_path.iterdir()) == []
 
 
 async def test_a_gdb_that_is_killed_in_the_middle_is_said_and_the_next_one_works(waiting: Target) -> None:
