@@ -117,6 +117,10 @@ async def test_U1_the_target_is_not_touched(waiting: Target) -> None:
     assert unwinder.pid == waiting.pid
 
 
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
 async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Path] = []
 
@@ -132,7 +136,7 @@ async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: 
     with pytest.raises(GdbTimeout):
         await unwinder.unwind(capture(waiting.pid, procfs.thread_ids(waiting.pid)), 0.0)
     await unwinder.close()
-    assert len(made) == 2 and list(tmp_path.iterdir()) == []
+    assert (len(made), names_in(tmp_path)) == (2, [])
 
 
 async def test_a_gdb_that_is_killed_in_the_middle_is_said_and_the_next_one_works(waiting: Target) -> None:
