@@ -212,5 +212,5 @@ def test_a_circle_of_thousands_is_one_finding_with_bounded_evidence() -> None:
     (cycle,) = diagnosis.graph.cycles
     assert list(cycle) == sorted(names)
     (finding,) = diagnosis.findings.values()
-    assert (finding.rule, len(finding.evidence), set(finding.entities)) == ("task-cycle", 1_000, set(names))
+    assert (finding.rule, len(finding.evidence), set(finding.entities)) == ("task-cycle", 200, set(names))
     assert "and so on, in a circle of 20,001" in finding.sentence

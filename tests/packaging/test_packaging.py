@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,8 +16,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("adapters", "panels", "themes")
-
-pytestmark = pytest.mark.xdist_group("packaging")
 
 
 def pip(*words: str | Path) -> None:
@@ -29,10 +29,29 @@ def pip(*words: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the project that git knows or would know, with their links as links."""
-    copy = tmp_path_factory.mktemp("source") / "livedbg"
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of this run that all its workers share."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
+
+
+@pytest.fixture(scope="session")
+def tree(shared: Path) -> Path:
+    """The files of the project that git knows or would know, with their links as links.
+
+    One copy for all workers, which don't build in it: setuptools leaves files where it builds.
+    """
+    copy = shared / "source" / "livedbg"
+    with (shared / "source.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not copy.exists():
+            _copy_to(shared / "source.new" / "livedbg")
+            (shared / "source.new").rename(shared / "source")
+    return copy
+
+
+def _copy_to(copy: Path) -> None:
     listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         capture_output=True,
@@ -47,13 +66,18 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (copy / name).symlink_to(source.readlink())
         else:
             (copy / name).write_bytes(source.read_bytes())
-    return copy
 
 
-@pytest.fixture(scope="module")
-def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    pip("wheel", "--no-deps", "-w", folder, tree)
+@pytest.fixture(scope="session")
+def wheel(tree: Path, shared: Path) -> Path:
+    """The wheel of the tree, built once for all workers."""
+    folder = shared / "wheel"
+    with (shared / "wheel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            source = shutil.copytree(tree, shared / "wheel.source", symlinks=True)
+            pip("wheel", "--no-deps", "-w", shared / "wheel.new", source)
+            (shared / "wheel.new").rename(folder)
     (found,) = folder.iterdir()
     return found
 
@@ -107,9 +131,10 @@ def test_an_installed_wheel_runs_outside_of_the_project(wheel: Path, tmp_path: P
 
 
 def test_a_source_distribution_builds_the_same_wheel(tree: Path, wheel: Path, tmp_path: Path) -> None:
+    source = shutil.copytree(tree, tmp_path / "source", symlinks=True)
     program = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"
     subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], cwd=tree, capture_output=True, timeout=100, check=True
+        [sys.executable, "-c", program, str(tmp_path)], cwd=source, capture_output=True, timeout=100, check=True
     )
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
@@ -121,11 +146,12 @@ def test_a_source_distribution_builds_the_same_wheel(tree: Path, wheel: Path, tm
 
 
 def test_an_editable_install_gives_the_same_names(tree: Path, tmp_path: Path) -> None:
+    source = shutil.copytree(tree, tmp_path / "source", symlinks=True)
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60)
     python = venv / "bin" / "python"
     subprocess.run(
-        [sys.executable, "-m", "pip", "--python", str(python), "-q", "install", "--no-deps", "-e", str(tree)],
+        [sys.executable, "-m", "pip", "--python", str(python), "-q", "install", "--no-deps", "-e", str(source)],
         check=True,
         timeout=110,
         capture_output=True,
@@ -135,7 +161,7 @@ def test_an_editable_install_gives_the_same_names(tree: Path, tmp_path: Path) ->
         "print(livedbg.__file__, [n for n in ('adapters', 'panels', 'themes', 'tests') if u.find_spec(n)])"
     )
     said = subprocess.check_output([str(python), "-c", program], cwd=tmp_path, text=True, timeout=60)
-    assert said.split(" ", 1) == [str(tree / "livedbg" / "__init__.py"), "[]\n"]
+    assert said.split(" ", 1) == [str(source / "livedbg" / "__init__.py"), "[]\n"]
 
 
 def test_the_app_imports_no_torch() -> None:

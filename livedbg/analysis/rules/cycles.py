@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -17,7 +19,7 @@ __all__ = ["rules"]
 _CHANNELS: Final = frozenset({"pipe", "socket", "eventfd"})
 _ACTORS: Final = ("thread:", "task:")
 _SHOWN: Final = 6
-_TOLD: Final = 1_000
+_TOLD: Final = 200
 """Waits inside a circle that are gone through for the sentence and the evidence; a circle can have millions."""
 
 
@@ -33,9 +35,7 @@ class CycleRule:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """The circles of this sort."""
         for cycle in state.graph.cycles:
-            kinds = frozenset(entity.partition(":")[0] for entity in cycle)
-            threads = sum(1 for entity in cycle if entity.startswith("thread:"))
-            if next(rule for rule in _RULES if rule.fits(kinds, threads)) is self:
+            if _rule_of(cycle) is self:
                 yield self._finding(cycle, state)
 
     def _finding(self, cycle: tuple[str, ...], state: RuleInput) -> Finding:
@@ -65,6 +65,13 @@ class CycleRule:
             state=VerdictState.DEADLOCK,
             roots=tuple(entity for entity in cycle if entity.startswith(_ACTORS)) or cycle,
         )
+
+
+@lru_cache(maxsize=8)  # every rule asks; a circle can have a million members
+def _rule_of(cycle: tuple[str, ...]) -> CycleRule:
+    """The rule for a circle."""
+    kinds = Counter(entity.partition(":")[0] for entity in cycle)
+    return next(rule for rule in _RULES if rule.fits(frozenset(kinds), kinds["thread"]))
 
 
 def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
