@@ -139,11 +139,9 @@ class Snapshot:
         log_count: all records seen.
         kernels: (system, kernel) -> how long its completed runs took.
         activity: by thread id.
-        graph_revision: changes only when edges, tasks or resources changed.
     """
 
     revision: int = 0
-    graph_revision: int = 0
     clocks: Mapping[str, Clock] = field(default_factory=_empty)
     processes: Mapping[str, Process] = field(default_factory=_empty)
     threads: Mapping[str, Thread] = field(default_factory=_empty)

@@ -85,7 +85,6 @@ class Store:
         self._exited: deque[str] = deque()
         self._log_count = 0
         self._revision = 0
-        self._graph_revision = 0
         self._snapshot: Snapshot | None = None
         self._folds: dict[type[Any], Callable[[Any], None]] = {
             ev.Tick: lambda _event: None,
@@ -139,7 +138,6 @@ class Store:
         other._exited = self._exited.copy()
         other._log_count = self._log_count
         other._revision = self._revision
-        other._graph_revision = self._graph_revision
         return other
 
     def snapshot(self) -> Snapshot:
@@ -152,7 +150,6 @@ class Store:
                 self._frozen_logs = tuple(self._logs)
             self._snapshot = Snapshot(
                 revision=self._revision,
-                graph_revision=self._graph_revision,
                 tasks=self._tasks.freeze(),
                 resources=self._resources.freeze(),
                 edges=self._edges.freeze(),
@@ -237,7 +234,6 @@ class Store:
 
     def _tasks_seen(self, event: ev.TasksSeen) -> None:
         tasks = self._tasks
-        self._graph_revision += 1
         for task in event.tasks:
             known = tasks.get(task.id)
             merged = task if known is None else merge_task(known, task)
@@ -261,7 +257,6 @@ class Store:
         kernels[key] = Durations(old.count + 1, old.total_ns + took, max(old.longest_ns, took))
 
     def _resources_seen(self, event: ev.ResourcesSeen) -> None:
-        self._graph_revision += 1
         for resource in event.resources:
             self._resources.put(resource.id, resource)
 
@@ -277,7 +272,6 @@ class Store:
         self._put_edges(event.scope, event.edges)
 
     def _put_edges(self, scope: str, new: Iterable[Edge]) -> None:
-        self._graph_revision += 1
         members = self._scopes.setdefault(scope, set())
         for edge in new:
             key = EdgeKey(edge.kind, intern(edge.source), intern(edge.target))  # millions name the same tasks
@@ -304,7 +298,6 @@ class Store:
             table.discard(key)
 
     def _edges_removed(self, event: ev.EdgesRemoved) -> None:
-        self._graph_revision += 1
         members = self._scopes.get(event.scope, set())
         for kind, source, target in event.keys:
             key = EdgeKey(kind, source, target)

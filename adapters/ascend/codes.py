@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ErrorCode", "StallClass", "error_code", "is_cann_mask", "stall_class"]
+__all__ = ["ErrorCode", "StallClass", "error_code", "stall_class"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +164,6 @@ _UNKNOWN_CLASS: Final = StallClass(
     "unknown", "the scheduler's counts contradict each other", "keep the device log and report it as a runtime bug"
 )
 
-_CANN_MASKS: Final = frozenset({507018, 507014, 507046, 507899})
-
 
 def error_code(number: int) -> ErrorCode:
     """The code of that number; the sign is ignored (a runtime status is the negated code)."""
@@ -176,8 +174,3 @@ def error_code(number: int) -> ErrorCode:
 def stall_class(sub_class: str) -> StallClass:
     """The class of a `sub_class=` text such as `S1:running-stalled`."""
     return _CLASSES.get(sub_class.partition(":")[0], _UNKNOWN_CLASS)
-
-
-def is_cann_mask(number: int) -> bool:
-    """Whether a CANN code only says that something failed, and never what (507018 and its like)."""
-    return number in _CANN_MASKS

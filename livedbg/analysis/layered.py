@@ -32,6 +32,7 @@ class LayeredDigraph:
         base: the lower layer: node indices are the numbers.
         came: arcs beside it, by source and by target.
         went: arcs of it that are no more, by source and by target.
+        size: how many arcs came or went.
     """
 
     __slots__ = ("_base", "_came", "_count", "_size", "_went")

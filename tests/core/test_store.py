@@ -39,7 +39,6 @@ def plain(snapshot: Snapshot) -> dict[str, Any]:
     for field in dataclasses.fields(snapshot):
         value = getattr(snapshot, field.name)
         if field.name.startswith("_") or field.name in {
-            "graph_revision",
             "names",
             "dependencies",
         }:  # numbers, not state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from livedbg import ids
-from livedbg.model import EdgeKey, EdgeKind, Evidence, Process, Thread
+from livedbg.model import EdgeKey, EdgeKind, Evidence, Thread
 from livedbg.snapshot import Snapshot
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "many",
     "name_of",
     "pids_of",
-    "process_of",
     "since_wall_ns",
     "thread_evidence",
     "waited_ns",
@@ -40,12 +39,6 @@ def many(count: int, word: str) -> str:
 def host_of(entity: str) -> str:
     """The host in the identifier of a thread, process or lock."""
     return ids.parse(entity).parts[0]
-
-
-def process_of(entity: str, snapshot: Snapshot) -> Process | None:
-    """The process that a thread belongs to, or the process itself."""
-    thread = snapshot.threads.get(entity)
-    return snapshot.processes.get(thread.process if thread is not None else entity)
 
 
 def pids_of(entities: tuple[str, ...]) -> list[int]:
