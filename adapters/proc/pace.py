@@ -12,6 +12,9 @@ _GROWTH: Final = 1.5
 _SHARE: Final = 0.008
 """Largest share of one core that looking may take in the long run."""
 
+_SECOND_S: Final = 0.15
+"""Pause after the first look: only two looks show what makes progress."""
+
 _BURST_S: Final = 0.05
 """CPU time that may be spent beyond that at once: the first look at a process costs the most."""
 
@@ -27,6 +30,7 @@ class Pace:
         self._fastest_s = fastest_s
         self._pause_s = fastest_s
         self._quiet = 0
+        self._first = True
         self._credit_s = _BURST_S
 
     def after(self, *, changed: bool, cost_s: float) -> float:
@@ -45,5 +49,7 @@ class Pace:
                 self._pause_s = min(self._pause_s * _GROWTH, max(_SLOWEST_S, self._fastest_s))
         self._credit_s -= cost_s
         pause_s = max(self._pause_s, min(-self._credit_s / _SHARE, 10 * _SLOWEST_S))
+        if self._first:
+            self._first, pause_s = False, min(pause_s, _SECOND_S)
         self._credit_s = min(_BURST_S, self._credit_s + pause_s * _SHARE)
         return pause_s

@@ -23,7 +23,7 @@ __all__ = ["ThreadLook", "ThreadNumbers", "ThreadReader"]
 
 FILES_SHARE: Final = 0.5
 
-_FULL_EVERY: Final = 16
+_FULL_EVERY: Final = 32
 """Each thread is read in full at least every so many looks: its name may be changed by others."""
 
 

@@ -86,6 +86,7 @@ class ProcessWatch:
         self._image = ""
         self._process: Process | None = None
         self._threads: dict[int, Thread] = {}
+        self._waiting: dict[int, Wait] = {}
         self._edges: dict[EdgeKey, Edge] = {}
         self._resources: dict[str, Resource] = {}
         self._members: frozenset[int] = frozenset()
@@ -283,9 +284,13 @@ class ProcessWatch:
         )
 
     def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:
+        waiting = {tid: wait for tid, wait in waits.items() if wait.waited}
+        if waiting == self._waiting:  # most often the very same objects: compared in no time
+            return []
+        self._waiting = waiting
         stamp = self._stamp()
         since = {key: edge.since_mono_ns for key, edge in self._edges.items() if edge.since_mono_ns is not None}
-        named = [(ids.thread(self._scene.host, self.pid, tid), wait) for tid, wait in waits.items() if wait.waited]
+        named = [(ids.thread(self._scene.host, self.pid, tid), wait) for tid, wait in waiting.items()]
         edges, resources = edges_of(named, since, stamp["mono_ns"])
         events: list[Event] = []
         fresh = tuple(r for r in resources.values() if self._resources.get(r.id) != r)

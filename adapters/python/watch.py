@@ -49,8 +49,8 @@ class Watch:
         self._spy = spy
         self._context = context
         self._statuses = statuses
-        self._memory_pace = Pace(share=0.003, burst_s=0.1)
-        self._stack_pace = Pace(share=0.003, burst_s=0.25)
+        self._memory_pace = Pace(share=0.002, burst_s=0.1)
+        self._stack_pace = Pace(share=0.002, burst_s=0.25)
         self._spy_owner: int | None = None
         self._since: dict[EdgeKey, int] = {}
         self._sent = _Sent()

@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,6 +19,7 @@ from textual.css.query import NoMatches
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Input
 
 from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
@@ -48,6 +49,9 @@ from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET
 from livedbg.view import SessionView, Timeline, Update
 
 __all__ = ["LivedbgApp"]
+
+_CLOCK_S: Final = 1.0
+"""Time between two ticks of the header's clock; longer on a slow line."""
 
 
 class _Woken(Message):
@@ -90,6 +94,7 @@ class LivedbgApp(ReplayActions, BasicApp):
         self.view = view
         self.options = options
         self.feed = Feed(view, self._wake, interval_s)
+        self._interval_s = interval_s
         self.frozen = False
         self.colours = colours
         self.ascii_only = ascii_only
@@ -100,7 +105,7 @@ class LivedbgApp(ReplayActions, BasicApp):
         self.look = Look(ink=ink_of(name), glyphs=ASCII if ascii_only else UNICODE)
         self._newest: Update | None = None
         self._chose = False
-        self._ticking = False
+        self._pending: Timer | None = None
         self._prompted: LinePanel | None = None
         self.theme = f"livedbg-{name}"
         self.animation_level = "none"
@@ -125,7 +130,7 @@ class LivedbgApp(ReplayActions, BasicApp):
         self.current = self.query_one("#overview", View)
         self.render_look()
         self.current.focus_first()
-        self.set_interval(1.0, self.tick)
+        self.set_interval(max(_CLOCK_S, 4 * self._interval_s), self._beat)
         self.call_after_refresh(self.feed.start)
 
     def on_unmount(self) -> None:
@@ -160,24 +165,35 @@ class LivedbgApp(ReplayActions, BasicApp):
 
     @on(_Woken)
     def _woken(self) -> None:
-        if self._ticking:
-            return
-        self._ticking = True
-        self.set_timer(max(self.feed.due(), 0.001), self._take_update) if self.feed.due() else self._take_update()
+        if self._pending is not None:
+            self._pending.stop()
+            self._pending = None
+        due_s = self.feed.due()
+        if due_s == 0:
+            self._take_update()
+        elif due_s is not None:
+            self._pending = self.set_timer(due_s, self._take_update)
 
-    def _take_update(self) -> None:
-        self._ticking = False
+    def _beat(self) -> None:
+        """The clock ticks: numbers that moved are shown with it."""
+        if self._pending is None and not self._take_update():
+            self.tick()
+
+    def _take_update(self) -> bool:
+        """Whether there was something to show, and it is shown."""
+        self._pending = None
         if self.feed.error is not None:
             self.exit(1)
-            return
+            return True
         update = self.feed.take()
         if update is None:
-            return
+            return False
         if update.notice:
             self.say(update.notice, "warning")
         self._newest = update
         if not self.frozen:
             self.change(update=update)
+        return not self.frozen
 
     def change(self, *, update: Update | None = None, selection: str | None = None, theme: str | None = None) -> None:
         """Make a new look and show it everywhere."""

@@ -3,6 +3,7 @@
 Invariants:
     B1. The session's thread never waits for the screen (livedbg.view V2).
     B2. No update that is the last one for a while is lost: the newest is always shown in the end.
+    B3. A new verdict is shown at once, other news after one interval; numbers that moved come with the clock.
 """
 
 from __future__ import annotations
@@ -10,10 +11,41 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from operator import attrgetter
+from typing import Final
 
-from livedbg.view import SessionView, Update
+from livedbg.view import NOTHING_YET, SessionView, Update
 
-__all__ = ["Feed"]
+__all__ = ["Feed", "is_news"]
+
+_AT_ONCE_S: Final = 0.02
+"""Least time from a paint to that of another verdict."""
+
+_SHARED: Final = attrgetter(
+    "processes", "stacks", "tasks", "resources", "edges", "diagnostics", "exceptions", "statuses"
+)
+"""What two snapshots share as long as nothing of it changed (livedbg.snapshot S1)."""
+
+
+def is_news(before: Update, after: Update) -> bool:
+    """Whether more has changed than what a working process changes all the time: CPU used, states of threads."""
+    then, now = before.snapshot, after.snapshot
+    return (
+        bool(after.notice)
+        or is_verdict(before, after)
+        or after.ended != before.ended
+        or then.log_count != now.log_count
+        or len(before.diagnosis.findings) != len(after.diagnosis.findings)
+        or len(then.threads) != len(now.threads)
+        or len(then.intrusions) != len(now.intrusions)
+        or any(a is not b for a, b in zip(_SHARED(then), _SHARED(now), strict=True))
+    )
+
+
+def is_verdict(before: Update, after: Update) -> bool:
+    """Whether there is another verdict; the seconds in its sentence don't count."""
+    old, new = before.diagnosis.verdict, after.diagnosis.verdict
+    return (old.state, old.roots) != (new.state, new.roots)
 
 
 class Feed:
@@ -21,16 +53,19 @@ class Feed:
 
     Args:
         view: the session.
-        wake: called from any thread; makes the app call `due` soon.
-        interval_s: least time between two paints.
+        wake: called from any thread when `due` may have become less; makes the app call it soon.
+        interval_s: least time between two paints; 0 shows every update at once.
     """
 
     def __init__(self, view: SessionView, wake: Callable[[], None], interval_s: float) -> None:
         self._view = view
         self._wake = wake
         self._interval_s = interval_s
+        self._replay = view.timeline is not None
         self._lock = threading.Lock()
         self._newest: Update | None = None
+        self._shown = NOTHING_YET
+        self._wait_s: float | None = None
         self._last = 0.0
         self._error: BaseException | None = None
         self._end: Callable[[], None] | None = None
@@ -51,14 +86,19 @@ class Feed:
         """Why the session could not start."""
         return self._error
 
-    def due(self) -> float:
-        """Seconds until `take` may be called; 0 when now."""
-        return max(self._last + self._interval_s - time.monotonic(), 0.0)
+    def due(self) -> float | None:
+        """Seconds until `take` may be called: 0 when now, None when with the clock's next tick."""
+        if self._error is not None:
+            return 0.0
+        wait_s = self._wait_s
+        return None if wait_s is None else max(self._last + wait_s - time.monotonic(), 0.0)
 
     def take(self) -> Update | None:
         """The newest update that was not taken yet."""
         with self._lock:
             newest, self._newest = self._newest, None
+            self._shown = newest or self._shown
+            self._wait_s = None
         self._last = time.monotonic()
         return newest
 
@@ -71,11 +111,21 @@ class Feed:
 
     def _take(self, update: Update) -> None:
         with self._lock:
-            first = self._newest is None
             if self._newest is not None and self._newest.notice and not update.notice:
                 update = Update(
                     update.snapshot, update.diagnosis, update.events_per_s, update.ended, self._newest.notice
                 )
             self._newest = update
-        if first:
+            wait_s = self._urgency(update)
+            sooner = wait_s is not None and (self._wait_s is None or wait_s < self._wait_s)
+            if sooner:
+                self._wait_s = wait_s
+        if sooner:
             self._wake()
+
+    def _urgency(self, update: Update) -> float | None:
+        """How long after the last paint an update is to be shown; None when that has time until the clock ticks."""
+        if is_verdict(self._shown, update):
+            return min(_AT_ONCE_S, self._interval_s)
+        always = self._replay or not self._interval_s
+        return self._interval_s if always or is_news(self._shown, update) else None
