@@ -71,6 +71,8 @@ def _last_redraw(line: str) -> str:
 
 def clean_line(text: str, limit: int = 4096) -> str:
     """`clean`, on one line: newlines and tabs become spaces; cut at `limit` characters."""
+    if len(text) <= limit and text.isprintable():  # the usual case
+        return text
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     text = clean(text)

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar, Final
 
 from rich.style import Style
@@ -63,6 +64,7 @@ class LinePanel(ScrollView, can_focus=True):
         self.look: Look = NO_LOOK
         self.cursor = 0
         self._painted = Painted(self.refresh)
+        self._showing = False
         self._titles = ("", "")
         self.title(self.LABEL)
 
@@ -106,15 +108,21 @@ class LinePanel(ScrollView, can_focus=True):
     def show(self, look: Look) -> None:
         """Draw another look."""
         before, self.look = self.look, look
-        self.look_changed(before)
-        if look.selection is not None and look.selection != before.selection:
-            self.follow(look.selection)
-        self.resize_rows()
+        self._showing = True  # one repaint in the end is enough
+        try:
+            self.look_changed(before)
+            if look.selection is not None and look.selection != before.selection:
+                self.follow(look.selection)
+            self.resize_rows()
+        finally:
+            self._showing = False
         self.repaint()
 
     def repaint(self) -> None:
         """Paint what is not on the screen as it should be."""
-        self._painted.repaint(self.scrollable_content_region.height, self.screen_line)
+        if not self._showing:
+            region = self.scrollable_content_region
+            self._painted.repaint(region.height, partial(self.screen_line, width=region.width))
 
     def follow(self, entity: str) -> None:
         """Move to the row of the selected entity, where there is one."""
@@ -165,11 +173,10 @@ class LinePanel(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """One line for the screen."""
-        return self._painted.drawn(y, self.screen_line(y))
+        return self._painted.drawn(y, self.screen_line(y, self.scrollable_content_region.width))
 
-    def screen_line(self, y: int) -> Strip:
+    def screen_line(self, y: int, width: int) -> Strip:
         """What stands in a line of the screen now."""
-        width = self.scrollable_content_region.width
         if y < self.HEAD:
             head = Line(width, self.look.ink.base)
             self.draw_head(y, head)

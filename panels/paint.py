@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
@@ -16,17 +18,25 @@ def changed_span(old: Strip, new: Strip) -> tuple[int, int] | None:
     """First changed cell and the one behind the last, or None when the lines are equal."""
     if old == new:
         return None
-    before, after = list(_cells(old)), list(_cells(new))
-    width = max(len(before), len(after))
-    if len(before) != len(after):
-        return 0, width
-    changed = [place for place in range(width) if before[place] != after[place]]
-    return (changed[0], changed[-1] + 1) if changed else None
+    if old.cell_length != new.cell_length:
+        return 0, max(old.cell_length, new.cell_length)
+    were, are = list(old), list(new)
+    begin = _same(were, are)
+    end = min(_same(were[::-1], are[::-1]), len(were) - begin, len(are) - begin)
+    start = sum(segment.cell_length for segment in are[:begin])
+    before, after = list(_cells(were[begin : len(were) - end])), list(_cells(are[begin : len(are) - end]))
+    changed = [place for place in range(len(after)) if before[place] != after[place]]
+    return (start + changed[0], start + changed[-1] + 1) if changed else None
 
 
-def _cells(strip: Strip) -> Iterator[tuple[str, Style | None]]:
+def _same(first: Sequence[Segment], second: Sequence[Segment]) -> int:
+    """How many segments are alike from the start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+def _cells(segments: Iterable[Segment]) -> Iterator[tuple[str, Style | None]]:
     """What stands in each cell; the second cell of a wide character is as its first one."""
-    for segment in strip:
+    for segment in segments:
         if segment.text.isascii():
             for sign in segment.text:
                 yield sign, segment.style

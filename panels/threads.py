@@ -90,9 +90,10 @@ class ThreadsPanel(TablePanel):
 
     def set_rows(self, rows: Rows) -> None:
         """Show these rows; numbers and names take no more room than they need."""
-        found = [self.look.snapshot.threads.get(identity) for identity in rows.order[:_MEASURED]]
-        tid = max((len(str(thread.tid)) for thread in found if thread is not None), default=0)
-        name = max((width_of(thread.name) for thread in found if thread is not None), default=0)
+        threads = self.look.snapshot.threads
+        found = [threads[identity] for identity in rows.order[:_MEASURED] if identity in threads]
+        tid = len(str(max((thread.tid for thread in found), default=0)))
+        name = max(map(width_of, {thread.name for thread in found}), default=0)
         more = len(f"×{max(self.members.values(), default=1)} ") if self.merged else 0
         wanted = {"TID": max(tid, 3), "NAME": min(max(name + more, 4), 18)}
         self._columns = tuple(replace(c, width=wanted.get(c.title, c.width)) for c in self.COLUMNS)

@@ -9,7 +9,7 @@ __all__ = ["Pace"]
 _SLOWEST_S: Final = 2.0
 _QUIET_LOOKS: Final = 6
 _GROWTH: Final = 1.5
-_SHARE: Final = 0.008
+_SHARE: Final = 0.006
 """Largest share of one core that looking may take in the long run."""
 
 _SECOND_S: Final = 0.15

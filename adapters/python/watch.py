@@ -50,7 +50,7 @@ class Watch:
         self._context = context
         self._statuses = statuses
         self._memory_pace = Pace(share=0.002, burst_s=0.1)
-        self._stack_pace = Pace(share=0.002, burst_s=0.25)
+        self._stack_pace = Pace(share=0.0015, burst_s=0.25)
         self._spy_owner: int | None = None
         self._since: dict[EdgeKey, int] = {}
         self._sent = _Sent()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
+from livedbg.snapshot import Snapshot
 from livedbg.view import NOTHING_YET, SessionView, Update
 
 __all__ = ["Feed", "is_news"]
@@ -21,9 +22,7 @@ __all__ = ["Feed", "is_news"]
 _AT_ONCE_S: Final = 0.02
 """Least time from a paint to that of another verdict."""
 
-_SHARED: Final = attrgetter(
-    "processes", "stacks", "tasks", "resources", "edges", "diagnostics", "exceptions", "statuses"
-)
+_SHARED: Final = attrgetter("stacks", "tasks", "resources", "edges", "diagnostics", "exceptions", "statuses")
 """What two snapshots share as long as nothing of it changed (livedbg.snapshot S1)."""
 
 
@@ -36,10 +35,15 @@ def is_news(before: Update, after: Update) -> bool:
         or after.ended != before.ended
         or then.log_count != now.log_count
         or len(before.diagnosis.findings) != len(after.diagnosis.findings)
+        or _living(then) != _living(now)
         or len(then.threads) != len(now.threads)
         or len(then.intrusions) != len(now.intrusions)
         or any(a is not b for a, b in zip(_SHARED(then), _SHARED(now), strict=True))
     )
+
+
+def _living(snapshot: Snapshot) -> list[tuple[str, bool]]:
+    return [(process.id, process.exited) for process in snapshot.processes.values()]
 
 
 def is_verdict(before: Update, after: Update) -> bool:

@@ -98,12 +98,15 @@ class NoProgress:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a counter."""
         snapshot = state.snapshot
-        if _busy(snapshot, state.settings):
-            return
         mono = snapshot.now().mono_ns
-        for key, counter in snapshot.counters.items():
-            if counter.total is None or counter.value >= counter.total or not counter.changes:
-                continue
+        short = [
+            (key, counter)
+            for key, counter in snapshot.counters.items()
+            if counter.total is not None and counter.value < counter.total and counter.changes
+        ]
+        if not short or _busy(snapshot, state.settings):
+            return
+        for key, counter in short:
             still = mono - counter.changed_mono_ns
             step = (counter.changed_mono_ns - counter.first_mono_ns) / counter.changes
             if still < max(state.settings.task_stall_ns, state.settings.slow_factor * step):
