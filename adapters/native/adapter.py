@@ -37,11 +37,11 @@ class _Watched:
     """One process.
 
     Attributes:
-        taken: thread -> since when it waited when its stack was taken.
+        taken: thread -> since when it waited, and in what, when its stack was taken.
         next_s: when it may be looked at again, on time.monotonic().
     """
 
-    taken: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, object] = field(default_factory=dict)
     next_s: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -131,8 +131,9 @@ class NativeAdapter(Adapter):
             for thread in snapshot.threads_of(process.id):
                 activity = snapshot.activity.get(thread.id)
                 since = activity.waiting_since_mono_ns if activity is not None else None
-                if since is not None and watched.taken.get(thread.id) != since:
-                    due.append((thread, since))
+                wait = (since, thread.syscall, thread.waits_in)
+                if since is not None and watched.taken.get(thread.id) != wait:
+                    due.append((thread, wait))
             if not due:
                 continue
             async with watched.lock:
@@ -143,7 +144,7 @@ class NativeAdapter(Adapter):
                     moving = await self._take(context, process, [thread for thread, _ in due], _LIMIT_S)
                 except LivedbgError as error:
                     self._say(context, process.id, error)
-                watched.taken.update({thread.id: since for thread, since in due if thread.id not in moving})
+                watched.taken.update({thread.id: wait for thread, wait in due if thread.id not in moving})
                 took = time.monotonic() - started
                 watched.next_s = time.monotonic() + max(_PAUSE_S, took / _COST_SHARE)
 

@@ -28,7 +28,7 @@ from livedbg.model import Process, ThreadState
 __all__ = ["RELATED_MOST", "ProcAdapter"]
 
 RELATED_MOST: Final = 32
-_ONCE_GAP_S: Final = 0.35
+_ONCE_GAP_S: Final = 0.25
 """Time between the two looks of a one-look session, so that CPU progress shows."""
 
 

@@ -31,6 +31,10 @@ SWITCH_S: Final = 0.0005
 """How long another thread may keep Python's lock while the screen waits for it. With the usual 5 ms a paint,
 which gives it up at each write, takes several times as long while a log floods in (docs/performance.md)."""
 
+COLLECT: Final = (2_000, 10, 500)
+"""Garbage collection: the young often and quickly, all seldom. By default everything is gone through as soon as
+a quarter is new, and after `gc.freeze` what counts as old is little: twice a second, while a log floods in."""
+
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
@@ -50,6 +54,7 @@ def run_app(view: SessionView, options: AppOptions) -> int:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         loop.call_later(SETTLED_S, gc.freeze)
+        gc.set_threshold(*COLLECT)
 
         def end(number: int) -> None:
             ended_by.append(number)
