@@ -19,6 +19,7 @@ from typing import TypeAlias, TypedDict
 import msgspec
 from msgspec import Struct
 
+from livedbg.catchpoints import Catchpoint
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -37,6 +38,7 @@ from livedbg.model import (
 
 __all__ = [
     "SCHEMA_VERSION",
+    "CatchpointSeen",
     "CounterSeen",
     "DiagnosticSeen",
     "EdgesAdded",
@@ -194,6 +196,12 @@ class ExceptionSeen(EventBase, frozen=True, tag="exception"):
     hit: ExceptionHit
 
 
+class CatchpointSeen(EventBase, frozen=True, tag="catchpoint"):
+    """A catchpoint as it is now; replaces what was said of it before."""
+
+    catchpoint: Catchpoint
+
+
 class Touched(EventBase, frozen=True, tag="touched"):
     """The target was touched."""
 
@@ -223,6 +231,7 @@ Event: TypeAlias = (
     | CounterSeen
     | DiagnosticSeen
     | ExceptionSeen
+    | CatchpointSeen
     | Touched
     | StatusSeen
 )

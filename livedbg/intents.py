@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Intent", "OpenLog", "Refresh", "WantStacks"]
+from livedbg.catchpoints import Moment
+
+__all__ = ["Catch", "Glance", "Intent", "OpenLog", "Refresh", "Uncatch", "WantStacks"]
 
 
 class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
@@ -28,6 +30,44 @@ class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
     local_variables: bool = False
 
 
+class Glance(Struct, frozen=True, kw_only=True, tag="glance"):
+    """Take the native stacks of running threads now: each is stopped for well under a millisecond.
+
+    Attributes:
+        process: its identifier.
+        threads: thread identifiers; empty means all threads of the process.
+    """
+
+    process: str
+    threads: tuple[str, ...] = ()
+
+
+class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
+    """Set a catchpoint.
+
+    Attributes:
+        process: identifier of the process.
+        pattern: type, glob, /regular expression/ or preset; for `CALL` a function.
+        moment: when; None where the pattern says it, else when it is thrown.
+        message: only with this text in the message.
+        count: take it out after so many hits; 0 never.
+        follow: processes that it starts too.
+    """
+
+    process: str
+    pattern: str
+    moment: Moment | None = None
+    message: str = ""
+    count: int = 0
+    follow: bool = False
+
+
+class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):
+    """Take a catchpoint out."""
+
+    catchpoint: str
+
+
 class Refresh(Struct, frozen=True, kw_only=True, tag="refresh"):
     """Look at everything again now instead of at the next turn."""
 
@@ -38,4 +78,4 @@ class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):
     path: str
 
 
-Intent: TypeAlias = WantStacks | Refresh | OpenLog
+Intent: TypeAlias = WantStacks | Glance | Catch | Uncatch | Refresh | OpenLog

@@ -389,9 +389,13 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         type: demangled type name.
+        at_wall_ns: when it was seen last.
+        first_wall_ns: when it was seen first.
+        history: how many came in each second up to the one of `at_wall_ns`, the newest last.
         count: how many times the same thing (type, message, stack) was seen.
         catchpoint: which catchpoint (or log rule) saw it.
         paused_ms: how long the target stood still for it.
+        partial: the stack is not whole.
     """
 
     id: str
@@ -404,6 +408,9 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     catchpoint: str | None = None
     count: int = 1
     paused_ms: float = 0.0
+    first_wall_ns: int | None = None
+    history: tuple[int, ...] = ()
+    partial: bool = False
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from livedbg.catchpoints import Catchpoint
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -158,6 +159,7 @@ class Snapshot:
     counters: Mapping[CounterKey, Counter] = field(default_factory=_empty)
     diagnostics: Mapping[str, Diagnostic] = field(default_factory=_empty)
     exceptions: Mapping[str, ExceptionHit] = field(default_factory=_empty)
+    catchpoints: Mapping[str, Catchpoint] = field(default_factory=_empty)
     intrusions: Sequence[Intrusion] = ()
     statuses: Mapping[StatusKey, SourceStatus] = field(default_factory=_empty)
     activity: Mapping[str, Activity] = field(default_factory=_empty)

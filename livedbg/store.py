@@ -58,6 +58,7 @@ _TABLES: Final = (
     "counters",
     "diagnostics",
     "exceptions",
+    "catchpoints",
     "statuses",
     "activity",
     "kernels",
@@ -103,6 +104,7 @@ class Store:
             ev.CounterSeen: self._counter_seen,
             ev.DiagnosticSeen: self._diagnostic_seen,
             ev.ExceptionSeen: self._exception_seen,
+            ev.CatchpointSeen: self._catchpoint_seen,
             ev.Touched: self._touched,
             ev.StatusSeen: self._status_seen,
         }
@@ -330,6 +332,9 @@ class Store:
 
     def _exception_seen(self, event: ev.ExceptionSeen) -> None:
         self._dirty("exceptions")[event.hit.id] = event.hit
+
+    def _catchpoint_seen(self, event: ev.CatchpointSeen) -> None:
+        self._dirty("catchpoints")[event.catchpoint.id] = event.catchpoint
 
     def _touched(self, event: ev.Touched) -> None:
         self._intrusions.append(event.intrusion)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from livedbg.adapter import Adapter, Context, Request, targets_ended
-from livedbg.adapters.native.capture import capture
-from livedbg.adapters.native.pool import UnwinderPool
-from livedbg.adapters.native.unwinder import Unwound
 from livedbg.errors import LivedbgError, TargetError, ToolMissing
 from livedbg.events import Event, StacksSeen, StatusSeen
 from livedbg.gdbmi import find_gdb
 from livedbg.intents import Intent, WantStacks
 from livedbg.model import Process, SourceHealth, SourceStatus, Stack, Thread
+from livedbg.unwind.capture import capture
+from livedbg.unwind.pool import UnwinderPool
+from livedbg.unwind.unwinder import Unwound
 
 __all__ = ["NativeAdapter"]
 

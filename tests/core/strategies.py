@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from livedbg import events as ev
+from livedbg.catchpoints import Catchpoint
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -169,6 +170,12 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
             sentence=words,
             entities=_several(st.sampled_from(TASKS)),
             evidence=_several(evidence),
+        ),
+    ),
+    _event(
+        ev.CatchpointSeen,
+        catchpoint=st.builds(
+            Catchpoint, id=st.sampled_from(("C1", "C2")), process=st.sampled_from(PROCESSES), pattern=words, hits=small
         ),
     ),
     _event(ev.ExceptionSeen, hit=st.builds(ExceptionHit, id=st.sampled_from(("x", "y")), type=words, message=words)),

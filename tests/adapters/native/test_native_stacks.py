@@ -16,8 +16,6 @@ import pytest
 
 from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.native import NativeAdapter
-from livedbg.adapters.native.capture import Capture, capture
-from livedbg.adapters.native.unwinder import Unwinder, Unwound
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
 from livedbg.gdbmi import GdbGone, GdbTimeout, find_gdb
@@ -26,6 +24,8 @@ from livedbg.linux import procfs
 from livedbg.live import LiveView
 from livedbg.model import SourceHealth, Stack
 from livedbg.snapshot import Snapshot
+from livedbg.unwind.capture import Capture, capture
+from livedbg.unwind.unwinder import Unwinder, Unwound
 from tests.conftest import TARGETS, Target, eventually
 
 GDB = find_gdb() or ""
@@ -129,7 +129,7 @@ async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: 
         made[-1].mkdir(mode=0o700)
         return str(made[-1])
 
-    monkeypatch.setattr("livedbg.adapters.native.unwinder.tempfile.mkdtemp", folder)
+    monkeypatch.setattr("livedbg.unwind.unwinder.tempfile.mkdtemp", folder)
     await unwind(waiting.pid)
     unwinder = Unwinder(GDB, waiting.pid)
     await unwinder.start()

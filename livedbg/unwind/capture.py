@@ -1,4 +1,4 @@
-"""Copies of registers and stack tops of blocked threads, without stopping any.
+"""Copies of registers and stack tops of threads; of blocked ones, without stopping any.
 
 A thread that sits in a system call has its stack pointer, program counter and arguments in
 /proc/PID/task/TID/syscall (proc(5)); its stack can be read by process_vm_readv(2). What it holds in other
@@ -20,9 +20,17 @@ from livedbg.linux import memory, procfs
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import BlockedSyscall
 
-__all__ = ["Capture", "ThreadCopy", "capture"]
+__all__ = ["PC", "SP", "STACK_BYTES", "Capture", "ThreadCopy", "capture"]
 
-_STACK: Final = 96 * 1024  # bytes of a stack that are copied
+PC: Final = 16
+"""Place of the program counter among the registers."""
+
+SP: Final = 19
+"""Place of the stack pointer."""
+
+STACK_BYTES: Final = 96 * 1024
+"""How much of a stack is copied."""
+
 _RED_ZONE: Final = 128  # System V AMD64 ABI, 3.2.2
 _CHAIN: Final = 4 * 1024  # bytes above the stack pointer in which a frame chain is looked for
 
@@ -31,16 +39,19 @@ class ThreadCopy(NamedTuple):
     """One thread.
 
     Attributes:
-        frame_pointer: where a chain of frame pointers seems to begin; 0 when none was found. It is a guess
-            that matters only where the unwind tables start from the frame pointer.
+        registers: of struct user_regs_struct (sys/user.h), the first 21; what isn't known is 0.
         low: address of the first byte of `stack`.
     """
 
     tid: int
-    call: BlockedSyscall
-    frame_pointer: int
+    registers: tuple[int, ...]
     low: int
     stack: bytes
+
+    @property
+    def pc(self) -> int:
+        """The program counter."""
+        return self.registers[PC]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +97,32 @@ def _copy(pid: int, tid: int, readable: list[Mapping], starts: list[int]) -> Thr
         if place < 0 or before.sp >= readable[place].end:
             return None
         low = max(readable[place].start, before.sp - _RED_ZONE)
-        stack = memory.read(pid, low, min(readable[place].end, before.sp + _STACK) - low)
+        stack = memory.read(pid, low, min(readable[place].end, before.sp + STACK_BYTES) - low)
         if procfs.blocked_syscall(pid, tid) != before:
             return None
     except OSError:
         return None
-    return ThreadCopy(tid, before, _frame_chain(stack, low, before.sp, readable, starts), low, stack)
+    registers = _registers(before, _frame_chain(stack, low, before.sp, readable, starts))
+    return ThreadCopy(tid, registers, low, stack)
+
+
+def _registers(call: BlockedSyscall, frame_pointer: int) -> tuple[int, ...]:
+    """The registers, as far as a blocked system call tells them.
+
+    Args:
+        call: what /proc says.
+        frame_pointer: where a chain of frame pointers seems to begin; 0 when none was found. It is a guess
+            that matters only where the unwind tables start from the frame pointer.
+    """
+    registers = [0] * 21
+    registers[4] = frame_pointer  # rbp
+    registers[15] = call.number & 0xFFFFFFFFFFFFFFFF  # orig_rax
+    registers[PC], registers[SP] = call.pc, call.sp
+    registers[17], registers[18], registers[20] = 0x33, 0x246, 0x2B  # cs, eflags, ss
+    if call.args:
+        for place, value in zip((14, 13, 12, 7, 9, 8), call.args, strict=True):  # rdi rsi rdx r10 r8 r9
+            registers[place] = value
+    return tuple(registers)
 
 
 def _frame_chain(stack: bytes, low: int, sp: int, readable: list[Mapping], starts: list[int]) -> int:

@@ -10,9 +10,9 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.native.capture import Capture, ThreadCopy
-from livedbg.adapters.native.modules import Modules
 from livedbg.linux import procfs
+from livedbg.unwind.capture import Capture, ThreadCopy
+from livedbg.unwind.modules import Modules
 
 __all__ = ["write_core"]
 
@@ -61,21 +61,8 @@ def _note(kind: int, data: bytes) -> bytes:
 def _thread_note(thread: ThreadCopy) -> bytes:
     status = bytearray(_PRSTATUS_SIZE)
     struct.pack_into("<i", status, 32, thread.tid)
-    status[112 : 112 + 216] = _registers(thread)
+    struct.pack_into("<21Q", status, 112, *thread.registers)
     return _note(_NT_PRSTATUS, bytes(status))
-
-
-def _registers(thread: ThreadCopy) -> bytes:
-    """struct user_regs_struct (sys/user.h), as far as a blocked system call tells it."""
-    registers = [0] * 27
-    registers[4] = thread.frame_pointer  # rbp: a guess
-    registers[15] = thread.call.number & 0xFFFFFFFFFFFFFFFF  # orig_rax
-    registers[16], registers[19] = thread.call.pc, thread.call.sp  # rip, rsp
-    registers[17], registers[18], registers[20] = 0x33, 0x246, 0x2B  # cs, eflags, ss
-    if thread.call.args:
-        for place, value in zip((14, 13, 12, 7, 9, 8), thread.call.args, strict=True):  # rdi rsi rdx r10 r8 r9
-            registers[place] = value
-    return struct.pack("<27Q", *registers)
 
 
 def _process_note(capture: Capture) -> bytes:

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.native.capture import Capture
-from livedbg.adapters.native.core import write_core
-from livedbg.adapters.native.modules import Module, Modules
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 from livedbg.model import Frame
 from livedbg.sanitize import clean_line
+from livedbg.unwind.capture import Capture
+from livedbg.unwind.core import write_core
+from livedbg.unwind.modules import Module, Modules
 
 __all__ = ["Unwinder", "Unwound"]
 
@@ -132,7 +132,7 @@ class Unwinder:
     async def _load_what_frames_need(self, capture: Capture, modules: Modules, end: float) -> None:
         samples: dict[int, list[int]] = {}
         for thread in capture.threads:
-            same = samples.setdefault(thread.call.pc, [])
+            same = samples.setdefault(thread.pc, [])
             if len(same) < _SAMPLES:
                 same.append(thread.tid)
         await self._load({module for pc in samples if (module := modules.at(pc)) is not None}, end)

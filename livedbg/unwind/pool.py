@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
-from livedbg.adapters.native.unwinder import Unwinder
+from livedbg.unwind.unwinder import Unwinder
 
 __all__ = ["UnwinderPool"]
 

@@ -1,0 +1,161 @@
+"""Catchpoints: what is to be caught, in a user's words, and which types and messages match.
+
+A pattern is an exact type name (`nvfuser::nvfError`), a glob (`c10::*`), or a regular expression between slashes
+(`/Error$/`). It is compared with the demangled name of the thrown type and, where its bases can be read, of those.
+
+Invariants:
+    H1. A name or glob matches whole names: templates and namespaces are part of them.
+    H2. A preset is nothing but patterns with a name: what it catches can be seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.errors import UsageError
+
+__all__ = ["PRESETS", "Catchpoint", "CatchpointState", "Moment", "Pattern", "Preset", "patterns_of"]
+
+
+class Moment(StrEnum):
+    """When something is caught."""
+
+    THROW = "throw"
+    RETHROW = "rethrow"
+    CATCH = "catch"
+    CALL = "call"
+    """A function is called: `abort`, `_exit`, `cudaLaunchKernel`, any one that the target exports."""
+
+
+class CatchpointState(StrEnum):
+    """What has become of a catchpoint."""
+
+    ARMING = "arming"
+    ARMED = "armed"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One catchpoint, as panels and reports show it.
+
+    Attributes:
+        process: identifier of the process; what it starts is included where `follow` is set.
+        pattern: as the user wrote it: a type, a preset, a function.
+        message: only exceptions with this text in their message; "" for all.
+        engine: how it is done: `listen` (kernel probe: no stop) or `gdb`.
+        note: what it can't see, or why it failed.
+        remedy: what to do about that.
+        seen: all throws, whatever their type.
+        hits: those that matched.
+        lost: those that the kernel could not hand over in time.
+    """
+
+    id: str
+    process: str
+    pattern: str
+    moment: Moment = Moment.THROW
+    message: str = ""
+    engine: str = ""
+    state: CatchpointState = CatchpointState.ARMING
+    note: str = ""
+    remedy: str = ""
+    follow: bool = False
+    seen: int = 0
+    hits: int = 0
+    lost: int = 0
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    """A name for patterns.
+
+    Attributes:
+        patterns: of types; for `CALL` names of functions.
+        about: what it catches, in words.
+    """
+
+    moment: Moment
+    patterns: tuple[str, ...]
+    about: str
+
+
+PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
+    {
+        "any": Preset(moment=Moment.THROW, patterns=("*",), about="every C++ exception"),
+        "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's one exception"),
+        "c10": Preset(moment=Moment.THROW, patterns=("c10::Error", "c10::*Error"), about="PyTorch's errors"),
+        "iree": Preset(
+            moment=Moment.CALL,
+            patterns=("iree_status_allocate", "iree_status_allocate_f"),
+            about="IREE statuses that are not OK, where they are made",
+        ),
+        "abort": Preset(
+            moment=Moment.CALL, patterns=("abort", "__assert_fail"), about="abort(), a failed assert, std::terminate"
+        ),
+        "exit": Preset(moment=Moment.CALL, patterns=("exit", "_exit"), about="an end by exit() or _exit()"),
+        "cuda": Preset(
+            moment=Moment.CALL,
+            patterns=("cudaGetErrorString", "cuGetErrorString", "cudaGetErrorName"),
+            about="CUDA errors, where a program asks for their text",
+        ),
+    }
+)
+"""Presets by name."""
+
+
+class Pattern:
+    """Matches names.
+
+    Args:
+        text: exact name, glob, or `/regular expression/`.
+
+    Raises:
+        UsageError: the regular expression is not one.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._regex: re.Pattern[str] | None = None
+        if len(text) > 1 and text.startswith("/") and text.endswith("/"):
+            try:
+                self._regex = re.compile(text[1:-1])
+            except re.error as error:
+                wrong = f"{text} is not a regular expression: {error}."
+                raise UsageError(wrong, "see `livedbg catch --help`") from None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is one name."""
+        return self._regex is None and not any(sign in self.text for sign in "*?[")
+
+    def matches(self, names: Iterable[str]) -> bool:
+        """Whether one of the names matches: a type and its bases."""
+        if self._regex is not None:
+            return any(self._regex.search(name) for name in names)
+        if self.exact:
+            return self.text in names
+        return any(fnmatchcase(name, self.text) for name in names)
+
+
+def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:
+    """What a user's word means: a preset, or a pattern by itself.
+
+    Returns:
+        When it is caught (None: the user may choose), and the patterns.
+
+    Raises:
+        UsageError: it is empty, or not a regular expression.
+    """
+    if not text.strip():
+        raise UsageError("An empty pattern catches nothing.", "name a type, such as std::runtime_error, or 'any'")
+    preset = PRESETS.get(text)
+    if preset is None:
+        return None, (Pattern(text),)
+    return preset.moment, tuple(map(Pattern, preset.patterns))
