@@ -5,7 +5,7 @@ DEMO ?= deadlock
 PYTEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit bench docs snapshots setup clean
+.PHONY: help demo test lint types unit bench chaos docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,10 @@ unit:
 bench: ## pause, cost and speed against gdb, py-spy, pystack and grep, as ratios
 	@.ci/setup bench $(VENV)
 	$(PY) -m tests.bench
+
+chaos: ## kill livedbg, gdb and the guard at random moments; the target must not notice (ROUNDS=500)
+	@.ci/setup test $(VENV)
+	$(PY) -m tests.touch.chaos $(ROUNDS)
 
 docs: ## the generated pages and pictures of docs/
 	$(PY) -m tests.make_docs

@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
@@ -44,10 +44,14 @@ class GdbEngine:
     Args:
         path: its program.
         arguments: more arguments for it.
+        notice: called with each asynchronous record (`*stopped`, `=thread-created`, …).
     """
 
-    def __init__(self, path: str, arguments: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: str, arguments: Sequence[str] = (), *, notice: Callable[[Record], None] | None = None
+    ) -> None:
         self._argv = [path, "-nx", "-q", *arguments]
+        self._notice = notice
         self._tokens = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Record]] = {}
         self._console: deque[str] = deque(maxlen=100_000)
@@ -143,8 +147,12 @@ class GdbEngine:
         except ValueError:
             raise GdbCommandError("gdb's answer could not be understood.") from None
 
-    async def close(self) -> None:
-        """End it: by closing its input, and by force if that is not enough."""
+    async def close(self, patience_s: float = 2.0) -> None:
+        """End it: by closing its input, and by force if that is not enough.
+
+        Args:
+            patience_s: how long it may take to end by itself.
+        """
         process, reader = self._process, self._reader
         if self._memory >= 0:
             os.close(self._memory)
@@ -154,11 +162,11 @@ class GdbEngine:
         if process.stdin is not None:
             process.stdin.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2.0):
+            async with asyncio.timeout(patience_s):
                 await process.wait()
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()  # it holds no target: nothing can be left stopped
+                process.kill()  # a target that it still holds has a guard (livedbg.touch)
             await process.wait()
         if reader is not None:
             await asyncio.wait([reader], timeout=2.0)
@@ -224,6 +232,8 @@ class GdbEngine:
             future = self._waiting.pop(record.token, None)
             if future is not None and not future.done():
                 future.set_result(record)
+        elif record.kind in ("*", "=") and self._notice is not None:
+            self._notice(record)
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,327 @@
+"""A gdb that is attached to a running process without stopping it as a whole (gdb manual, "Non-Stop Mode").
+
+gdb is started and set up first, while nothing is touched. It loads no symbols and no thread library while it
+attaches, so a thread stands only for the moment in which it is seized: later, one thread at a time can be held.
+
+Breakpoints are never set. A trap that is left behind ends the target, and no guard is quick enough to take it out:
+the debug registers of a thread outlive its tracer, as do bytes in its memory, and a thread that stands at a trap when
+gdb is killed gets the SIGTRAP itself (kernel/ptrace.c, exit_ptrace; measured: docs/reliability.md). Exceptions are
+listened to by kernel probes instead (livedbg.linux.uprobes).
+
+Invariants:
+    A1. A guard watches from before the first touch until after the last.
+    A2. Every thread goes on after an attach; `attach` returns when gdb says so of all.
+    A3. A held thread goes on when its time is over, whatever its holder does; a stop that nobody asked for is
+        answered by going on.
+    A4. When the guard is gone, the target is let go.
+    A5. Letting go takes a bounded time: by command, by SIGTERM, at last by SIGKILL and the guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Final, NamedTuple
+
+from livedbg.errors import TargetDenied, TargetGone, TargetUnsuitable
+from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout
+from livedbg.gdbmi.errors import GdbError
+from livedbg.gdbmi.records import Record
+from livedbg.linux.access import access_problem, unsuitable
+from livedbg.linux.procfs import process_exists, read_stat, status_fields, thread_ids
+from livedbg.model import ThreadState
+from livedbg.sanitize import clean_line
+from livedbg.touch.guarding import Guard
+
+__all__ = ["AttachCost", "Attachment", "Held"]
+
+_SETTINGS: Final = (
+    "set pagination off",
+    "set confirm off",
+    "set auto-solib-add off",
+    "set auto-load off",
+    "set libthread-db-search-path /nonexistent",
+    "set sysroot /dev/null",
+    "set non-stop on",
+    "set mi-async on",
+    "handle all nostop noprint pass",
+    "handle SIGINT nostop noprint pass",
+    "maintenance set worker-threads 0",
+)
+_LOOK_S: Final = 0.005
+_DETACH_S: Final = 5.0
+_TERM_S: Final = 3.0
+
+
+class AttachCost(NamedTuple):
+    """What an attach took from the target.
+
+    Attributes:
+        threads: how many were seized.
+        stood_ns: no thread stood longer than this: from the command to the last thread's `*running`.
+    """
+
+    threads: int
+    stood_ns: int
+
+
+class Held(NamedTuple):
+    """A thread that stands.
+
+    Attributes:
+        number: gdb's number of the thread, for commands with `--thread`.
+    """
+
+    tid: int
+    number: str
+
+
+class Attachment:
+    """One gdb for one process.
+
+    Args:
+        gdb: path of the program.
+        pid: the process.
+        lost: called with a sentence when the target had to be let go.
+    """
+
+    def __init__(self, gdb: str, pid: int, lost: Callable[[str], None] | None = None) -> None:
+        self.pid = pid
+        self.engine = GdbEngine(gdb, notice=self._note)
+        self._lost = lost
+        self._guard: Guard | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._threads: dict[str, int] = {}
+        self._held: dict[str, asyncio.Event] = {}
+        self._going_on: set[asyncio.Task[None]] = set()
+        self._attached = False
+        self._letting_go = asyncio.Lock()
+
+    @property
+    def attached(self) -> bool:
+        """Whether gdb holds the process."""
+        return self._attached and self.engine.alive
+
+    @property
+    def guard_pid(self) -> int | None:
+        """Process of the guard while there is one."""
+        return None if self._guard is None else self._guard.pid
+
+    async def start(self) -> None:
+        """Start and set up gdb; nothing is touched.
+
+        Raises:
+            GdbGone, GdbTimeout: it can't be started.
+        """
+        await self.engine.start()
+        for setting in _SETTINGS:
+            try:
+                await self.engine.console(setting)
+            except GdbCommandError:
+                if setting in ("set non-stop on", "set mi-async on"):
+                    raise
+                # an older gdb that has no such setting does without
+
+    async def attach(self, limit_s: float = 10.0) -> AttachCost:
+        """Attach, and let every thread go on.
+
+        Raises:
+            TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to; nothing was touched.
+            GuardMissing: there is no guard; nothing was touched.
+            GdbCommandError, GdbTimeout, GdbGone: gdb failed; the target was let go.
+        """
+        start_ticks = _check(self.pid)
+        gdb = self.engine.pid
+        if gdb is None or not self.engine.alive:
+            raise GdbGone("gdb is not running.", "", "gdb-gone")
+        self._guard = await Guard.start(self.pid, start_ticks, gdb)
+        self._watch = asyncio.create_task(self._watch_guard(self._guard), name="touch-guard")
+        end = time.monotonic() + limit_s
+        before = time.monotonic_ns()
+        self._attached = True
+        try:
+            await self.engine.console(f"attach {self.pid} &", limit_s)
+            await self._all_go_on(end)
+        except GdbCommandError as error:
+            await self.close()
+            raise _refused(self.pid, error) from None
+        except BaseException:
+            await self.close()
+            raise
+        return AttachCost(len(self._threads), time.monotonic_ns() - before)
+
+    @contextlib.asynccontextmanager
+    async def hold(self, tid: int, limit_s: float = 1.0) -> AsyncIterator[Held]:
+        """Stop one thread for as long as the block runs, `limit_s` at most; the others run on.
+
+        Args:
+            tid: the thread.
+            limit_s: when it goes on at the latest: commands then answer `Selected thread is running.`
+
+        Raises:
+            TargetGone: there is no such thread.
+            GdbCommandError, GdbTimeout, GdbGone: gdb can't stop it.
+        """
+        number = await self._number(tid)
+        stopped = self._held[number] = asyncio.Event()
+        timer = asyncio.get_running_loop().call_later(limit_s, self._let_go_on, number)
+        try:
+            await self.engine.command(f"-exec-interrupt --thread {number}", limit_s)
+            try:
+                async with asyncio.timeout(limit_s):
+                    await stopped.wait()
+            except TimeoutError:
+                raise GdbTimeout(f"Thread {tid} did not stop within {limit_s:g} s.", "", "gdb-timeout") from None
+            yield Held(tid, number)
+        finally:
+            timer.cancel()
+            self._held.pop(number, None)  # from now on a late stop is answered by going on
+            await self._go_on(number)
+
+    async def detach(self) -> None:
+        """Let the target go; gdb stays for another attach."""
+        async with self._letting_go:
+            if self._attached and self.engine.alive:
+                try:
+                    await self.engine.command("-target-detach", _DETACH_S)
+                except (GdbCommandError, GdbGone):
+                    pass  # not attached, or gone: the guard looks at the target in both cases
+                except GdbTimeout:
+                    await self._terminate()
+            self._attached = False
+            self._threads.clear()
+            await self._release_guard()
+
+    async def close(self) -> None:
+        """Let the target go and end gdb."""
+        await self.detach()
+        await self.engine.close()
+
+    async def _all_go_on(self, end: float) -> None:
+        """Until gdb and the kernel say of each thread that it runs: no lost record can leave one standing."""
+        while True:
+            threads = await self._list_threads(_left(end))
+            standing = [thread["id"] for thread in threads if thread.get("state") != "running"]
+            if threads and not standing and not _any_traced_stop(self.pid):
+                return
+            for number in standing:
+                await self._go_on(number)
+            if time.monotonic() > end:
+                raise GdbTimeout("The target's threads did not go on in time.", "", "gdb-timeout")
+            await asyncio.sleep(_LOOK_S)
+
+    async def _list_threads(self, limit_s: float) -> list[dict[str, str]]:
+        """gdb's threads, whose numbers are taken down."""
+        threads = (await self.engine.command("-thread-info", limit_s)).payload.get("threads") or []
+        self._threads = {thread["id"]: _tid(thread.get("target-id", "")) for thread in threads}
+        return threads
+
+    async def _number(self, tid: int) -> str:
+        for look in range(2):
+            for number, known in self._threads.items():
+                if known == tid:
+                    return number
+            if not look:  # born since
+                await self._list_threads(_DETACH_S)
+        raise TargetGone(f"Process {self.pid} has no thread {tid}.", "", "gone")
+
+    def _let_go_on(self, number: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._go_on(number))
+        self._going_on.add(task)
+        task.add_done_callback(self._going_on.discard)
+
+    async def _go_on(self, number: str) -> None:
+        with contextlib.suppress(GdbError):  # it runs already, it is gone, or gdb is: then the guard takes over
+            await self.engine.command(f"-exec-continue --thread {number}", _DETACH_S)
+
+    def _note(self, record: Record) -> None:
+        number = record.payload.get("thread-id")
+        if record.name == "stopped" and isinstance(number, str) and self._attached:
+            if number in self._held:
+                self._held[number].set()
+            else:
+                self._let_go_on(number)
+
+    async def _watch_guard(self, guard: Guard) -> None:
+        await guard.ended()
+        self._watch = None
+        if self._attached and self._lost is not None:
+            if not process_exists(self.pid):
+                self._lost(f"Process {self.pid} has ended.")
+            else:
+                what = "The guard" if self.engine.alive else "gdb"
+                self._lost(f"{what} has ended, so process {self.pid} was let go.")
+        await self.detach()
+
+    async def _release_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        watch, self._watch = self._watch, None
+        if watch is not None and watch is not asyncio.current_task():
+            watch.cancel()
+        if guard is not None:
+            await guard.release()
+
+    async def _terminate(self) -> None:
+        """End a gdb that doesn't answer: at SIGTERM it detaches."""
+        pid = self.engine.pid
+        if pid is not None and self.engine.alive:
+            for number in (signal.SIGTERM, signal.SIGCONT):
+                os.kill(pid, number)
+        await self.engine.close(_TERM_S)
+
+
+def _check(pid: int) -> int:
+    """Refuse what can't be attached to without harm; the start time of what can."""
+    problem = unsuitable(pid)
+    if problem is not None:
+        kind = TargetGone if problem.code == "gone" else TargetUnsuitable
+        raise kind(problem.sentence, problem.remedy, problem.code)
+    problem = access_problem(pid)
+    if problem is not None:
+        raise TargetDenied(problem.sentence, problem.remedy, problem.code)
+    try:
+        stat = read_stat(pid)
+        tracer = int(status_fields(pid).get("TracerPid", "0"))
+    except OSError:
+        raise TargetGone(f"There is no process {pid}.", "", "gone") from None
+    if tracer:
+        raise TargetUnsuitable(
+            f"Process {pid} is already traced by process {tracer}: a process can have one tracer only.",
+            f"end that one first: kill {tracer}",
+            "traced",
+        )
+    if stat.state is ThreadState.STOPPED:
+        raise TargetUnsuitable(f"Process {pid} is stopped.", f"let it go on first: kill -CONT {pid}", "stopped")
+    return stat.start_ticks
+
+
+def _any_traced_stop(pid: int) -> bool:
+    try:
+        return any(read_stat(pid, tid).state is ThreadState.TRACED for tid in thread_ids(pid))
+    except OSError:
+        return False  # one has ended in between, or all: gdb's list comes anew
+
+
+def _refused(pid: int, error: GdbCommandError) -> Exception:
+    """gdb's words for an attach that the kernel refused (gdb/linux-nat.c; nat/linux-ptrace.c)."""
+    if "Operation not permitted" in error.message:
+        return TargetDenied(
+            f"The kernel does not let gdb attach to process {pid}.", f"sudo livedbg attach {pid}", "no-permission"
+        )
+    if "No such process" in error.message:
+        return TargetGone(f"Process {pid} has ended.", "", "gone")
+    return error
+
+
+def _tid(target_id: str) -> int:
+    """The thread in gdb's words for it: `LWP 42`, or `Thread 0x7f… (LWP 42)`."""
+    digits = clean_line(target_id).rpartition("LWP ")[2].rstrip(")")
+    return int(digits) if digits.isdigit() else 0
+
+
+def _left(end: float) -> float:
+    return max(0.05, end - time.monotonic())

@@ -1,0 +1,109 @@
+"""Livedbg's end of a guard (livedbg.touch.guard): starts it, holds its pipe, says when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from livedbg.errors import LivedbgError
+
+__all__ = ["Guard", "GuardMissing"]
+
+_PROGRAM: Final = Path(__file__).with_name("guard.py")
+_START_S: Final = 10.0
+_END_S: Final = 10.0
+
+
+class GuardMissing(LivedbgError):
+    """The guard could not be started: then nothing may be touched."""
+
+
+class Guard:
+    """A running guard. Make it by `start`.
+
+    Args:
+        process: its process, which has said `ready`.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    @classmethod
+    async def start(cls, target: int, start_ticks: int, gdb: int) -> Guard:
+        """Start one and wait until it watches.
+
+        Args:
+            target: the process that will be touched.
+            start_ticks: its start time, so that a reused number is noticed.
+            gdb: the gdb that will touch it.
+
+        Raises:
+            GuardMissing: it doesn't start, or the target is gone.
+        """
+        words = [str(number) for number in (target, start_ticks, gdb, os.getpid())]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                "-S",
+                str(_PROGRAM),
+                *words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError as error:
+            raise GuardMissing(f"The guard can't be started: {error.strerror}.", "", "guard-missing") from None
+        assert process.stdout is not None
+        said = b""
+        try:
+            async with asyncio.timeout(_START_S):
+                said = await process.stdout.readline()
+        except TimeoutError:
+            pass
+        if said != b"ready\n":
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()  # nothing was touched yet
+            await process.wait()
+            raise GuardMissing("The guard did not start, so nothing was touched.", "", "guard-missing")
+        return cls(process)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it watches."""
+        return self._process.returncode is None
+
+    async def ended(self) -> None:
+        """Wait for its end, whoever brought it about."""
+        await self._process.wait()
+
+    async def release(self) -> bool:
+        """Tell it that the target was let go: it looks once more and ends.
+
+        Returns:
+            Whether it had to wake the target.
+        """
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            process.stdin.write(b"q")
+            await process.stdin.drain()
+        said = b""
+        try:
+            async with asyncio.timeout(_END_S):
+                said = await process.stdout.read()
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        process.stdin.close()
+        return said.strip() == b"woken"

@@ -1,0 +1,166 @@
+"""Attaching to real programs: what it does to them, what it refuses, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livedbg.errors import TargetGone, TargetUnsuitable
+from livedbg.gdbmi import GdbCommandError, GdbGone, find_gdb
+from livedbg.linux.procfs import process_exists, read_stat, status_fields
+from livedbg.model import ThreadState
+from livedbg.touch import Attachment
+from tests.conftest import eventually
+from tests.touch.chaos import BLOWS, play
+from tests.touch.health import COUNTERS, changed_code, counts_on, untouched
+
+Make = Callable[..., Awaitable[Attachment]]
+
+
+@pytest.fixture
+def thrower(build_target: Any, spawn: Any, tmp_path: Path) -> Any:
+    """A program that throws on three threads and starts children."""
+    target = spawn([build_target("thrower"), tmp_path / "counters", "3", "2000", "1"])
+    target.counted = tmp_path / "counters"
+    return target
+
+
+@pytest.fixture
+async def make() -> Any:
+    """Attachments that are closed at the end."""
+    made: list[Attachment] = []
+    gdb = find_gdb()
+    assert gdb is not None, "the tests need gdb: make test installs it"
+
+    async def start(pid: int, lost: Callable[[str], None] | None = None) -> Attachment:
+        attachment = Attachment(gdb, pid, lost)
+        made.append(attachment)
+        await attachment.start()
+        return attachment
+
+    yield start
+    for attachment in made:
+        await attachment.close()
+
+
+def tracer(pid: int) -> int:
+    return int(status_fields(pid)["TracerPid"])
+
+
+async def test_A2_the_target_counts_on_while_attached_and_is_as_before_after_the_detach(
+    thrower: Any, make: Make
+) -> None:
+    attachment = await make(thrower.pid)
+    for _ in range(2):
+        cost = await attachment.attach(30)
+        assert cost.threads >= 5
+        assert cost.stood_ns > 0
+        assert tracer(thrower.pid) == attachment.engine.pid
+        assert counts_on(thrower.counted)
+        guard = attachment.guard_pid
+        assert guard is not None
+        await attachment.detach()
+        assert tracer(thrower.pid) == 0
+        assert counts_on(thrower.counted)
+        eventually(lambda: untouched(thrower.pid))
+        assert changed_code(thrower.pid) == []
+        assert not process_exists(guard)
+
+
+async def test_a_held_thread_stands_and_the_others_go_on(thrower: Any, make: Make) -> None:
+    attachment = await make(thrower.pid)
+    await attachment.attach(30)
+    async with attachment.hold(thrower.pid, 20) as held:
+        assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
+        frames = await attachment.engine.command(f"-stack-list-frames --thread {held.number}")
+        assert frames.payload["stack"]
+        assert counts_on(thrower.counted, ("runtime_error", "sold_out", "forks"))
+    assert counts_on(thrower.counted)
+
+
+async def test_A3_a_held_thread_goes_on_when_its_time_is_over(thrower: Any, make: Make) -> None:
+    attachment = await make(thrower.pid)
+    await attachment.attach(30)
+    async with attachment.hold(thrower.pid, 0.5) as held:
+        while read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED:
+            await attachment.engine.command("-data-list-register-names")  # lets the loop run
+        assert counts_on(thrower.counted)
+        with pytest.raises(GdbCommandError):
+            await attachment.engine.command(f"-stack-list-frames --thread {held.number}")
+
+
+async def test_signals_reach_the_target_while_attached(spawn: Any, make: Make) -> None:
+    code = """
+import signal, time
+for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGALRM):
+    signal.signal(number, lambda n, frame: print("GOT", n, flush=True))
+print("READY", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+    target = spawn([sys.executable, "-c", code])
+    attachment = await make(target.pid)
+    await attachment.attach(30)
+    for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGALRM):
+        os.kill(target.pid, number)
+        assert target.line() == f"GOT {int(number)}"
+
+
+async def test_A4_without_its_guard_the_target_is_let_go(thrower: Any, make: Make) -> None:
+    said: list[str] = []
+    attachment = await make(thrower.pid, said.append)
+    await attachment.attach(30)
+    assert attachment.guard_pid is not None
+    os.kill(attachment.guard_pid, signal.SIGKILL)
+    while tracer(thrower.pid):
+        await attachment.engine.command("-data-list-register-names")
+    assert said == [f"The guard has ended, so process {thrower.pid} was let go."]
+    assert counts_on(thrower.counted)
+    await attachment.attach(30)  # with a new one
+    assert tracer(thrower.pid)
+
+
+async def test_a_target_that_ends_while_attached_is_noticed(thrower: Any, make: Make) -> None:
+    said: list[str] = []
+    attachment = await make(thrower.pid, said.append)
+    await attachment.attach(30)
+    os.kill(thrower.pid, signal.SIGKILL)
+    while not said:
+        await attachment.engine.command("-data-list-register-names")
+    assert "has ended" in said[0]
+    with pytest.raises((TargetGone, TargetUnsuitable)):
+        await attachment.attach(30)
+
+
+async def test_what_cant_be_attached_to_is_refused_untouched(thrower: Any, make: Make) -> None:
+    first, second = await make(thrower.pid), await make(thrower.pid)
+    await first.attach(30)
+    with pytest.raises(TargetUnsuitable, match=f"already traced by process {first.engine.pid}"):
+        await second.attach(30)
+    await first.detach()
+    os.kill(thrower.pid, signal.SIGSTOP)
+    eventually(lambda: read_stat(thrower.pid).state is ThreadState.STOPPED)
+    with pytest.raises(TargetUnsuitable, match="is stopped"):
+        await second.attach(30)
+    assert read_stat(thrower.pid).state is ThreadState.STOPPED
+    os.kill(thrower.pid, signal.SIGCONT)
+    dead = await make(thrower.pid)
+    await dead.close()
+    with pytest.raises(GdbGone):
+        await dead.attach(30)
+    thrower.kill()
+    with pytest.raises(TargetGone):
+        await second.attach(30)
+
+
+def test_chaos_the_target_survives_the_death_of_everybody(thrower: Any) -> None:
+    outcomes = play(thrower.pid, thrower.counted, len(BLOWS), seed=3)
+    assert [str(outcome) for outcome in outcomes if outcome.wrong] == []
+    assert len(outcomes) == len(BLOWS)
+    assert counts_on(thrower.counted, COUNTERS)
