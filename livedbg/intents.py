@@ -11,7 +11,10 @@ from msgspec import Struct
 
 from livedbg.catchpoints import Moment
 
-__all__ = ["Catch", "Glance", "Intent", "OpenLog", "Refresh", "Uncatch", "WantStacks"]
+__all__ = ["GLANCE_ONCE", "Catch", "Glance", "Intent", "OpenLog", "Refresh", "Uncatch", "WantStacks"]
+
+GLANCE_ONCE = "glance.once"
+"""Key of `Request.options`: glance once at every target process before settling, for a command that looks once."""
 
 
 class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):

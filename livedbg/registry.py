@@ -21,6 +21,7 @@ _BUILT_IN: dict[str, str] = {
     "proc": "livedbg.adapters.proc:ProcAdapter",
     "python": "livedbg.adapters.python:PythonAdapter",
     "native": "livedbg.adapters.native:NativeAdapter",
+    "glance": "livedbg.adapters.glance:GlanceAdapter",
     "logs": "livedbg.adapters.logfiles:LogAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
 }

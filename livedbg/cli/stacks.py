@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 import msgspec
 
+from livedbg.adapter import Request
 from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
+from livedbg.errors import TouchRefused, UsageError
+from livedbg.intents import GLANCE_ONCE
 from livedbg.model import Frame, Stack, Thread
 from livedbg.snapshot import Snapshot
 from livedbg.stacks import group_stacks
 
-__all__ = ["command"]
+__all__ = ["command", "frame_text"]
 
 
 @click.command("stacks")
 @look_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a group of equal stacks.")
 @click.option("--timeout", type=click.FloatRange(0.1), default=30.0, show_default=True, metavar="SECONDS")
-def command(look: Look, as_json: bool, timeout: float) -> int:
+@click.option("--glance", is_flag=True, help="Native frames of running threads too: stops each for some 0.1 ms.")
+def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     """Print the stacks of all threads, innermost frame first, without stopping any.
 
-    Native frames are of blocked threads; a running thread shows its Python frames only.
+    Native frames are of blocked threads; a running thread shows its Python frames only, unless `--glance` stops it
+    for a moment, one thread at a time. Blocked threads are never stopped: a stop would make some system calls
+    (`epoll_wait`, `semop`, …) return EINTR.
     """
-    with quit_on_signals(), running(look.resolved().request(once=True)) as view:
+    with quit_on_signals(), running(_request(look.resolved(), glance)) as view:
         in_time = view.wait_settled(timeout)
         snapshot = view.latest().snapshot
     for status in snapshot.statuses.values():
-        if status.source in {"python", "native"} and status.sentence and status.code != "not-python":
+        if status.source in {"python", "native", "glance"} and status.sentence and status.code != "not-python":
             warn(status.sentence, status.remedy)
+    if snapshot.intrusions:
+        stops = sum(touch.stops for touch in snapshot.intrusions)
+        paused_ms = snapshot.paused_ns / 1e6
+        warn(f"{stops} thread{'s' * (stops > 1)} stood still for {paused_ms:.2f} ms together, one at a time")
     asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
     groups = group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in asked])
     for group in groups:
@@ -40,12 +52,30 @@ def command(look: Look, as_json: bool, timeout: float) -> int:
             for note in sorted({_note(snapshot.stacks[thread]) for thread in group.threads} - {""}):
                 click.echo(f"    ({note})")
             for number, frame in enumerate(group.frames):
-                click.echo(f"    #{number:<3}{_frame(frame)}")
+                click.echo(f"    #{number:<3}{frame_text(frame)}")
             click.echo()
     bare = [thread for thread in asked.values() if not thread.exited and thread.id not in snapshot.stacks]
     if bare and not as_json:
         click.echo(f"{len(bare)} without a stack: {_shortened([_name(snapshot, thread.id) for thread in bare])}")
     return 0 if in_time else TIME_LIMIT
+
+
+def _request(look: Look, glance: bool) -> Request:
+    """The request of a session: with a glance, one adapter takes all native stacks.
+
+    Raises:
+        TouchRefused: the session is read-only.
+        UsageError: native frames are both wanted and not.
+    """
+    if not glance:
+        return look.request(once=True)
+    if look.read_only:
+        raise TouchRefused(
+            "--glance stops running threads for a moment, and --read-only forbids that.", "", "read-only"
+        )
+    if not look.native:
+        raise UsageError("--glance is for native frames, and --no-native leaves them out.", "leave one of them out")
+    return replace(look.request(once=True, stacks="python"), options={GLANCE_ONCE: "yes"})
 
 
 def _is_asked_for(snapshot: Snapshot, thread: Thread) -> bool:
@@ -66,7 +96,8 @@ def _note(stack: Stack) -> str:
     return stack.note or ("partial" if stack.partial else "")
 
 
-def _frame(frame: Frame) -> str:
+def frame_text(frame: Frame) -> str:
+    """One frame in one line."""
     where = (
         f" at {frame.file}:{frame.line}" if frame.file and frame.line else f" in {frame.file or frame.module or '?'}"
     )

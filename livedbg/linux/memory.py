@@ -15,7 +15,7 @@ from typing import Final
 
 from livedbg.linux.procfs import living_task
 
-__all__ = ["MAX_TEXT", "read", "read_many", "read_text"]
+__all__ = ["MAX_TEXT", "read", "read_into", "read_many", "read_text"]
 
 MAX_TEXT: Final = 4096
 """Longest text that `read_text` looks at."""
@@ -23,6 +23,7 @@ MAX_TEXT: Final = 4096
 _BATCH: Final = 512  # at most IOV_MAX = 1024 (limits.h)
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc_held = ctypes.PyDLL(None, use_errno=True)
 
 
 class _IoVec(ctypes.Structure):
@@ -31,16 +32,17 @@ class _IoVec(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-_readv = _libc.process_vm_readv
-_readv.restype = ctypes.c_ssize_t
-_readv.argtypes = (
-    ctypes.c_int,
-    ctypes.POINTER(_IoVec),
-    ctypes.c_ulong,
-    ctypes.POINTER(_IoVec),
-    ctypes.c_ulong,
-    ctypes.c_ulong,
-)
+_readv, _readv_held = _libc.process_vm_readv, _libc_held.process_vm_readv
+for _call in (_readv, _readv_held):
+    _call.restype = ctypes.c_ssize_t
+    _call.argtypes = (
+        ctypes.c_int,
+        ctypes.POINTER(_IoVec),
+        ctypes.c_ulong,
+        ctypes.POINTER(_IoVec),
+        ctypes.c_ulong,
+        ctypes.c_ulong,
+    )
 
 
 def read(pid: int, address: int, size: int) -> bytes:
@@ -53,6 +55,25 @@ def read(pid: int, address: int, size: int) -> bytes:
     if len(data) != size:
         raise OSError(14, f"only {len(data)} of {size} bytes are mapped at {address:#x}")
     return data
+
+
+def read_into(pid: int, address: int, size: int, buffer: ctypes.Array[ctypes.c_char]) -> int:
+    """Read into a buffer of ours, without letting another Python thread run: while a target stands still, there
+    must be no wait for the interpreter.
+
+    Returns:
+        How many bytes: fewer than `size` where the memory ends before.
+
+    Raises:
+        OSError: EFAULT (nothing is mapped there), EPERM or ESRCH.
+    """
+    local = _IoVec(ctypes.addressof(buffer), min(size, len(buffer)))
+    remote = _IoVec(address, min(size, len(buffer)))
+    count: int = _readv_held(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
+    if count < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return count
 
 
 def read_many(pid: int, requests: Sequence[tuple[int, int]]) -> list[bytes | None]:

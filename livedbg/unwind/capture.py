@@ -20,7 +20,7 @@ from livedbg.linux import memory, procfs
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import BlockedSyscall
 
-__all__ = ["PC", "SP", "STACK_BYTES", "Capture", "ThreadCopy", "capture"]
+__all__ = ["PC", "SP", "STACK_BYTES", "Capture", "StackReader", "ThreadCopy", "capture"]
 
 PC: Final = 16
 """Place of the program counter among the registers."""
@@ -74,36 +74,67 @@ def capture(pid: int, tids: Sequence[int]) -> Capture:
     Raises:
         OSError: the process is gone or its mappings may not be read.
     """
-    mappings = tuple(parse_maps(pid))
-    readable = [mapping for mapping in mappings if mapping.permissions[0] == "r"]
-    starts = [mapping.start for mapping in readable]
+    reader = StackReader(pid)
     copies: list[ThreadCopy] = []
     moving: list[int] = []
     for tid in tids:
-        copy = _copy(pid, tid, readable, starts)
+        copy = reader.blocked(tid)
         if copy is None:
             moving.append(tid)
         else:
             copies.append(copy)
-    return Capture(pid, tuple(copies), tuple(moving), mappings)
+    return Capture(pid, tuple(copies), tuple(moving), reader.mappings)
 
 
-def _copy(pid: int, tid: int, readable: list[Mapping], starts: list[int]) -> ThreadCopy | None:
-    try:
-        before = procfs.blocked_syscall(pid, tid)
-        if not isinstance(before, BlockedSyscall) or before.sp == 0:
+class StackReader:
+    """Where the stacks of a process lie, and copies of those of its blocked threads.
+
+    Args:
+        pid: the process.
+
+    Raises:
+        OSError: it is gone or its mappings may not be read.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the mappings again: a thread that is new has a stack that is new.
+
+        Raises:
+            OSError: the process is gone or its mappings may not be read.
+        """
+        self.mappings = tuple(parse_maps(self._pid))
+        self._readable = [mapping for mapping in self.mappings if mapping.permissions[0] == "r"]
+        self._starts = [mapping.start for mapping in self._readable]
+
+    def part(self, sp: int) -> tuple[int, int] | None:
+        """First address and size of what is to be copied for a stack pointer; None where no memory is known."""
+        place = bisect_right(self._starts, sp) - 1
+        if place < 0 or sp >= self._readable[place].end:
             return None
-        place = bisect_right(starts, before.sp) - 1
-        if place < 0 or before.sp >= readable[place].end:
+        low = max(self._readable[place].start, sp - _RED_ZONE)
+        return low, min(self._readable[place].end, sp + STACK_BYTES) - low
+
+    def blocked(self, tid: int) -> ThreadCopy | None:
+        """A copy of a thread that is blocked; None when it runs, moved meanwhile, or has gone."""
+        try:
+            before = procfs.blocked_syscall(self._pid, tid)
+            if not isinstance(before, BlockedSyscall) or before.sp == 0:
+                return None
+            part = self.part(before.sp)
+            if part is None:
+                return None
+            low, size = part
+            stack = memory.read(self._pid, low, size)
+            if procfs.blocked_syscall(self._pid, tid) != before:
+                return None
+        except OSError:
             return None
-        low = max(readable[place].start, before.sp - _RED_ZONE)
-        stack = memory.read(pid, low, min(readable[place].end, before.sp + STACK_BYTES) - low)
-        if procfs.blocked_syscall(pid, tid) != before:
-            return None
-    except OSError:
-        return None
-    registers = _registers(before, _frame_chain(stack, low, before.sp, readable, starts))
-    return ThreadCopy(tid, registers, low, stack)
+        registers = _registers(before, _frame_chain(stack, low, before.sp, self._readable, self._starts))
+        return ThreadCopy(tid, registers, low, stack)
 
 
 def _registers(call: BlockedSyscall, frame_pointer: int) -> tuple[int, ...]:

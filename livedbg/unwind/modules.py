@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Final
 
+from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
-from livedbg.linux.maps import Mapping
+from livedbg.linux.maps import Mapping, parse_maps
 
 __all__ = ["Module", "Modules"]
+
+_VDSO: Final = "[vdso]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class Modules:
     def at(self, address: int) -> Module | None:
         """The file whose code an address is in; None for other memory and for what is no ELF file."""
         mapping = self.mapping_at(address)
-        if mapping is None or not mapping.path.startswith("/"):
+        if mapping is None or not (mapping.path.startswith("/") or mapping.path == _VDSO):
             return None
         if mapping.path not in self._modules:
             self._modules[mapping.path] = self._open(mapping)
@@ -76,6 +82,9 @@ class Modules:
         return self._opened[key]
 
     def _open(self, mapping: Mapping) -> Module | None:
+        if mapping.path == _VDSO:
+            file = _vdso()
+            return None if file is None else Module(_VDSO, file, mapping.start)
         file = self.opened(mapping)
         try:
             with ElfFile(file) as elf:
@@ -83,3 +92,18 @@ class Modules:
         except (OSError, ElfError, ValueError):
             return None
         return None if bias is None else Module(Path(mapping.path).name, file, bias)
+
+
+@cache
+def _vdso() -> Path | None:
+    """A file with the code that the kernel maps into every process for calls such as clock_gettime (vdso(7)): a copy
+    of our own, which is the same as the target's; None where there is none. It ends with us."""
+    own = next((mapping for mapping in parse_maps(os.getpid()) if mapping.path == _VDSO), None)
+    if own is None:
+        return None
+    try:
+        fd = os.memfd_create("vdso", os.MFD_CLOEXEC)
+        os.write(fd, memory.read(os.getpid(), own.start, own.end - own.start))
+    except OSError:
+        return None
+    return Path(f"/proc/{os.getpid()}/fd/{fd}")

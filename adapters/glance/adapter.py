@@ -1,0 +1,199 @@
+"""The adapter: carries out `Glance`, or one glance at all targets for a command that looks once.
+
+Invariants:
+    G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; with `Request.read_only` never.
+    G2. Stops stand in the ledger before anything that could fail is done with what they gave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import defaultdict
+from typing import ClassVar, Final
+
+from livedbg import ids
+from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.adapters.glance.words import refused, skipped_words, stacks_of
+from livedbg.errors import LivedbgError, TargetError, TargetGone, ToolMissing
+from livedbg.events import StacksSeen, StatusSeen, Touched
+from livedbg.gdbmi import find_gdb
+from livedbg.intents import GLANCE_ONCE, Glance, Intent
+from livedbg.linux import procfs, ptrace
+from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus
+from livedbg.unwind.glance import Glanced, glance
+from livedbg.unwind.pool import UnwinderPool
+
+__all__ = ["GlanceAdapter"]
+
+_LOOK_S: Final = 0.5
+_FIRST_S: Final = 0.05
+_PATIENCE_S: Final = 5.0  # how long the first threads are waited for
+_UNWIND_S: Final = 60.0
+
+
+class GlanceAdapter(Adapter):
+    """Takes the native stacks of all threads; those that run are stopped for it, one after the other."""
+
+    name: ClassVar[str] = "glance"
+    sees: ClassVar[str] = "native stacks of running threads, when asked for"
+    cost: ClassVar[str] = (
+        "only when asked for: each running thread stands still for some 0.1 ms, one at a time, by ptrace; blocked ones "
+        "are not stopped"
+    )
+    level: ClassVar[Level] = Level.GLANCE
+    handles: ClassVar[tuple[type[Intent], ...]] = (Glance,)
+
+    def __init__(self) -> None:
+        self._pool: UnwinderPool | None = None
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._said: defaultdict[str, set[str]] = defaultdict(set)
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Whether somebody can ask for a glance, or has."""
+        return bool(request.processes) and (not request.once or GLANCE_ONCE in request.options)
+
+    async def run(self, context: Context) -> None:
+        """See Adapter."""
+        try:
+            if GLANCE_ONCE in context.request.options:
+                await self._all(context)
+            context.settled()
+            while not (context.request.once or targets_ended(context)):
+                await context.sleep(_LOOK_S)
+        finally:
+            if self._pool is not None:
+                await self._pool.close()
+
+    async def handle(self, intent: Intent, context: Context) -> None:
+        """Glance at threads of one process.
+
+        Raises:
+            TouchRefused: this session is read-only.
+            ToolMissing: not on this machine, or without gdb.
+            TargetError: no thread of the process can be glanced at.
+        """
+        assert isinstance(intent, Glance)
+        if context.request.read_only:
+            raise refused()
+        process = context.snapshot().processes.get(intent.process)
+        if process is None or process.exited:
+            raise TargetGone("That process has ended.", "", "gone")
+        wanted = {int(ids.parse(thread).short) for thread in intent.threads}
+        await self._glance(context, process, wanted, "asked for in the app: stacks of running threads")
+
+    async def _all(self, context: Context) -> None:
+        if context.request.read_only:
+            raise refused()
+        end = time.monotonic() + _PATIENCE_S
+        while not context.snapshot().threads and time.monotonic() < end and not targets_ended(context):
+            await context.sleep(_FIRST_S)
+        for process in list(context.snapshot().processes.values()):
+            if process.target and not process.exited:
+                try:
+                    await self._glance(context, process, set(), "asked for by --glance: stacks of running threads")
+                except LivedbgError as error:
+                    self._say(context, process.id, error.code, f"No native stacks: {error.message}", error.remedy)
+
+    async def _glance(self, context: Context, process: Process, wanted: set[int], why: str) -> None:
+        gdb = self._gdb(context.request)
+        async with self._locks[process.id]:
+            taken_ns = time.monotonic_ns()
+            found = await self._copy(context, process, wanted, why)
+            self._report(context, process, found)
+            if not found.copies:
+                return
+            pool = self._pool = self._pool or UnwinderPool(gdb)
+            try:
+                unwinder = await pool.of(process.pid)
+                unwound = await unwinder.unwind(found.capture, _UNWIND_S)
+            except OSError as error:
+                raise TargetError(f"The process can't be read: {error.strerror}.", "", "no-stacks") from None
+            except LivedbgError:
+                await pool.drop(process.pid)
+                raise
+            stacks = stacks_of(context.request.host, found, unwound, taken_ns)
+            context.emit(StacksSeen(stacks=stacks, **context.stamp()))
+
+    async def _copy(self, context: Context, process: Process, wanted: set[int], why: str) -> Glanced:
+        """Copy in a thread; whatever ends us meanwhile, the stops are put into the ledger (G2).
+
+        Raises:
+            TargetError: the process is gone or can't be read.
+        """
+        enough = threading.Event()
+
+        def copy() -> Glanced:
+            tids = [tid for tid in procfs.thread_ids(process.pid) if not wanted or tid in wanted]
+            return glance(process.pid, tids, enough.is_set)
+
+        work = asyncio.ensure_future(asyncio.to_thread(copy))
+        cancelled = False
+        while not work.done():
+            try:
+                await asyncio.wait([work])
+            except asyncio.CancelledError:
+                cancelled = True
+                enough.set()
+        try:
+            found = work.result()
+        except PermissionError as error:
+            raise TargetError(f"The process can't be read: {error.strerror}.", "livedbg doctor", "denied") from None
+        except OSError:
+            raise TargetGone("The process has ended.", "", "gone") from None
+        if found.stops_ns:
+            touch = Intrusion(
+                target=process.id,
+                what="glance",
+                why=why,
+                paused_ns=sum(found.stops_ns.values()),
+                stops=len(found.stops_ns),
+                at_wall_ns=time.time_ns(),
+            )
+            context.emit(Touched(intrusion=touch, **context.stamp()))
+        if cancelled:
+            raise asyncio.CancelledError
+        return found
+
+    def _gdb(self, request: Request) -> str:
+        if not ptrace.usable():
+            machine = os.uname().machine
+            raise ToolMissing(
+                f"glances are for x86-64 only, this is {machine}.", "livedbg stacks without it", "machine"
+            )
+        gdb = find_gdb(request.gdb)
+        if gdb is None:
+            named = f"{request.gdb} is not there." if request.gdb else "gdb is not installed."
+            raise ToolMissing(named, "sudo apt-get install gdb", "gdb-missing")
+        return gdb
+
+    def _report(self, context: Context, process: Process, found: Glanced) -> None:
+        """Say which threads there is no stack of; take back what no longer holds.
+
+        Raises:
+            TargetError: there is no stack at all.
+        """
+        words = skipped_words(found)
+        if words and not found.copies:
+            code, (sentence, remedy) = next(iter(words.items()))
+            raise TargetError(sentence, remedy, code)
+        for code, (sentence, remedy) in words.items():
+            self._say(context, process.id, code, sentence, remedy)
+        for code in self._said[process.id] - words.keys():
+            status = SourceStatus(source=self.name, target=process.id, health=SourceHealth.OK, code=code)
+            context.emit(StatusSeen(status=status, **context.stamp()))
+        self._said[process.id] = set(words)
+
+    def _say(self, context: Context, target: str, code: str, sentence: str, remedy: str) -> None:
+        status = SourceStatus(
+            source=self.name,
+            target=target,
+            health=SourceHealth.DEGRADED,
+            code=code,
+            sentence=sentence,
+            remedy=remedy,
+        )
+        context.emit(StatusSeen(status=status, **context.stamp()))

@@ -1,0 +1,133 @@
+"""ptrace(2), as much of it as a short stop needs: seize, interrupt, wait, registers, detach.
+
+PTRACE_SEIZE doesn't stop a thread and sends it no signal; PTRACE_INTERRUPT stops it. Tracing belongs to the OS
+thread that asked for it: all calls for one thread, from `seize` to `detach`, come from the same OS thread, and when
+that thread ends (or is killed), the kernel lets go of all that it traced and they run on (kernel/ptrace.c,
+exit_ptrace).
+
+The calls keep the interpreter to the calling thread (ctypes.PyDLL): none of them blocks, and while a target stands
+still there must be no wait for the interpreter.
+
+Invariants:
+    T1. No exit status is taken from anybody: waits ask for stops only (waitid(2), WSTOPPED without WEXITED).
+    T2. A signal that was on its way to a thread when it stopped is handed back at `detach`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from typing import Final, NamedTuple
+
+__all__ = ["Stop", "detach", "interrupt", "registers", "seize", "stopped", "usable"]
+
+_DETACH, _GETREGSET, _SEIZE, _INTERRUPT = 17, 0x4204, 0x4206, 0x4207  # sys/ptrace.h
+_NT_PRSTATUS: Final = 1  # elf.h
+_EVENT_STOP: Final = 128  # PTRACE_EVENT_STOP
+_CLD_TRAPPED: Final = 4  # asm-generic/siginfo.h
+_WALL: Final = 0x40000000  # linux/wait.h: of threads too
+_SIGINFO: Final = struct.Struct("<iii4xiIi")  # si_signo, si_errno, si_code, si_pid, si_uid, si_status on 64 bits
+_REGISTERS: Final = struct.Struct("<27Q")  # struct user_regs_struct, sys/user.h, x86-64
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+_ptrace = _libc.ptrace
+_ptrace.restype = ctypes.c_long
+_ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+_waitid = _libc.waitid
+_waitid.restype = ctypes.c_int
+_waitid.argtypes = (ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.c_int)
+
+
+class _IoVec(ctypes.Structure):
+    """struct iovec (sys/uio.h)."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class Stop(NamedTuple):
+    """How a traced thread stopped.
+
+    Attributes:
+        signal: one that was about to be delivered, to be handed back at `detach`; 0 where there was none.
+    """
+
+    signal: int
+
+
+def usable() -> bool:
+    """Whether the layouts here are this machine's."""
+    return os.uname().machine == "x86_64"
+
+
+def seize(tid: int) -> None:
+    """Begin to trace a thread; it runs on.
+
+    Raises:
+        PermissionError: not allowed, traced already, or ending.
+        ProcessLookupError: gone.
+    """
+    _request(_SEIZE, tid)
+
+
+def interrupt(tid: int) -> None:
+    """Ask a seized thread to stop; see `stopped`.
+
+    Raises:
+        ProcessLookupError: gone.
+    """
+    _request(_INTERRUPT, tid)
+
+
+def stopped(tid: int) -> Stop | None:
+    """How a seized thread has stopped; None as long as it has not.
+
+    Raises:
+        ChildProcessError: it has ended, or is no longer ours.
+    """
+    info = ctypes.create_string_buffer(128)
+    if _waitid(os.P_PID, tid, ctypes.addressof(info), os.WSTOPPED | os.WNOHANG | _WALL) < 0:
+        raise _error()
+    _, _, code, pid, _, status = _SIGINFO.unpack_from(info)
+    if pid == 0 or code != _CLD_TRAPPED:
+        return None
+    return Stop(0 if status >> 8 == _EVENT_STOP else status & 0x7F)
+
+
+def registers(tid: int) -> tuple[int, ...]:
+    """The registers of a stopped thread: struct user_regs_struct, the first 21.
+
+    Raises:
+        ProcessLookupError: not stopped, or gone.
+        ValueError: a 32-bit program, whose registers are others.
+    """
+    buffer = ctypes.create_string_buffer(2 * _REGISTERS.size)
+    vector = _IoVec(ctypes.addressof(buffer), len(buffer))
+    _request(_GETREGSET, tid, _NT_PRSTATUS, ctypes.addressof(vector))
+    if vector.length != _REGISTERS.size:
+        raise ValueError("a 32-bit program")
+    values: tuple[int, ...] = _REGISTERS.unpack_from(buffer)
+    return values[:21]
+
+
+def detach(tid: int, signal: int = 0) -> None:
+    """Let a stopped thread run on, untraced.
+
+    Args:
+        tid: the thread.
+        signal: `Stop.signal`.
+
+    Raises:
+        ProcessLookupError: not stopped, or gone.
+    """
+    _request(_DETACH, tid, 0, signal)
+
+
+def _request(request: int, tid: int, address: int = 0, data: int = 0) -> None:
+    if _ptrace(request, tid, address, data) < 0:
+        raise _error()
+
+
+def _error() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
