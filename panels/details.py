@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from livedbg.model import LogRecord, Process, Task, Thread
+from livedbg.panels.hits import merged
 from livedbg.panels.look import Look
 from livedbg.panels.marks import health_mark
 from livedbg.panels.records import concerns
@@ -81,6 +82,7 @@ def _about(look: Look, entity: str) -> Iterator[SheetLine]:
     yield from _sources(look, entity)
     yield from _waits(look, entity)
     yield from _stack(look, entity)
+    yield from _caught(look, entity)
     yield from _log(look, entity)
 
 
@@ -170,6 +172,17 @@ def _stack(look: Look, entity: str) -> Iterator[SheetLine]:
         yield from (SheetLine(text, Role.DIM, indent=4) for text in frame.local_variables)
     if stack.partial:
         yield SheetLine(f"partial: {stack.note or 'outer frames may be missing'}", Role.WARN)
+
+
+def _caught(look: Look, entity: str) -> Iterator[SheetLine]:
+    hits = look.snapshot.exceptions
+    own = {name: hit for name, hit in hits.items() if entity in (hit.thread, hit.process)}
+    groups = sorted(merged(own).values(), key=lambda group: -group.last_wall_ns)
+    if groups:
+        yield BLANK
+    for number, group in enumerate(groups[:_MOST]):
+        text = f"{clock_ms(group.last_wall_ns)} {group.newest.type} {look.glyphs.times}{count(group.count)}"
+        yield SheetLine(text.strip(), Role.BAD, "exceptions" if number == 0 else "", entity=group.newest.id)
 
 
 def _log(look: Look, entity: str) -> Iterator[SheetLine]:

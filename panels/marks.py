@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.catchpoints import CatchpointState
 from livedbg.model import Severity, SourceHealth, Task, TaskState, Thread, ThreadState
 from livedbg.themes import Role
 
@@ -14,6 +15,7 @@ __all__ = [
     "UNICODE",
     "Glyphs",
     "Mark",
+    "catch_mark",
     "health_mark",
     "severity_mark",
     "task_mark",
@@ -24,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """The signs of one character set. All are one cell wide but the three of the tree."""
+    """The signs of one character set. All are one cell wide but the three of the tree; `sparks` rise from none."""
 
     run: str
     wait: str
@@ -48,18 +50,19 @@ class Glyphs:
     up: str
     down: str
     separator: str
+    sparks: str
 
 
 UNICODE: Final = Glyphs(
     run="▶", wait="○", ready="◇", done="✓", fail="✗", stop="■", dot="●", unknown="?", loop="↺", arrow="→",
     here="▶", tee="├─ ", corner="└─ ", bar="│  ", track="─", knob="●", play="▶", pause="‖", times="×",
-    up="▲", down="▼", separator="·",
+    up="▲", down="▼", separator="·", sparks=" ▁▂▃▄▅▆▇█",
 )  # fmt: skip
 
 ASCII: Final = Glyphs(
     run=">", wait="o", ready="=", done="+", fail="X", stop="#", dot="*", unknown="?", loop="@", arrow=">",
     here=">", tee="|- ", corner="`- ", bar="|  ", track="-", knob="O", play=">", pause="=", times="x",
-    up="^", down="v", separator="-",
+    up="^", down="v", separator="-", sparks=" .:-=+*%@",
 )  # fmt: skip
 
 
@@ -122,6 +125,12 @@ _HEALTH: Final = {
     SourceHealth.FAILED: Mark("fail", "failed", Role.BAD, 0),
     SourceHealth.ENDED: Mark("wait", "ended", Role.DONE, 2),
 }
+_CATCHPOINTS: Final = {
+    CatchpointState.FAILED: Mark("fail", "failed", Role.BAD, 0),
+    CatchpointState.ARMING: Mark("ready", "arming", Role.ACCENT, 1),
+    CatchpointState.ARMED: Mark("run", "armed", Role.GOOD, 2),
+    CatchpointState.DONE: Mark("done", "done", Role.DONE, 3),
+}
 _STALLED: Final = Mark("stop", "stalled", Role.WARN, -1)
 _EXITED: Final = Mark("done", "exited", Role.DONE, 7)
 
@@ -149,3 +158,8 @@ def severity_mark(severity: Severity) -> Mark:
 def health_mark(health: SourceHealth) -> Mark:
     """How well a source sees."""
     return _HEALTH[health]
+
+
+def catch_mark(state: CatchpointState) -> Mark:
+    """What has become of a catchpoint."""
+    return _CATCHPOINTS[state]

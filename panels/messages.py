@@ -9,7 +9,7 @@ from textual.message import Message
 from livedbg.intents import Intent
 from livedbg.model import LogRecord
 
-__all__ = ["Asked", "Noticed", "Opened", "Picked", "Unfolded"]
+__all__ = ["Asked", "Noticed", "Opened", "Picked", "Pointed", "Unfolded"]
 
 
 @dataclass
@@ -17,6 +17,13 @@ class Picked(Message):
     """The user moved to a row: every panel follows to `entity`."""
 
     entity: str
+
+
+@dataclass
+class Pointed(Message):
+    """The user moved to something caught: the panel of its stack follows to `hit`."""
+
+    hit: str | None
 
 
 @dataclass

@@ -7,13 +7,14 @@ from typing import ClassVar, Final
 from livedbg.model import Frame, Stack
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
+from livedbg.panels.ink import Ink
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
 from livedbg.panels.units import duration
 from livedbg.themes import Role
 
-__all__ = ["StackPanel", "frame_place"]
+__all__ = ["StackPanel", "draw_frame", "frame_place"]
 
 _SAME_LOOK_NS: Final = 1_000_000_000
 """A thread that began to wait so little after its stack was taken was seen waiting by the next look only."""
@@ -99,13 +100,7 @@ class StackPanel(LinePanel):
             words = "partial: outer frames may be missing" if stack.partial else ""
             line.add("; ".join(filter(None, (words, stack.note))), ink.style(Role.WARN))
             return
-        frame = stack.frames[index]
-        python = frame.language == "python"
-        line.cell(f"{index}", 3, ink.style(Role.FAINT), "right").space()
-        line.cell("py" if python else "c", 2, ink.style(Role.PYTHON if python else Role.NATIVE)).space()
-        shown = frame.function[self.offset_x :]
-        line.add(shown, ink.style(Role.TEXT, bold=python))
-        line.add(f"  {frame_place(frame)}", ink.style(Role.DIM))
+        draw_frame(line, ink, index, stack.frames[index], shift=self.offset_x)
 
     def placeholder(self) -> str:
         """No stack yet."""
@@ -126,6 +121,15 @@ class StackPanel(LinePanel):
         """Shift long function names."""
         self.offset_x = max(0, self.offset_x + cells)
         self.refresh()
+
+
+def draw_frame(line: Line, ink: Ink, number: int, frame: Frame, *, shift: int = 0) -> None:
+    """One frame: its number, language, function and place; `shift` cells of the function are left of the window."""
+    python = frame.language == "python"
+    line.cell(f"{number}", 3, ink.style(Role.FAINT), "right").space()
+    line.cell("py" if python else "c", 2, ink.style(Role.PYTHON if python else Role.NATIVE)).space()
+    line.add(frame.function[shift:], ink.style(Role.TEXT, bold=python))
+    line.add(f"  {frame_place(frame)}", ink.style(Role.DIM))
 
 
 def frame_place(frame: Frame) -> str:

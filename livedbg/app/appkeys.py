@@ -19,6 +19,7 @@ APP_KEYS: Final = (
     Key("e", "e", "evidence", "what the verdict rests on"),
     Key("escape", "Esc", "go_back", "go back; clear the filter"),
     Key("slash", "/", "prompt", "show only rows with a text; in Logs: search"),
+    Key("c", "c", "catch", "set a catchpoint: an exception's type, a preset, a function"),
     Key("tab", "Tab", "app.focus_next", "to the next panel"),
     Key("shift+tab", "Shift+Tab", "app.focus_previous", "to the panel before"),
     Key("y", "y", "copy", "copy the selected row"),

@@ -20,23 +20,22 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Input
 
 from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
 from livedbg.app.bars import Chosen, FooterBar, HeaderBar, Sought, TimelineBar
-from livedbg.app.basics import BasicApp
 from livedbg.app.commands import Commands
 from livedbg.app.feed import Feed
 from livedbg.app.filters import AsciiOnly, FewColours, Guard
 from livedbg.app.helptext import help_sheet
 from livedbg.app.options import AppOptions, Colours
 from livedbg.app.overlays import Copied, Prompt, SheetScreen
+from livedbg.app.prompting import PromptingApp
 from livedbg.app.replaying import ReplayActions
 from livedbg.app.theming import as_theme
 from livedbg.app.views import VIEWS, View
 from livedbg.intents import Refresh
-from livedbg.panels.base import LinePanel
 from livedbg.panels.details import details, evidence
+from livedbg.panels.hitsheet import caught_sheet
 from livedbg.panels.ink import ink_of
 from livedbg.panels.keys import bindings
 from livedbg.panels.logs import LogsPanel
@@ -62,7 +61,7 @@ class _Woken(Message):
         return isinstance(message, _Woken)
 
 
-class LivedbgApp(ReplayActions, BasicApp):
+class LivedbgApp(ReplayActions, PromptingApp):
     """The terminal app.
 
     Args:
@@ -106,7 +105,6 @@ class LivedbgApp(ReplayActions, BasicApp):
         self._newest: Update | None = None
         self._chose = False
         self._pending: Timer | None = None
-        self._prompted: LinePanel | None = None
         self.theme = f"livedbg-{name}"
         self.animation_level = "none"
 
@@ -251,7 +249,7 @@ class LivedbgApp(ReplayActions, BasicApp):
 
     @on(Opened)
     def _opened(self, message: Opened) -> None:
-        self.open_sheet(details(message.entity))
+        self.open_sheet(caught_sheet(self.look, message.entity) or details(message.entity))
 
     @on(Unfolded)
     def _unfolded(self, message: Unfolded) -> None:
@@ -313,50 +311,6 @@ class LivedbgApp(ReplayActions, BasicApp):
         """The help of this screen."""
         spec = next(spec for spec in VIEWS if spec.name == self.current.id)
         self.open_sheet(help_sheet(spec, replay=self.timeline is not None))
-
-    @property
-    def focused_panel(self) -> LinePanel | None:
-        """The panel that has the keys."""
-        focused = self.screen.focused
-        return focused if isinstance(focused, LinePanel) else None
-
-    # filter and search
-
-    def action_prompt(self) -> None:
-        """Type a filter for the focused panel."""
-        panel = self.focused_panel
-        if panel is None or isinstance(self.screen, SheetScreen):
-            return
-        self._prompted = panel
-        searching = isinstance(panel, LogsPanel)
-        hint = "search (regular expression), Enter" if searching else "show only rows with this text"
-        self.main.query_one(Prompt).open("", hint)
-
-    @on(Input.Changed, "#prompt")
-    def _typed(self, message: Input.Changed) -> None:
-        panel = self._prompted
-        if panel is not None and not isinstance(panel, LogsPanel):
-            panel.filter(message.value)
-
-    @on(Input.Submitted, "#prompt")
-    def _submitted(self, message: Input.Submitted) -> None:
-        panel, self._prompted = self._prompted, None
-        self.main.query_one(Prompt).close()
-        if panel is not None:
-            panel.focus()
-            panel.filter(message.value)
-
-    def action_go_back(self) -> None:
-        """Close the prompt, give up a search, clear a filter."""
-        prompt = self.main.query_one(Prompt)
-        panel = self._prompted or self.focused_panel
-        self._prompted = None
-        if prompt.has_class("-open"):
-            prompt.close()
-            if panel is not None:
-                panel.focus()
-        if panel is not None and not (isinstance(panel, LogsPanel) and panel.give_up()):
-            panel.filter("")
 
     # commands
 

@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from livedbg.panels.catchpoints import armed
 from livedbg.panels.cells import Line, width_of
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.marks import verdict_mark
@@ -94,8 +95,11 @@ class HeaderBar(_Bar):
         dim = ink.style(Role.DIM)
         frozen = ("FROZEN", ink.style(Role.WARN, bold=True)) if self.frozen else ("", dim)
         touched = ink.style(Role.WARN, bold=True) if look.snapshot.paused_ns else dim
+        caught = armed(look)
+        word = "listening" if caught == armed(look, "listen") else "catching"
         right: list[tuple[int, str, Style]] = [
             (9, *frozen),
+            (3, f"{word}: {caught}" if caught else "", ink.style(Role.ACCENT)),
             (3, ended, ink.style(Role.WARN)),
             (2, self.mode, dim),
             (5, paused, touched),
@@ -156,6 +160,15 @@ class TimelineBar(_Bar):
             self.post_message(Sought((event.x - left) / (room - 1)))
 
 
+_Item = tuple[str, str, str, bool]
+_LEAST_LABEL: Final = 2
+
+
+def _room(items: Sequence[_Item]) -> int:
+    """Cells that keys and words of the footer take, with the blanks around them."""
+    return sum(len(key) + len(label) + 3 for key, label, _action, _here in items)
+
+
 class FooterBar(_Bar):
     """The screens and the two keys that lead everywhere."""
 
@@ -168,13 +181,19 @@ class FooterBar(_Bar):
     def draw(self, line: Line) -> None:
         """Numbers and names; the present one is marked."""
         self._spots = []
-        items = [(key, label, f"view('{name}')", name == self.current) for key, label, name in self.screens]
+        items: list[_Item] = [
+            (key, label, f"view('{name}')", name == self.current) for key, label, name in self.screens
+        ]
         tail = [("?", "Help", "help", False), ("^p", "Commands", "command_palette", False)]
-        size = sum(len(f"{key} {label}") for key, label, _a, _h in [*items, *tail]) + 2 * len(items) + 4
-        short = size > line.width
+        if _room(items) + _room(tail) > line.width:
+            tail = [(key, label if key == "?" else "", action, here) for key, label, action, here in tail]
+        longest = max((len(label) for _k, label, _a, _h in items), default=0)
+        while longest > _LEAST_LABEL and _room(items) + _room(tail) > line.width:
+            longest -= 1
+            items = [(key, label[:longest], action, here) for key, label, action, here in items]
         for key, label, action, here in items:
-            self._item(line, key, label[:4] if short else label, action, here=here)
-        line.push_right(sum(len(key) + len(label) + 3 for key, label, _a, _h in tail))
+            self._item(line, key, label, action, here=here)
+        line.push_right(_room(tail))
         for key, label, action, _here in tail:
             self._item(line, key, label, action, here=False)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
 from textual.widgets import Input
 
 from livedbg.panels.keys import Key, bindings
@@ -59,15 +61,16 @@ class Copied(Message):
 
 
 class Prompt(Input):
-    """Where a filter or a search is typed: Enter keeps it, Escape drops it."""
+    """Where a filter, a search or a catchpoint is typed: Enter keeps it, Escape drops it."""
 
     def __init__(self) -> None:
         super().__init__(id="prompt", select_on_focus=True)
         self.can_focus = False
 
-    def open(self, text: str, hint: str) -> None:
-        """Take the keys."""
+    def open(self, text: str, hint: str, words: Sequence[str] = ()) -> None:
+        """Take the keys; `words` complete what is typed (the right arrow takes the completion over)."""
         self.placeholder = hint
+        self.suggester = SuggestFromList(words) if words else None
         self.value = text
         self.can_focus = True
         self.add_class("-open")

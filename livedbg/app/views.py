@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
 from livedbg.panels.base import LinePanel
+from livedbg.panels.catchpoints import CatchpointsPanel
+from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.look import Look
+from livedbg.panels.messages import Pointed
 from livedbg.panels.stack import StackPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.verdict import VerdictPanel
 from livedbg.panels.waits import WaitsPanel
 
-__all__ = ["VIEWS", "Overview", "View", "ViewSpec"]
+__all__ = ["VIEWS", "Exceptions", "Overview", "View", "ViewSpec"]
 
 
 Kind = type[LinePanel]
@@ -78,6 +82,24 @@ class Overview(View):
         super().show(look)
 
 
+class Exceptions(View):
+    """Catchpoints, what they caught, and the stack of the selected hit."""
+
+    def show(self, look: Look) -> None:
+        """The stack is that of the selected hit."""
+        super().show(look)
+        self.query_one(HitStackPanel).point(self.query_one(HitsPanel).pointed)
+
+    def focus_first(self) -> None:
+        """Hits, if there are any."""
+        hits = self.query_one(HitsPanel)
+        (hits if hits.count() else self.query_one(CatchpointsPanel)).focus()
+
+    @on(Pointed)
+    def _pointed(self, message: Pointed) -> None:
+        self.query_one(HitStackPanel).point(message.hit)
+
+
 @dataclass(frozen=True, slots=True)
 class ViewSpec:
     """One screen in the list of screens.
@@ -112,6 +134,10 @@ VIEWS = (
     ViewSpec("2", "tasks", "Tasks", "What is each task doing, and what waits for it?", ((TasksPanel, WaitsPanel),)),
     ViewSpec("3", "graph", "Graph", "Who waits for whom around the selection?", (GraphPanel,)),
     ViewSpec("4", "threads", "Threads", "What is each thread doing, and where?", ((ThreadsPanel, StackPanel),)),
+    ViewSpec(
+        "5", "exceptions", "Exceptions", "What is thrown, how often, and where?",
+        (CatchpointsPanel, (HitsPanel, HitStackPanel)), Exceptions,
+    ),
     ViewSpec("6", "logs", "Logs", "What did the logs say, and when?", (LogsPanel,)),
     ViewSpec(
         "9", "ledger", "Ledger", "What did livedbg do to the target, and what can't it see?",

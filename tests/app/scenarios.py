@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.app.fakes import FakeView
+from tests.app.scenes.exceptions import catching, denied, hostile_hits, nothing_set
 from tests.app.scenes.hostile import hostile
 from tests.app.scenes.locks import deadlock, gil, idle
 from tests.app.scenes.tasks import ascend, recording
@@ -14,6 +15,10 @@ _MAKERS = {
     "gil": gil,
     "recording": recording,
     "hostile": hostile,
+    "catching": catching,
+    "denied": denied,
+    "nothing-set": nothing_set,
+    "hostile-hits": hostile_hits,
 }
 SCENARIOS = tuple(_MAKERS)
 

@@ -37,7 +37,7 @@ async def test_every_screen_shows_every_state(name: str, size: tuple[int, int]) 
     app = make_app(name)
     async with app.run_test(size=size) as pilot:
         await ready(pilot)
-        for key in "123469":
+        for key in "1234569":
             await pilot.press(key)
             text = text_of(app)
             assert "livedbg" in text
@@ -196,7 +196,7 @@ async def test_copy_is_clean_text_of_the_row(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
     async with app.run_test(size=(140, 40)) as pilot:
         await ready(pilot)
-        for key in "123469":
+        for key in "1234569":
             await pilot.press(key, "y")
     assert copied
     assert all(part.isprintable() for text in copied for part in text.split("\n"))

@@ -31,7 +31,7 @@ async def test_what_is_typed_is_seen_and_the_screens_come_back() -> None:
         await pilot.press("4", "slash", *"teller")
         await until(pilot, lambda: text_of(app).splitlines()[-1].strip() == "teller")
         await pilot.press("enter")
-        await until(pilot, lambda: "Overview" in text_of(app).splitlines()[-1])
+        await until(pilot, lambda: "1 Over" in text_of(app).splitlines()[-1])
         assert not app.query_one(Prompt).has_class("-open")
 
 

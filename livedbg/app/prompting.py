@@ -1,0 +1,105 @@
+"""The line where text is typed: a filter, a search, or what is to be caught; and where the text goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import on
+from textual.screen import Screen
+from textual.widgets import Input
+
+from livedbg.app.basics import BasicApp
+from livedbg.app.overlays import Prompt, SheetScreen
+from livedbg.errors import UsageError
+from livedbg.panels.base import LinePanel
+from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch_in, typed_catch
+from livedbg.panels.logs import LogsPanel
+from livedbg.view import SessionView
+
+__all__ = ["PromptingApp"]
+
+
+class PromptingApp(BasicApp):
+    """The part of the app that takes typed text."""
+
+    view: SessionView
+    main: Screen[object]
+    _prompted: LinePanel | None = None
+    _answer: Callable[[str], None] | None = None
+
+    @property
+    def focused_panel(self) -> LinePanel | None:
+        """The panel that has the keys."""
+        focused = self.screen.focused
+        return focused if isinstance(focused, LinePanel) else None
+
+    async def action_view(self, name: str) -> None:
+        """Show another screen."""
+        raise NotImplementedError
+
+    def action_prompt(self) -> None:
+        """Type a filter for the focused panel."""
+        panel = self.focused_panel
+        if panel is None or isinstance(self.screen, SheetScreen):
+            return
+        self._prompted, self._answer = panel, None
+        searching = isinstance(panel, LogsPanel)
+        hint = "search (regular expression), Enter" if searching else "show only rows with this text"
+        self.main.query_one(Prompt).open("", hint)
+
+    def action_catch(self) -> None:
+        """Type what to catch in the process of the selection."""
+        panel = self.focused_panel
+        if panel is None or isinstance(self.screen, SheetScreen):
+            return
+        if self.view.timeline is not None:
+            self.say("This is a recording: nothing can be caught in it.", "warning")
+            return
+        process = process_to_catch_in(self.look)
+        if process is None:
+            self.say("Select a thread of the process to catch in first (4 shows them).", "warning")
+            return
+        self._prompted, self._answer = panel, lambda text: self._catch(text, process)
+        self.main.query_one(Prompt).open("", catch_hint(), catch_words(self.look))
+
+    def _catch(self, text: str, process: str) -> None:
+        if not text.strip():
+            return
+        try:
+            intent = typed_catch(text, process)
+        except UsageError as error:
+            self.say(f"{error} {error.remedy}".rstrip(), "warning")
+            return
+        self.view.send(intent)
+        self.say(f"Setting a catchpoint on {intent.pattern} in {self.look.names.label(process)}")
+        self.call_next(self.action_view, "exceptions")
+
+    @on(Input.Changed, "#prompt")
+    def _typed(self, message: Input.Changed) -> None:
+        panel = self._prompted
+        if panel is not None and self._answer is None and not isinstance(panel, LogsPanel):
+            panel.filter(message.value)
+
+    @on(Input.Submitted, "#prompt")
+    def _submitted(self, message: Input.Submitted) -> None:
+        panel, answer = self._prompted, self._answer
+        self._prompted = self._answer = None
+        self.main.query_one(Prompt).close()
+        if panel is not None:
+            panel.focus()
+        if answer is not None:
+            answer(message.value)
+        elif panel is not None:
+            panel.filter(message.value)
+
+    def action_go_back(self) -> None:
+        """Close the prompt, give up a search, clear a filter."""
+        prompt = self.main.query_one(Prompt)
+        panel, answer = self._prompted or self.focused_panel, self._answer
+        self._prompted = self._answer = None
+        if prompt.has_class("-open"):
+            prompt.close()
+            if panel is not None:
+                panel.focus()
+        if answer is None and panel is not None and not (isinstance(panel, LogsPanel) and panel.give_up()):
+            panel.filter("")

@@ -1,0 +1,213 @@
+"""The catchpoints: what is listened for, how, what was seen and what can't be; and how a user writes one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from textual.geometry import Size
+
+from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment, patterns_of
+from livedbg.intents import Catch, Uncatch
+from livedbg.panels.base import LinePanel
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.marks import catch_mark
+from livedbg.panels.messages import Asked, Noticed, Opened
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.units import plural, rate
+from livedbg.themes import Role
+
+__all__ = [
+    "NO_CATCHPOINT",
+    "UNCATCH_KEY",
+    "CatchpointsPanel",
+    "about",
+    "armed",
+    "catch_hint",
+    "catch_words",
+    "process_to_catch_in",
+    "take_out",
+    "typed_catch",
+]
+
+NO_CATCHPOINT: Final = "No catchpoints: press c, e.g. std::runtime_error; needs CAP_PERFMON or root."
+UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "take the catchpoint of the selected row out")
+_KEYS: Final = (SORT_KEY, UNCATCH_KEY)
+_OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
+_USUAL: Final = ("std::runtime_error", "std::exception", "std::bad_alloc", "nvfuser::nvfError", "c10::Error")
+_LEAST_ROWS: Final = 1
+
+
+class CatchpointsPanel(TablePanel):
+    """Every catchpoint."""
+
+    LABEL = "Catchpoints"
+    HELP = (
+        "What is listened for. ENGINE listen never stops the target (a kernel probe), gdb does for each hit. SEEN "
+        "counts everything thrown, HITS what matched, LOST what the kernel could not hand over in time."
+    )
+    COLUMNS = (
+        Column("STATE", 8, keep=10, sort="state"),
+        Column("PATTERN", 18, stretch=2, keep=10, sort="pattern"),
+        Column("WHEN", 7, keep=5),
+        Column("ENGINE", 6, keep=6),
+        Column("SEEN", 6, keep=7, align="right"),
+        Column("HITS", 6, keep=9, sort="hits", align="right"),
+        Column("LOST", 6, keep=8, align="right"),
+        Column("PROCESS", 14, stretch=1, keep=3),
+        Column("WHAT IT CAN'T SEE", 18, stretch=3, keep=4),
+        Column("REMEDY", 16, stretch=2, keep=2),
+    )
+    SORTS = ("state", "hits", "pattern")
+    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
+    BINDINGS = bindings("catchpoints", _KEYS)
+
+    def source(self, look: Look) -> object:
+        """All catchpoints."""
+        return id(look.snapshot.catchpoints)
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """Those that failed and those that are armed before those that are done."""
+        known = look.snapshot.catchpoints
+        found = [
+            c for c in known.values() if not needle or needle in f"{c.pattern} {c.state} {c.engine} {c.note}".lower()
+        ]
+        place = {identity: number for number, identity in enumerate(known)}
+        if sort == "hits":
+            found.sort(key=lambda c: (-c.hits, place[c.id]))
+        elif sort == "pattern":
+            found.sort(key=lambda c: (c.pattern, place[c.id]))
+        else:
+            found.sort(key=lambda c: (catch_mark(c.state).order, place[c.id]))
+        title = f"{armed(look)} armed  {plural(sum(c.hits for c in known.values()), 'hit')}" if known else ""
+        return Rows([c.id for c in found], len(known), title)
+
+    def set_rows(self, rows: Rows) -> None:
+        """Show these rows, in as many lines as they need."""
+        before = len(self.rows.order)
+        super().set_rows(rows)
+        if len(rows.order) != before:
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The head and a line for each row."""
+        return self.HEAD + max(self.count(), _LEAST_ROWS)
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """One catchpoint."""
+        point = self.look.snapshot.catchpoints.get(identity)
+        if point is None:
+            return [Cell("")] * len(self.COLUMNS)
+        mark, ink = catch_mark(point.state), self.look.ink
+        dim = ink.style(Role.DIM)
+        quiet = dim if point.state is CatchpointState.DONE else None
+        text = f'{point.pattern} with "{point.message}"' if point.message else point.pattern
+        return (
+            Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role)),
+            Cell(text, quiet or ink.style(Role.TEXT, bold=True)),
+            Cell(point.moment.value, dim),
+            Cell(point.engine or "-", dim),
+            Cell(rate(point.seen), dim),
+            Cell(rate(point.hits), ink.style(Role.WARN, bold=True) if point.hits else dim),
+            Cell(rate(point.lost) if point.lost else "", ink.style(Role.WARN)),
+            Cell(self.look.names.label(point.process) + (" and children" if point.follow else ""), dim),
+            Cell(point.note, ink.style(mark.role) if point.state is CatchpointState.FAILED else None),
+            Cell(point.remedy, ink.style(Role.ACCENT)),
+        )
+
+    def widths(self, width: int) -> list[int]:
+        """No columns where there is nothing to say; where there is little room, a note before the process."""
+        points = self.look.snapshot.catchpoints.values()
+        idle = {
+            title
+            for title, wanted in (
+                ("LOST", any(point.lost for point in points)),
+                ("PROCESS", len({point.process for point in points}) > 1 or width > 150),
+                ("WHAT IT CAN'T SEE", any(point.note for point in points)),
+                ("REMEDY", any(point.remedy for point in points)),
+            )
+            if not wanted
+        }
+        found = iter(layout([column for column in self.COLUMNS if column.title not in idle], width))
+        return [0 if column.title in idle else next(found) for column in self.COLUMNS]
+
+    def entity(self, index: int) -> str | None:
+        """The process in which it is."""
+        row = super().entity(index)
+        point = self.look.snapshot.catchpoints.get(row) if row is not None else None
+        return point.process if point is not None else None
+
+    def find(self, entity: str) -> int | None:
+        """A process has many rows: stay."""
+        return None
+
+    def placeholder(self) -> str:
+        """How to begin."""
+        return "No catchpoint matches." if self.needle else NO_CATCHPOINT
+
+    def action_open(self) -> None:
+        """All about the catchpoint."""
+        if self.count():
+            self.post_message(Opened(self.rows.order[self.cursor]))
+
+    def action_uncatch(self) -> None:
+        """Take it out."""
+        take_out(self, self.rows.order[self.cursor] if self.count() else None)
+
+
+def take_out(panel: LinePanel, identity: str | None) -> None:
+    """Ask for a catchpoint to be taken out; say so where there is none."""
+    point = panel.look.snapshot.catchpoints.get(identity or "")
+    if point is None:
+        panel.post_message(Noticed("There is no catchpoint here to take out."))
+    elif point.state in _OVER:
+        panel.post_message(Noticed(f"The catchpoint on {point.pattern} is out already."))
+    else:
+        panel.post_message(Asked(Uncatch(catchpoint=point.id), f"Taking the catchpoint on {point.pattern} out"))
+
+
+def armed(look: Look, engine: str = "") -> int:
+    """How many catchpoints are armed; those of one engine only where it is named."""
+    points = look.snapshot.catchpoints.values()
+    return sum(1 for c in points if c.state is CatchpointState.ARMED and engine in ("", c.engine))
+
+
+def process_to_catch_in(look: Look) -> str | None:
+    """The process of the selection, or the only target; None where the user has to choose."""
+    shot, chosen = look.snapshot, look.selection or ""
+    process = shot.threads[chosen].process if chosen in shot.threads else chosen
+    if process in shot.processes and not shot.processes[process].exited:
+        return process
+    live = [process.id for process in shot.processes.values() if process.target and not process.exited]
+    return live[0] if len(live) == 1 else None
+
+
+def typed_catch(text: str, process: str) -> Catch:
+    """What a user typed: a type, a preset or a pattern, after `rethrow`, `catch` or `call` where it isn't thrown.
+
+    Raises:
+        UsageError: it is empty, or not a regular expression.
+    """
+    word, _blank, rest = text.strip().partition(" ")
+    moment = next((moment for moment in Moment if moment.value == word and rest.strip()), None)
+    pattern = rest.strip() if moment is not None else text.strip()
+    patterns_of(pattern)
+    return Catch(process=process, pattern=pattern, moment=moment)
+
+
+def catch_hint() -> str:
+    """What can be typed, in one line."""
+    return f"type, glob, /regex/, call FUNCTION, or: {' '.join(PRESETS)}"
+
+
+def catch_words(look: Look) -> list[str]:
+    """Words that complete what is typed: presets, types that were caught, usual types."""
+    caught = (hit.type for hit in look.snapshot.exceptions.values())
+    return list(dict.fromkeys((*PRESETS, *caught, *_USUAL, *(f"{moment.value} " for moment in Moment))))
+
+
+def about(point: Catchpoint) -> str:
+    """What a preset means; "" where the pattern is a user's own."""
+    preset = PRESETS.get(point.pattern)
+    return f"{preset.about}: {', '.join(preset.patterns)}" if preset is not None else ""

@@ -1,0 +1,303 @@
+"""What was caught: hits merged by type and stack, and the stack of the selected one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar, Final
+
+from rich.style import Style
+
+from livedbg.catchpoints import PRESETS
+from livedbg.panels.base import LinePanel
+from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
+from livedbg.panels.cells import Line, wrap
+from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.messages import Opened, Picked, Pointed
+from livedbg.panels.stack import draw_frame
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
+from livedbg.panels.units import clock, clock_ms, count, plural, rate
+from livedbg.sanitize import clean_line
+from livedbg.themes import Role
+
+__all__ = ["HitStackPanel", "HitsPanel"]
+
+_HIT_KEYS: Final = (
+    SORT_KEY,
+    Key("m", "m", "merge", "merge hits with equal stacks into one row, and apart again"),
+    UNCATCH_KEY,
+)
+_STACK_KEYS: Final = (
+    Key("left", "←", "shift(-8)", "shift left"),
+    Key("right", "→", "shift(8)", "shift right"),
+)
+_MESSAGE_LINES: Final = 3
+
+Drawn = tuple[str, Style]
+
+
+class HitsPanel(TablePanel):
+    """Everything caught; equal stacks are one row."""
+
+    LABEL = "Exceptions"
+    HELP = (
+        "What was thrown, failed or aborted, merged by type and stack. EACH SECOND shows how many came in each of the "
+        "last seconds up to LAST. A row's thread is selected with it, for the other screens."
+    )
+    COLUMNS = (
+        Column("TYPE", 17, stretch=2, keep=10, sort="type"),
+        Column("MESSAGE", 14, stretch=5, keep=8),
+        Column("COUNT", 6, keep=10, sort="count", align="right"),
+        Column("EACH SECOND", 11, stretch=1, keep=5, align="right"),
+        Column("FIRST", 8, keep=4, sort="first"),
+        Column("LAST", 8, keep=9, sort="last"),
+        Column("THREAD", 11, stretch=1, keep=6),
+    )
+    SORTS = ("first", "last", "count", "type")
+    KEYS: ClassVar[tuple[Key, ...]] = _HIT_KEYS
+    BINDINGS = bindings("hits", _HIT_KEYS)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.apart = False
+        self.groups: Mapping[str, HitGroup] = {}
+        self._pointed: str | None = None
+
+    @property
+    def pointed(self) -> str | None:
+        """The hit of the selected row."""
+        group = self._group(self.cursor)
+        return group.newest.id if group is not None else None
+
+    def source(self, look: Look) -> object:
+        """All hits, and whether they are merged."""
+        return id(look.snapshot.exceptions), self.apart
+
+    def size_of(self, look: Look) -> int:
+        """All hits."""
+        return len(look.snapshot.exceptions)
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """Merge, filter, order."""
+        groups = merged(look.snapshot.exceptions, apart=self.apart)
+        found = [group for group in groups.values() if not needle or needle in _text(look, group)]
+        found.sort(key=_ORDERS[sort])
+        self.groups = groups
+        hits = sum(group.count for group in groups.values())
+        title = f"{plural(hits, 'hit')}  {plural(len(groups), 'stack')}" if groups and not self.apart else ""
+        return Rows([group.id for group in found], len(groups), title or (plural(hits, "hit") if groups else ""))
+
+    def set_rows(self, rows: Rows) -> None:
+        """Show these rows; the stack follows to the selected one."""
+        super().set_rows(rows)
+        self._point()
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """One kind of hit."""
+        group = self.groups.get(identity)
+        if group is None:
+            return [Cell("")] * len(self.COLUMNS)
+        look, ink, newest = self.look, self.look.ink, group.newest
+        dim = ink.style(Role.DIM)
+        messages = len(group.messages)
+        message = (f"(1 of {count(messages)}) " if messages > 1 else "") + clean_line(newest.message)
+        threads = group.threads
+        more = f" +{len(threads) - 1}" if len(threads) > 1 else ""
+        where = look.names.label(threads[0]).removeprefix("thread ") + more if threads else ""
+        room = self.widths(self.scrollable_content_region.width)[3]
+        return (
+            Cell(newest.type, ink.style(Role.BAD, bold=True)),
+            Cell(message),
+            Cell(rate(group.count), ink.style(Role.TEXT, bold=True)),
+            Cell(sparkline(group.history, room, look.glyphs.sparks), ink.style(Role.ACCENT)),
+            Cell(clock(group.first_wall_ns), dim),
+            Cell(clock(group.last_wall_ns)),
+            Cell(where, dim),
+        )
+
+    def entity(self, index: int) -> str | None:
+        """The thread that threw it last."""
+        group = self._group(index)
+        if group is None:
+            return None
+        return group.newest.thread or group.newest.process
+
+    def find(self, entity: str) -> int | None:
+        """The row of a thread; the present one, where it is of that thread as well."""
+        if self.entity(self.cursor) == entity:
+            return self.cursor
+        return next((row for row in range(self.count()) if self.entity(row) == entity), None)
+
+    def follow(self, entity: str) -> None:
+        """See LinePanel; the stack comes along."""
+        super().follow(entity)
+        self._point()
+
+    def move_to(self, index: int) -> None:
+        """See LinePanel; the stack comes along."""
+        super().move_to(index)
+        self._point()
+
+    def placeholder(self) -> str:
+        """Nothing yet."""
+        if self.needle:
+            return "No hit matches."
+        return "Nothing was caught yet." if self.look.snapshot.catchpoints else "Nothing was caught: no catchpoint."
+
+    def action_open(self) -> None:
+        """All about the hit; its thread is selected."""
+        entity, hit = self.entity(self.cursor), self.pointed
+        if entity is not None:
+            self.post_message(Picked(entity))
+        if hit is not None:
+            self.post_message(Opened(hit))
+
+    def action_merge(self) -> None:
+        """Merge equal stacks, or not."""
+        self.apart = not self.apart
+        self.rearrange()
+
+    def action_uncatch(self) -> None:
+        """Take the catchpoint out that saw it."""
+        group = self._group(self.cursor)
+        take_out(self, group.newest.catchpoint if group is not None else None)
+
+    def _group(self, index: int) -> HitGroup | None:
+        rows = self.rows.order
+        return self.groups.get(rows[index]) if 0 <= index < len(rows) else None
+
+    def _point(self) -> None:
+        if self.pointed != self._pointed:
+            self._pointed = self.pointed
+            self.post_message(Pointed(self._pointed))
+
+
+class HitStackPanel(LinePanel):
+    """Message and stack of the selected hit; where there is none, what to do."""
+
+    LABEL = "Stack where it was thrown"
+    HELP = "The message of the selected hit and its stack, innermost frame first. Enter on the hit shows all about it."
+    KEYS: ClassVar[tuple[Key, ...]] = _STACK_KEYS
+    BINDINGS = bindings("hit-stack", _STACK_KEYS)
+    HEAD = 1
+    CURSOR = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.hit: str | None = None
+        self.group: HitGroup | None = None
+        self.offset_x = 0
+
+    def point(self, hit: str | None) -> None:
+        """Show this hit."""
+        if hit != self.hit:
+            self.hit = hit
+            self.offset_x = 0
+            self.scroll_to(y=0, animate=False)
+            self.look_changed(self.look)
+            self.resize_rows()
+            self.repaint()
+
+    def look_changed(self, before: Look) -> None:
+        """Counts and the last thread change while it is shown."""
+        self.group = group_of(self.look.snapshot.exceptions, self.hit) if self.hit is not None else None
+        partial = self.group is not None and self.group.newest.partial
+        self.title(self.LABEL if self.group is not None else "What to do", "partial" if partial else "")
+
+    def count(self) -> int:
+        """The lines of the message, frames, and the note of a partial stack."""
+        width = self.scrollable_content_region.width
+        if self.group is None:
+            return len(self._guide(width))
+        newest = self.group.newest
+        return len(self._message(width)) + max(len(newest.stack), 1) + bool(newest.partial and newest.stack)
+
+    def draw_head(self, index: int, line: Line) -> None:
+        """Which hit, or what to do."""
+        if self.group is None:
+            line.add(*next(_advice(self.look)))
+            return
+        ink, newest, sep = self.look.ink, self.group.newest, self.look.glyphs.separator
+        line.add(newest.type, ink.style(Role.BAD, bold=True))
+        line.add(f"  {self.look.glyphs.times}{count(self.group.count)}", ink.style(Role.TEXT, bold=True))
+        line.add(f"  {clock_ms(newest.at_wall_ns)}", ink.style(Role.DIM))
+        if newest.thread is not None:
+            line.add(f" {sep} {self.look.names.label(newest.thread)}", ink.style(Role.HEADING))
+
+    def draw(self, index: int, line: Line) -> None:
+        """A line of the message, or a frame."""
+        ink = self.look.ink
+        if self.group is None:
+            text, style = self._guide(line.width)[index]
+            line.add(text, style)
+            return
+        message, frames = self._message(line.width), self.group.newest.stack
+        number = index - len(message)
+        if number < 0:
+            line.add(message[index], ink.style(Role.WARN))
+        elif number < len(frames):
+            draw_frame(line, ink, number, frames[number], shift=self.offset_x)
+        elif frames:
+            line.add("partial: outer frames may be missing", ink.style(Role.WARN))
+        else:
+            line.add("No stack was taken with it.", ink.style(Role.DIM))
+
+    def copy_text(self) -> str:
+        """Type, message and stack as text."""
+        if self.group is None:
+            return ""
+        newest = self.group.newest
+        frames = [f"{number:3d} {frame.function}" for number, frame in enumerate(newest.stack)]
+        return "\n".join([f"{newest.type}: {newest.message}", *frames])
+
+    def action_shift(self, cells: int) -> None:
+        """Shift long function names."""
+        self.offset_x = max(0, self.offset_x + cells)
+        self.refresh()
+
+    def _message(self, width: int) -> list[str]:
+        """The beginning of the message."""
+        assert self.group is not None
+        text = self.group.newest.message.strip()
+        lines = wrap(text, max(width, 10)) if text else []
+        return (
+            lines if len(lines) <= _MESSAGE_LINES else [*lines[: _MESSAGE_LINES - 1], "… Enter on the hit: all of it"]
+        )
+
+    def _guide(self, width: int) -> list[Drawn]:
+        """The rest of what to do."""
+        return [(text, style) for words, style in [*_advice(self.look)][1:] for text in wrap(words, max(width, 10))]
+
+
+def _advice(look: Look) -> Iterator[Drawn]:
+    """What to do where nothing was caught; a heading first."""
+    ink, points = look.ink, look.snapshot.catchpoints.values()
+    heading = ink.style(Role.HEADING, bold=True)
+    if not points:
+        yield "Press c and type what to catch in the selected process:", heading
+        yield "type std::runtime_error, glob c10::*, /regex/, call FUNCTION, or a preset:", ink.style(Role.DIM)
+        for name, preset in PRESETS.items():
+            yield f"{name:8} {preset.about}", ink.style(Role.ACCENT)
+        return
+    yield ("Nothing matched yet." if armed(look) else "No catchpoint is armed.") + " c sets one more.", heading
+    for point in points:
+        yield f"{point.pattern}: {count(point.seen)} seen, none matched", ink.style(Role.TEXT)
+        if point.note:
+            yield point.note, ink.style(Role.WARN)
+        if point.remedy:
+            yield point.remedy, ink.style(Role.ACCENT)
+
+
+def _text(look: Look, group: HitGroup) -> str:
+    words = [group.newest.type, *group.messages, *map(look.names.label, group.threads)]
+    words += [frame.function for frame in group.newest.stack]
+    return " ".join(words).lower()
+
+
+_ORDERS: Final[Mapping[str, Callable[[HitGroup], tuple[object, ...]]]] = {
+    "first": lambda group: (-group.first_wall_ns, group.id),
+    "last": lambda group: (-group.last_wall_ns, group.id),
+    "count": lambda group: (-group.count, group.id),
+    "type": lambda group: (group.newest.type, -group.first_wall_ns, group.id),
+}

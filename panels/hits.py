@@ -1,0 +1,119 @@
+"""What was caught, merged: hits of one type and stack are one row, whatever their messages and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.model import ExceptionHit
+
+__all__ = ["HitGroup", "group_of", "merged", "sparkline"]
+
+_S: Final = 1_000_000_000
+_SECONDS: Final = 600
+"""Seconds of history that are merged at most: more than any screen has columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class HitGroup:
+    """Hits that are shown as one.
+
+    Attributes:
+        hits: never empty; the one that came last stands first.
+    """
+
+    hits: tuple[ExceptionHit, ...]
+
+    @property
+    def id(self) -> str:
+        """Stays the same while hits join: that of the one that was seen first."""
+        return min(self.hits, key=lambda hit: (_first(hit), hit.id)).id
+
+    @property
+    def newest(self) -> ExceptionHit:
+        """The one that came last."""
+        return self.hits[0]
+
+    @property
+    def count(self) -> int:
+        """How often in all."""
+        return sum(hit.count for hit in self.hits)
+
+    @property
+    def first_wall_ns(self) -> int:
+        """When it was seen first; 0 when not known."""
+        return min(map(_first, self.hits))
+
+    @property
+    def last_wall_ns(self) -> int:
+        """When it was seen last; 0 when not known."""
+        return self.newest.at_wall_ns or 0
+
+    @property
+    def threads(self) -> tuple[str, ...]:
+        """Threads that threw it, the last one first."""
+        return tuple(dict.fromkeys(hit.thread for hit in self.hits if hit.thread is not None))
+
+    @property
+    def messages(self) -> dict[str, int]:
+        """Its messages and how often each came, the last one first."""
+        found: dict[str, int] = {}
+        for hit in self.hits:
+            found[hit.message] = found.get(hit.message, 0) + hit.count
+        return found
+
+    @property
+    def history(self) -> tuple[int, ...]:
+        """How many came in each second up to the last one, the newest last."""
+        end = self.last_wall_ns // _S
+        sums = [0] * _SECONDS
+        for hit in self.hits:
+            late = end - (hit.at_wall_ns or 0) // _S
+            for back, number in enumerate(reversed(hit.history[-_SECONDS:])):
+                if late + back < _SECONDS:
+                    sums[-1 - late - back] += number
+        begin = next((place for place, number in enumerate(sums) if number), _SECONDS)
+        return tuple(sums[begin:])
+
+
+def merged(hits: Mapping[str, ExceptionHit], *, apart: bool = False) -> dict[str, HitGroup]:
+    """Groups by their identity.
+
+    Args:
+        hits: all of them.
+        apart: every hit is a group of its own.
+    """
+    found: dict[object, list[ExceptionHit]] = {}
+    for hit in hits.values():
+        found.setdefault(hit.id if apart else _shape(hit), []).append(hit)
+    groups = (HitGroup(tuple(sorted(same, key=lambda hit: -(hit.at_wall_ns or 0)))) for same in found.values())
+    return {group.id: group for group in groups}
+
+
+def group_of(hits: Mapping[str, ExceptionHit], identity: str) -> HitGroup | None:
+    """The hits that are the same as one of them."""
+    wanted = hits.get(identity)
+    if wanted is None:
+        return None
+    shape = _shape(wanted)
+    same = {name: hit for name, hit in hits.items() if hit.type == wanted.type and _shape(hit) == shape}
+    return next(iter(merged(same).values()))
+
+
+def sparkline(history: Sequence[int], width: int, sparks: str) -> str:
+    """The last `width` seconds; the highest is the highest sign, any number is more than none."""
+    shown = history[-width:] if width > 0 else ()
+    most, top = max(shown, default=0), len(sparks) - 1
+    return "".join(sparks[-(-number * top // most)] if number > 0 else sparks[0] for number in shown)
+
+
+def _first(hit: ExceptionHit) -> int:
+    return hit.first_wall_ns or hit.at_wall_ns or 0
+
+
+def _shape(hit: ExceptionHit) -> object:
+    """What makes two hits the same; without a stack their messages must be equal."""
+    if not hit.stack:
+        return hit.type, hit.message
+    return hit.type, tuple((frame.function, frame.file, frame.line) for frame in hit.stack)

@@ -1,0 +1,157 @@
+"""All about one hit, or about one catchpoint, as text for a sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from livedbg.catchpoints import Catchpoint
+from livedbg.model import LogRecord, TaskState
+from livedbg.panels.catchpoints import about
+from livedbg.panels.details import BLANK, link
+from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
+from livedbg.panels.look import Look
+from livedbg.panels.marks import catch_mark
+from livedbg.panels.records import concerns
+from livedbg.panels.sheet import Sheet, SheetLine
+from livedbg.panels.stack import frame_place
+from livedbg.panels.units import clock_ms, count, milliseconds, plural
+from livedbg.themes import Role
+
+__all__ = ["caught_sheet"]
+
+_MOST: Final = 20
+_MOST_FRAMES: Final = 64
+_MOST_TASKS: Final = 50_000
+"""Among more tasks none is looked for: an open sheet is made anew with every update."""
+_SPARKS: Final = 60
+_S: Final = 1_000_000_000
+_AROUND_NS: Final = 10 * _S
+"""Log records so much before or after the last hit are shown with it."""
+
+
+def caught_sheet(look: Look, identity: str) -> Sheet | None:
+    """The sheet of a hit or of a catchpoint; None where it is neither."""
+    if identity in look.snapshot.exceptions:
+        return _hit_sheet(identity)
+    return _point_sheet(identity) if identity in look.snapshot.catchpoints else None
+
+
+def _hit_sheet(identity: str) -> Sheet:
+    def sheet(look: Look) -> tuple[str, Sequence[SheetLine]]:
+        group = group_of(look.snapshot.exceptions, identity)
+        return (group.newest.type, list(_hit(look, group))) if group is not None else ("Gone", ())
+
+    return sheet
+
+
+def _point_sheet(identity: str) -> Sheet:
+    def sheet(look: Look) -> tuple[str, Sequence[SheetLine]]:
+        point = look.snapshot.catchpoints.get(identity)
+        return (f"Catchpoint {point.pattern}", list(_point(look, point))) if point is not None else ("Gone", ())
+
+    return sheet
+
+
+def _hit(look: Look, group: HitGroup) -> Iterator[SheetLine]:
+    newest = group.newest
+    for number, (message, times) in enumerate(list(group.messages.items())[:_MOST]):
+        counted = f"{look.glyphs.times}{count(times)}  " if len(group.messages) > 1 else ""
+        for place, text in enumerate((message or "(empty)").split("\n")):
+            lead = "message" if number == place == 0 else ""
+            yield SheetLine(text if place else counted + text, Role.WARN, lead, indent=2 if place else 0)
+    if len(group.messages) > _MOST:
+        yield SheetLine(f"and {count(len(group.messages) - _MOST)} more messages", Role.DIM)
+    yield SheetLine(count(group.count), lead="count", bold=True)
+    yield SheetLine(clock_ms(group.first_wall_ns) or "not known", lead="first")
+    yield SheetLine(clock_ms(group.last_wall_ns) or "not known", lead="last")
+    if group.history:
+        yield SheetLine(sparkline(group.history, _SPARKS, look.glyphs.sparks), Role.ACCENT, "each second")
+    paused = sum(hit.paused_ms for hit in group.hits)
+    stood = f"the target stood still for {paused:,.1f} ms in all" if paused else "the target was not stopped for it"
+    yield SheetLine(stood, Role.WARN if paused else Role.DIM, "pause")
+    for number, thread in enumerate(group.threads[:_MOST]):
+        yield link(look, thread, "thread" if number == 0 else "")
+    if newest.process is not None:
+        yield link(look, newest.process, "process")
+    point = look.snapshot.catchpoints.get(newest.catchpoint or "")
+    if point is not None:
+        yield SheetLine(f"{point.moment.value} {point.pattern}", lead="caught by", entity=point.id)
+    elif newest.catchpoint:
+        yield SheetLine(newest.catchpoint, lead="caught by")
+    yield from _tasks(look, group)
+    yield from _stack(group)
+    yield from _log(look, group)
+
+
+def _tasks(look: Look, group: HitGroup) -> Iterator[SheetLine]:
+    threads, tasks = set(group.threads), look.snapshot.tasks
+    if not threads or len(tasks) > _MOST_TASKS:
+        return
+    found = [
+        task.id for task in tasks.values() if task.state is TaskState.RUNNING and not threads.isdisjoint(task.where)
+    ]
+    for number, task in enumerate(found[:_MOST]):
+        yield link(look, task, "its task" if number == 0 else "")
+
+
+def _stack(group: HitGroup) -> Iterator[SheetLine]:
+    newest = group.newest
+    yield BLANK
+    for number, frame in enumerate(newest.stack[:_MOST_FRAMES]):
+        role = Role.PYTHON if frame.language == "python" else Role.TEXT
+        yield SheetLine(f"{frame.function}  {frame_place(frame)}", role, "stack" if number == 0 else "")
+    if len(newest.stack) > _MOST_FRAMES:
+        yield SheetLine(f"and {count(len(newest.stack) - _MOST_FRAMES)} more frames", Role.DIM)
+    if not newest.stack:
+        yield SheetLine("none was taken with it", Role.DIM, "stack")
+    elif newest.partial:
+        yield SheetLine("partial: outer frames may be missing", Role.WARN)
+
+
+def _log(look: Look, group: HitGroup) -> Iterator[SheetLine]:
+    at, threads = group.last_wall_ns, group.threads
+
+    def near(record: LogRecord) -> bool:
+        known = record.wall_ns is None or not at or abs(record.wall_ns - at) <= _AROUND_NS
+        return known and any(concerns(record, thread) for thread in threads)
+
+    own = [record for record in look.snapshot.recent_logs if near(record)]
+    if own:
+        yield BLANK
+    for number, record in enumerate(own[-10:]):
+        text = f"{clock_ms(record.wall_ns)} {record.text}".strip()
+        yield SheetLine(text, Role.TEXT, "log" if number == 0 else "")
+
+
+def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
+    mark = catch_mark(point.state)
+    yield SheetLine(f"{mark.sign(look.glyphs)} {mark.word}", mark.role, "state")
+    yield SheetLine(point.pattern, lead="pattern", bold=True)
+    for lead, text in (("preset", about(point)), ("with message", point.message), ("when", point.moment.value)):
+        if text:
+            yield SheetLine(text, lead=lead)
+    how = {
+        "listen": "listen: by a kernel probe, the target is never stopped",
+        "gdb": "gdb: the target's thread stops for each hit",
+    }
+    yield SheetLine(how.get(point.engine, point.engine or "not chosen yet"), lead="engine")
+    yield link(look, point.process, "process")
+    if point.follow:
+        yield SheetLine("and processes that it starts", Role.DIM)
+    lost = f", {count(point.lost)} lost by the kernel" if point.lost else ""
+    yield SheetLine(f"{count(point.seen)} seen, {plural(point.hits, 'hit')}{lost}", lead="counts")
+    if point.note:
+        yield SheetLine(point.note, mark.role if mark.order == 0 else Role.WARN, "can't see")
+    if point.remedy:
+        yield SheetLine(point.remedy, Role.ACCENT, "remedy")
+    touches = [touch for touch in look.snapshot.intrusions if touch.target == point.process]
+    paused = milliseconds(sum(touch.paused_ns for touch in touches))
+    yield SheetLine(f"{plural(len(touches), 'touch')} of its process, paused {paused} in all", Role.DIM, "ledger")
+    own = {name: hit for name, hit in look.snapshot.exceptions.items() if hit.catchpoint == point.id}
+    groups = sorted(merged(own).values(), key=lambda group: -group.count)
+    if groups:
+        yield BLANK
+    for number, group in enumerate(groups[:_MOST]):
+        text = f"{look.glyphs.times}{count(group.count)}  {group.newest.type}  {group.newest.message}"
+        yield SheetLine(text, lead="caught" if number == 0 else "", entity=group.newest.id)
