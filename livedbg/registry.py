@@ -22,6 +22,7 @@ _BUILT_IN: dict[str, str] = {
     "python": "livedbg.adapters.python:PythonAdapter",
     "native": "livedbg.adapters.native:NativeAdapter",
     "glance": "livedbg.adapters.glance:GlanceAdapter",
+    "exceptions": "livedbg.adapters.exceptions:ExceptionsAdapter",
     "logs": "livedbg.adapters.logfiles:LogAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
 }

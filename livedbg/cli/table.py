@@ -112,6 +112,17 @@ COMMANDS: dict[str, CommandEntry] = {
             "4 when not every stack was taken in time; those that were are printed.",
         ),
         CommandEntry(
+            "catch",
+            "catch",
+            "Exceptions of a type, as they are thrown, without a stop.",
+            (
+                ("livedbg catch 4711 std::runtime_error", "with message and stack, until Ctrl-C"),
+                ("livedbg catch 4711 nvfuser --count 3 --timeout 60 --json", "three of nvFuser's errors, as JSON"),
+                ("livedbg catch 4711 abort", "who calls abort()"),
+            ),
+            (0, 2, 3, 4),
+        ),
+        CommandEntry(
             "record",
             "record",
             "Write what is seen to a file, to be replayed elsewhere.",

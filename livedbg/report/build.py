@@ -29,7 +29,7 @@ from livedbg.report.times import timestamp
 from livedbg.snapshot import Snapshot
 from livedbg.view import Update
 
-__all__ = ["build", "report_of"]
+__all__ = ["build", "exception_out", "report_of"]
 
 _MOST_EDGES: Final = 20_000
 
@@ -67,7 +67,7 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
         findings=tuple(_finding(name, finding) for name, finding in diagnosis.findings.items()),
         entities={entity: entity_out(entity, snapshot, diagnosis) for entity in chosen},
         edges=tuple(_edge(edge) for edge in edges[:_MOST_EDGES]),
-        exceptions=tuple(_exception(hit) for hit in snapshot.exceptions.values()),
+        exceptions=tuple(exception_out(hit) for hit in snapshot.exceptions.values()),
         intrusions=_intrusions(snapshot),
         logs=tuple(
             LogOut(id=log.id, name=log.name, path=log.path, format=log.format, lines=log.lines, size=log.size)
@@ -137,7 +137,8 @@ def _edge(edge: Edge) -> EdgeOut:
     )
 
 
-def _exception(hit: ExceptionHit) -> ExceptionOut:
+def exception_out(hit: ExceptionHit) -> ExceptionOut:
+    """An exception as a report gives it."""
     return ExceptionOut(
         kind="exception",
         type=hit.type,
@@ -148,6 +149,8 @@ def _exception(hit: ExceptionHit) -> ExceptionOut:
         count=hit.count,
         stack=frames_out(hit.stack),
         paused_ms=hit.paused_ms,
+        first=_time(hit.first_wall_ns),
+        catchpoint=hit.catchpoint,
     )
 
 

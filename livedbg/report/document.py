@@ -130,6 +130,8 @@ class ExceptionOut(Struct, frozen=True, kw_only=True):
     count: int
     stack: tuple[FrameOut, ...]
     paused_ms: float
+    first: str | None = None
+    catchpoint: str | None = None
 
 
 class TouchOut(Struct, frozen=True, kw_only=True):

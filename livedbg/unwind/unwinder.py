@@ -8,10 +8,12 @@ Invariants:
     U1. gdb gets a core file and never the process.
     U2. Only files that a frame lies in are loaded.
     U3. The core file is gone from the disk when `unwind` returns.
+    U4. One capture at a time: who comes meanwhile waits.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import tempfile
@@ -72,6 +74,7 @@ class Unwinder:
         self._engine = GdbEngine(gdb)
         self._loaded: dict[tuple[Path, int], None] = {}
         self._refused: set[tuple[Path, int]] = set()
+        self._one_at_a_time = asyncio.Lock()
 
     @property
     def alive(self) -> bool:
@@ -111,7 +114,14 @@ class Unwinder:
             GdbCommandError, GdbGone: gdb can't do it.
             OSError: the process is gone, or the core can't be written.
         """
-        end = time.monotonic() + limit_s
+        async with self._one_at_a_time:
+            return await self._unwind(capture, time.monotonic() + limit_s)
+
+    async def close(self) -> None:
+        """End the gdb."""
+        await self._engine.close()
+
+    async def _unwind(self, capture: Capture, end: float) -> dict[int, Unwound]:
         modules = Modules(self.pid, capture.mappings)
         folder = Path(tempfile.mkdtemp(prefix="livedbg-", dir=_memory_folder()))
         try:
@@ -124,10 +134,6 @@ class Unwinder:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return {int(tid): _unwound(frames, whole, modules) for tid, (frames, whole) in answer.items()}
-
-    async def close(self) -> None:
-        """End the gdb."""
-        await self._engine.close()
 
     async def _load_what_frames_need(self, capture: Capture, modules: Modules, end: float) -> None:
         samples: dict[int, list[int]] = {}

@@ -1,0 +1,285 @@
+"""The adapter: catchpoints that somebody asks for, what they need, and their hits on the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final, TypeAlias
+
+from msgspec import structs
+
+from livedbg import ids
+from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.adapters.exceptions.calls import Call
+from livedbg.adapters.exceptions.hits import Hits, Kind
+from livedbg.adapters.exceptions.listener import Heard, Listener, Nowhere
+from livedbg.adapters.exceptions.places import RUNTIME
+from livedbg.catchpoints import Catchpoint, CatchpointState, Moment, Pattern, patterns_of
+from livedbg.errors import LivedbgError, TargetError, TouchRefused, UsageError
+from livedbg.events import CatchpointSeen, ExceptionSeen, Touched
+from livedbg.gdbmi import find_gdb
+from livedbg.intents import Catch, Intent, Uncatch
+from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.linux.tracefs import NoTracefs
+from livedbg.model import Frame, Intrusion
+from livedbg.sanitize import clean_line
+from livedbg.unwind.capture import SP, Capture, ThreadCopy
+from livedbg.unwind.pool import UnwinderPool
+
+__all__ = ["ExceptionsAdapter"]
+
+_SAID_S: Final = 0.25  # between two words on a catchpoint's counts
+_UNWIND_S: Final = 30.0  # for the stack of one call
+_WAITING: Final = 64  # kinds of calls that wait for their stacks; what comes meanwhile is counted without one
+_NO_RUNTIME: Final = "no C++ runtime is loaded yet (one that is linked statically and stripped can't be heard)"
+_ROOT: Final = "run livedbg by sudo, or give it CAP_PERFMON and CAP_SYS_ADMIN"
+
+
+_Frames: TypeAlias = tuple[tuple[Frame, ...], bool]
+
+
+class ExceptionsAdapter(Adapter):
+    """Hears exceptions as they are thrown, and calls of functions, by kernel probes."""
+
+    name: ClassVar[str] = "exceptions"
+    sees: ClassVar[str] = "C++ exceptions as they are thrown, with type, message and stack; calls of any function."
+    cost: ClassVar[str] = "a trap at each call, some microseconds; a copy of the stack where the type matches. No stop."
+    level: ClassVar[Level] = Level.LISTEN
+    handles: ClassVar[tuple[type[Intent], ...]] = (Catch, Uncatch)
+
+    def __init__(self) -> None:
+        self._armed: dict[str, _Armed] = {}
+        self._count = 0
+        self._pool: UnwinderPool | None = None
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Wherever there is a process."""
+        return bool(request.processes)
+
+    async def run(self, context: Context) -> None:
+        """Say what was heard, until the session ends."""
+        gdb = find_gdb(context.request.gdb)
+        self._pool = UnwinderPool(gdb) if gdb is not None else None
+        context.settled()
+        try:
+            while not (context.request.once or targets_ended(context)):
+                await asyncio.sleep(_SAID_S)
+                for armed in list(self._armed.values()):
+                    armed.say()
+        finally:
+            for armed in list(self._armed.values()):
+                await armed.disarm()
+            if self._pool is not None:
+                await self._pool.close()
+
+    async def handle(self, intent: Intent, context: Context) -> None:
+        """Set a catchpoint, or take one out.
+
+        Raises:
+            TouchRefused: the session is read-only.
+            UsageError: there is no such catchpoint, or the pattern is none.
+            TargetError: the process can't be listened to.
+        """
+        if isinstance(intent, Uncatch):
+            armed = self._armed.get(intent.catchpoint)
+            if armed is None:
+                raise UsageError(f"There is no catchpoint {intent.catchpoint}.", "see the screen Exceptions")
+            await armed.disarm()
+            return
+        assert isinstance(intent, Catch)
+        if context.request.read_only:
+            raise TouchRefused(
+                "A probe is a touch, and this session is read-only.", "leave out --read-only", "read-only"
+            )
+        moment, patterns = patterns_of(intent.pattern)
+        self._count += 1
+        catchpoint = Catchpoint(
+            id=f"C{self._count}",
+            process=intent.process,
+            pattern=clean_line(intent.pattern),
+            moment=moment if moment is Moment.CALL else intent.moment or Moment.THROW,
+            message=clean_line(intent.message),
+            engine="listen",
+            follow=intent.follow,
+        )
+        armed = _Armed(catchpoint, patterns, intent.count, context, self._pool)
+        self._armed[catchpoint.id] = armed
+        await armed.arm()
+
+
+class _Armed:
+    """One catchpoint: its listener, its hits, its stacks."""
+
+    def __init__(
+        self,
+        catchpoint: Catchpoint,
+        patterns: Sequence[Pattern],
+        most: int,
+        context: Context,
+        pool: UnwinderPool | None,
+    ) -> None:
+        self.catchpoint = catchpoint
+        self._patterns = patterns
+        self._most = most
+        self._context = context
+        self._pool = pool
+        self._hits = Hits(context.request.host, catchpoint.id)
+        self._listener: Listener | None = None
+        self._waiting: dict[Kind, list[Heard]] = {}  # the first one of each has its stack
+        self._stacks: dict[tuple[int, tuple[int, ...]], _Frames | None] = {}
+        self._unwinding: asyncio.Task[None] | None = None
+        self._code: dict[int, list[Mapping]] = {}
+        self._heard = 0
+        self._ending: asyncio.Task[None] | None = None
+
+    async def arm(self) -> None:
+        """Listen.
+
+        Raises:
+            TargetError: it can't be done; the catchpoint says why too.
+        """
+        catchpoint = self.catchpoint
+        pid = int(ids.parse(catchpoint.process).parts[1])
+        calls = catchpoint.moment is Moment.CALL
+        functions = [p.text for p in self._patterns] if calls else [RUNTIME[catchpoint.moment]]
+        loop = asyncio.get_running_loop()
+
+        def tell(heard: Sequence[Heard]) -> None:
+            with contextlib.suppress(RuntimeError):  # the session has ended
+                loop.call_soon_threadsafe(self._take, heard)
+
+        listener = Listener(pid, catchpoint.moment, functions, wanted=self._wants, tell=tell, follow=catchpoint.follow)
+        try:
+            await asyncio.to_thread(listener.start)
+        except (OSError, Nowhere) as error:
+            refused = _refused(error, pid, functions)
+            self._put(state=CatchpointState.FAILED, note=refused.message, remedy=refused.remedy)
+            raise refused from None
+        self._listener = listener
+        self._put(state=CatchpointState.ARMED, note=self._note(listener))
+        probe = Intrusion(
+            target=catchpoint.process,
+            what="probe",
+            why=f"{catchpoint.moment} of {catchpoint.pattern}: listens, nothing is stopped",
+            at_wall_ns=time.time_ns(),
+        )
+        self._context.emit(Touched(intrusion=probe, **self._context.stamp()))
+
+    async def disarm(self) -> None:
+        """Take the probes out; what was heard is still said."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await asyncio.to_thread(listener.stop)
+            await asyncio.sleep(0)  # what it heard last
+            if self._unwinding is not None:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([self._unwinding], timeout=_UNWIND_S)
+            self._put(
+                state=CatchpointState.DONE, seen=listener.counts.seen, lost=listener.counts.lost, hits=self._heard
+            )
+            self.say()
+
+    def say(self) -> None:
+        """Put on the stream what has changed."""
+        if self._listener is not None:
+            counts = self._listener.counts
+            seen = max(counts.seen, self._heard)
+            self._put(seen=seen, lost=counts.lost, hits=self._heard, note=self._note(self._listener))
+        for hit in self._hits.changed():
+            self._context.emit(ExceptionSeen(hit=hit, **self._context.stamp()))
+
+    def _note(self, listener: Listener) -> str:
+        files = [file.rpartition("/")[2] for file in listener.files]
+        where = f"in {', '.join(files)}" if files else _NO_RUNTIME
+        stacks = "" if self._pool is not None else "; no stacks: gdb is not there"
+        unread = listener.counts.unread
+        blind = f"; can't be read: {', '.join(unread[:3])}" if unread else ""
+        return clean_line(f"{where}{stacks}{blind}")
+
+    def _put(self, **changes: object) -> None:
+        fresh = structs.replace(self.catchpoint, **changes)
+        if fresh != self.catchpoint or fresh.state is CatchpointState.ARMING:
+            self.catchpoint = fresh
+            self._context.emit(CatchpointSeen(catchpoint=fresh, **self._context.stamp()))
+
+    def _wants(self, call: Call) -> bool:
+        if self.catchpoint.message and self.catchpoint.message not in call.message:
+            return False
+        return self.catchpoint.moment is Moment.CALL or any(p.matches(call.names) for p in self._patterns)
+
+    # what was heard
+
+    def _take(self, heard: Sequence[Heard]) -> None:
+        for one in heard:
+            if self._most and self._heard >= self._most:
+                break
+            self._heard += 1
+            kind = self._hits.kind_of(one, self._code_of(one.sample.pid))
+            if kind in self._waiting:
+                self._waiting[kind].append(replace(one, sample=one.sample._replace(stack=b"")))
+            elif self._hits.known(kind) or self._pool is None or len(self._waiting) >= _WAITING:
+                self._count_in(kind, one)
+            else:
+                self._waiting[kind] = [one]
+        if self._waiting and (self._unwinding is None or self._unwinding.done()):
+            self._unwinding = asyncio.create_task(self._unwind())
+        if self._most and self._heard >= self._most and self._listener is not None:
+            self._ending = asyncio.create_task(self.disarm())
+
+    def _code_of(self, pid: int) -> list[Mapping]:
+        if pid not in self._code:
+            try:
+                self._code[pid] = [mapping for mapping in parse_maps(pid) if mapping.executable]
+            except OSError:
+                return []
+        return self._code[pid]
+
+    def _count_in(self, kind: Kind, heard: Heard, stack: _Frames | None = None) -> None:
+        wall_ns = time.time_ns() - time.monotonic_ns() + heard.sample.mono_ns
+        self._hits.add(kind, heard, wall_ns, stack)
+
+    async def _unwind(self) -> None:
+        while self._waiting:
+            kind, (first, *_) = next(iter(self._waiting.items()))
+            place = (kind.pid, kind.words)
+            if place not in self._stacks:
+                self._stacks[place] = await self._stack_of(first)
+            stack = self._stacks[place]
+            for heard in self._waiting.pop(kind):  # those that came meanwhile too
+                self._count_in(kind, heard, stack)
+            self.say()
+
+    async def _stack_of(self, heard: Heard) -> _Frames | None:
+        """The frames of a call, and whether they are whole; None when they can't be had."""
+        sample = heard.sample
+        copy = ThreadCopy(sample.tid, sample.registers, sample.registers[SP], sample.stack)
+        assert self._pool is not None
+        try:
+            mappings = tuple(await asyncio.to_thread(parse_maps, sample.pid))
+            unwinder = await self._pool.of(sample.pid)
+            done = await unwinder.unwind(Capture(sample.pid, (copy,), (), mappings), _UNWIND_S)
+        except (OSError, LivedbgError):
+            return None
+        found = done.get(sample.tid)
+        return (found.frames, found.whole) if found is not None else None
+
+
+def _refused(error: OSError | Nowhere, pid: int, functions: Sequence[str]) -> TargetError:
+    if isinstance(error, Nowhere):
+        return TargetError(
+            f"Process {pid} has no function {' or '.join(functions)} in any file that can be read.",
+            "give the name as the file's symbol table has it (nm -D FILE)",
+            "no-function",
+        )
+    if isinstance(error, ProcessLookupError | FileNotFoundError):
+        return TargetError(f"Process {pid} has ended.", "", "gone")
+    if isinstance(error, NoTracefs) or error.errno in {errno.EACCES, errno.EPERM}:
+        return TargetError(f"Probes are not allowed here: {error.strerror}.", _ROOT, "no-permission")
+    if error.errno == errno.EMFILE:
+        return TargetError(f"{error.strerror}.", "ulimit -n 65536", "too-many-files")
+    return TargetError(f"The kernel refused the probe: {error.strerror}.", "livedbg doctor", "refused")

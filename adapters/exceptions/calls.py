@@ -1,0 +1,127 @@
+"""What is read of a call that is listened to, and what it means: types, message, arguments.
+
+At `__cxa_throw(object, type_info, destructor)` the object is made. `__cxa_begin_catch(unwind_header)` has it in the
+header's last word but four (Itanium C++ ABI: exception handling, 2.2.1: `adjustedPtr` stands before `unwindHeader`,
+`exceptionType` nine words before that). The message of `std::runtime_error`, `std::logic_error` and their children is
+a character pointer behind the vtable pointer, in libstdc++ and libc++; so is the text of c10::Error (`std::string msg_`
+comes first: c10/util/Exception.h) and of nvfuser::nvfError (csrc/exceptions.h).
+
+Invariants:
+    L1. A message is shown only of types whose layout is known, or where what stands there is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.adapters.exceptions.types import Types, demangled
+from livedbg.catchpoints import Moment
+from livedbg.linux.perf import Sample
+from livedbg.linux.tracefs import Field
+from livedbg.sanitize import clean
+
+__all__ = ["ARGUMENTS", "Call", "describe"]
+
+
+def _thrown(type_info: str, thrown: str) -> tuple[str, ...]:
+    """What is read of an exception.
+
+    Args:
+        type_info: where its type's description is.
+        thrown: where the object is.
+    """
+    return (
+        f"type_info={type_info}:x64",
+        f"type=+0(+8({type_info})):string",
+        f"message=+0(+8({thrown})):string",
+        f"value=+0({thrown}):x64",
+        f"text=+0(+0({thrown})):string",
+    )
+
+
+ARGUMENTS: Final[Mapping[Moment, tuple[str, ...]]] = {
+    Moment.THROW: _thrown("%si", "%di"),
+    Moment.RETHROW: (),
+    Moment.CATCH: _thrown("-80(%di)", "-8(%di)"),
+    Moment.CALL: (
+        *(f"a{number}={register}:x64" for number, register in enumerate(("%di", "%si", "%dx", "%cx"))),
+        *(f"s{number}=+0({register}):string" for number, register in enumerate(("%di", "%si", "%dx", "%cx"))),
+    ),
+}
+"""What the kernel is asked to read (Documentation/trace/uprobetracer.rst)."""
+
+_TEXT_TYPES: Final = frozenset(("char const*", "char*"))
+_NUMBERS: Final = {"int": 32, "unsigned int": 32, "long": 64, "unsigned long": 64, "bool": 8, "char": 8, "short": 16}
+_WITH_TEXT: Final = frozenset(("std::runtime_error", "std::logic_error", "c10::Error", "nvfuser::nvfError"))
+_SHORTEST: Final = 3  # letters of what may be a message of a type that we don't know
+_LONGEST: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call.
+
+    Attributes:
+        names: the thrown type and its bases, nearest first; the function's name for any other function.
+        type_info: address of the type's description; 0 where there is none.
+    """
+
+    names: tuple[str, ...]
+    message: str
+    type_info: int = 0
+
+
+def describe(sample: Sample, fields: Mapping[str, Field], moment: Moment, function: str, types: Types) -> Call:
+    """The call that a sample is of."""
+    values = {name: field.read(sample.raw) for name, field in fields.items()}
+    if moment is Moment.CALL:
+        return Call((function,), _arguments(values))
+    type_info = _number(values, "type_info")
+    names = types.names(type_info) if type_info else ()
+    if not names:
+        mangled = _bytes(values, "type").decode("ascii", "replace")
+        names = (demangled(mangled),) if mangled else (function,)
+    return Call(names, _message(names, values), type_info)
+
+
+def _message(names: tuple[str, ...], values: Mapping[str, int | bytes]) -> str:
+    kind = names[0]
+    if kind in _TEXT_TYPES:
+        return _text(_bytes(values, "text"))
+    if kind in _NUMBERS:
+        bits = _NUMBERS[kind]
+        number = _number(values, "value") & ((1 << bits) - 1)
+        signed = not kind.startswith("unsigned") and number >> (bits - 1)
+        return str(number - (1 << bits) if signed else number)
+    said = _bytes(values, "message")
+    if not _WITH_TEXT.isdisjoint(names):
+        return _text(said)
+    if kind.startswith("std::") or "std::exception" not in names:
+        return ""  # no text of its own, or of a layout that is not known
+    text = said.decode("utf-8", "replace")
+    return _text(said) if len(text) >= _SHORTEST and text.replace("\n", " ").isprintable() else ""
+
+
+def _arguments(values: Mapping[str, int | bytes]) -> str:
+    shown = []
+    for number in range(4):
+        text = _bytes(values, f"s{number}").decode("utf-8", "replace")
+        readable = len(text) >= _SHORTEST and text.replace("\n", " ").isprintable()
+        shown.append(f'"{_text(text.encode())}"' if readable else f"{_number(values, f'a{number}'):#x}")
+    return ", ".join(shown)
+
+
+def _text(data: bytes) -> str:
+    return clean(data[:_LONGEST].decode("utf-8", "replace"))
+
+
+def _number(values: Mapping[str, int | bytes], name: str) -> int:
+    value = values.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _bytes(values: Mapping[str, int | bytes], name: str) -> bytes:
+    value = values.get(name, b"")
+    return value if isinstance(value, bytes) else b""

@@ -1,0 +1,307 @@
+"""Listens to one function in one process, in a thread of its own: no stop, nothing traced.
+
+Types that don't match are learnt and then sorted out by the kernel (`_Pass.wanted`), so that they cost no more than
+the trap: the address of a type's description identifies it.
+
+Invariants:
+    I1. Threads born later are heard from their first instruction: what listens is inherited.
+    I2. Changing what the kernel sorts out loses no call and repeats none: a pass hears all calls before the moment
+        at which the next one has begun to hear.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
+from livedbg.adapters.exceptions.places import Found, find_places
+from livedbg.adapters.exceptions.types import Types
+from livedbg.catchpoints import Moment
+from livedbg.linux import procfs
+from livedbg.linux.perf import TRACEPOINT, PerfEvents, Sample, Source
+from livedbg.linux.tracefs import TraceEvent, TraceEvents
+
+__all__ = ["Counts", "Heard", "Listener", "Nowhere"]
+
+_GATHER_S: Final = 0.004  # calls that come within this are read at once
+_IDLE_S: Final = 0.2
+_LIBRARIES_S: Final = 1.0  # how often it is looked for libraries that were loaded meanwhile
+_LEARN: Final = 300  # calls of a type that nobody wants, until the kernel is told to drop it
+_ROUNDS: Final = 5
+_LEARNT_MOST: Final = 24  # types in one filter (it has a page: 4096 bytes)
+
+
+class Nowhere(LookupError):
+    """The process has no such function in any file that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A call that somebody wants to know of."""
+
+    sample: Sample
+    call: Call
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One set of events over the places that were known when it began.
+
+    Attributes:
+        until_ns: calls from then on belong to the next pass.
+    """
+
+    events: PerfEvents
+    sources: Sequence[tuple[Found, TraceEvent]]
+    since_ns: int
+    until_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was heard so far.
+
+    Attributes:
+        seen: all calls, wanted or not; at least so many, where types are sorted out by the kernel.
+        lost: calls that the kernel could not hand over.
+    """
+
+    seen: int = 0
+    lost: int = 0
+    unread: list[str] = field(default_factory=list)
+
+
+class Listener:
+    """Hears the calls of some functions.
+
+    Args:
+        pid: the process.
+        moment: what they mean.
+        functions: their names.
+        wanted: whether a call is; called in the listener's thread.
+        tell: called in the listener's thread with the wanted calls, in the order of time.
+        follow: child processes too.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        moment: Moment,
+        functions: Sequence[str],
+        *,
+        wanted: Callable[[Call], bool],
+        tell: Callable[[Sequence[Heard]], None],
+        follow: bool,
+    ) -> None:
+        self.counts = Counts()
+        self._pid = pid
+        self._moment = moment
+        self._functions = tuple(functions)
+        self._wanted = wanted
+        self._tell = tell
+        self._follow = follow
+        self._types: dict[int, Types] = {}
+        self._unwanted: Counter[int] = Counter()
+        self._dropped: set[int] = set()
+        self._places: dict[tuple[int, int, int], tuple[Found, TraceEvent]] = {}
+        self._passes: list[_Pass] = []
+        self._trace: TraceEvents | None = None
+        self._awake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="livedbg-listen", daemon=True)
+
+    def start(self) -> None:
+        """Set the probes and listen. Blocks for some milliseconds, or some tenths where there are many threads.
+
+        Raises:
+            Nowhere: no file of the process has such a function. (A C++ runtime may still be loaded: it is waited for.)
+            OSError: the process is gone, or the kernel or our rights don't allow it (NoPerf, NoTracefs).
+        """
+        try:
+            self._trace = TraceEvents()
+            self._find()
+            if self._places:
+                self._begin_pass()
+            elif self._moment is Moment.CALL:
+                raise Nowhere(", ".join(self._functions))
+        except BaseException:
+            self._close()
+            raise
+        self._thread.start()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files in which functions are listened to, as the process has them."""
+        return tuple(dict.fromkeys(found.file for found, _ in list(self._places.values())))
+
+    def stop(self) -> None:
+        """Take the probes out; returns when that is done."""
+        self._over.set()
+        os.eventfd_write(self._awake, 1)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    # what is listened to
+
+    def _find(self) -> bool:
+        """Whether there are places that were not known."""
+        assert self._trace is not None
+        before = len(self._places)
+        unread: list[str] = []
+        for pid in self._pids():
+            try:
+                found, missed = find_places(pid, self._functions)
+            except OSError:
+                if pid == self._pid and not self._places:
+                    raise
+                continue
+            unread += missed
+            for one in found:
+                with contextlib.suppress(OSError):  # the file is gone, or the kernel finds no code there
+                    stat = Path(one.place.path).stat()
+                    key = (stat.st_dev, stat.st_ino, one.place.offset)
+                    if key not in self._places:
+                        event = self._trace.define(one.place.path, one.place.offset, ARGUMENTS[self._moment])
+                        self._places[key] = (one, event)
+        self.counts.unread = unread
+        return len(self._places) > before
+
+    def _pids(self) -> list[int]:
+        found = [self._pid]
+        if self._follow:
+            for pid in found:
+                found += [child for child in procfs.child_pids(pid) if child not in found]
+        return found
+
+    def _begin_pass(self) -> None:
+        """Listen to all places; the pass before it ends at the moment from which this one hears everything."""
+        sources = list(self._places.values())
+        wanted = " && ".join(f"type_info != {address:#x}" for address in sorted(self._dropped))
+        events = PerfEvents(
+            [Source(TRACEPOINT, event.number, wanted=wanted) for _, event in sources], follow=self._follow
+        )
+        try:
+            self._add_threads(events)
+        except BaseException:
+            events.close()
+            raise
+        now_ns = time.monotonic_ns()
+        if self._passes:
+            self._passes[-1].until_ns = now_ns
+        self._passes.append(_Pass(events, sources, now_ns if self._passes else 0))
+
+    def _add_threads(self, events: PerfEvents) -> None:
+        """Add all threads; of those born meanwhile nobody knows whether they inherited: they are added too."""
+        for _ in range(_ROUNDS):
+            tids = [tid for pid in self._pids() for tid in _threads_of(pid)]
+            fresh = [tid for tid in tids if tid not in events.threads]
+            if not fresh:
+                return
+            if not events.room_for(len(fresh)):
+                raise OSError(errno.EMFILE, f"{len(fresh)} threads take more open files than `ulimit -n` allows")
+            for tid in fresh:
+                with contextlib.suppress(ProcessLookupError):
+                    events.add(tid)
+
+    # the thread
+
+    def _run(self) -> None:
+        waiting = select.poll()
+        waiting.register(self._awake, select.POLLIN)
+        for one in self._passes:
+            waiting.register(one.events.fileno(), select.POLLIN)
+        look_s = time.monotonic() + _LIBRARIES_S
+        while not self._over.is_set():
+            waiting.poll(1000 * _IDLE_S)
+            if not self._over.wait(_GATHER_S):
+                self._hear()
+            if time.monotonic() < look_s and not self._learnt():
+                continue
+            look_s = time.monotonic() + _LIBRARIES_S
+            if self._again():
+                waiting.register(self._passes[-1].events.fileno(), select.POLLIN)
+        self._hear()
+        self._close()
+
+    def _again(self) -> bool:
+        """Look for new libraries; begin a new pass where there is something new to say to the kernel."""
+        assert self._trace is not None
+        self._count_dropped()
+        alive = {tid for pid in self._pids() for tid in _threads_of(pid)}
+        for one in self._passes:
+            one.events.keep(alive)
+        try:
+            learnt = self._learnt()
+            if not self._find() and not learnt:
+                return False
+            self._dropped.update(
+                address for address, count in self._unwanted.most_common(_LEARNT_MOST) if count >= _LEARN
+            )
+            self._unwanted.clear()
+            self._begin_pass()
+        except OSError:
+            return False  # what is heard so far is still heard
+        return True
+
+    def _count_dropped(self) -> None:
+        """Count those that the kernel sorts out, too. Its figure holds what others listen to at the same place."""
+        if self._dropped and self._trace is not None:
+            self.counts.seen = max(self.counts.seen, sum(self._trace.calls().values()))
+
+    def _learnt(self) -> bool:
+        """Whether there is a type that comes often and is wanted by nobody."""
+        common = self._unwanted.most_common(1)
+        return bool(common) and common[0][1] >= _LEARN and len(self._dropped) < _LEARNT_MOST
+
+    def _hear(self) -> None:
+        """Take what came, and end the passes that are over."""
+        heard = [one for part in self._passes for one in self._of(part)]
+        for part in self._passes[:-1]:
+            part.events.close()
+        del self._passes[:-1]
+        heard.sort(key=lambda one: one.sample.mono_ns)
+        if heard:
+            self._tell(heard)
+
+    def _of(self, part: _Pass) -> Iterator[Heard]:
+        samples = part.events.read()
+        self.counts.lost += part.events.take_lost()
+        for sample in samples:
+            if sample.mono_ns < part.since_ns or (part.until_ns is not None and sample.mono_ns >= part.until_ns):
+                continue
+            if sample.pid not in self._types:
+                self._types[sample.pid] = Types(sample.pid)
+            self.counts.seen += 1
+            found, event = part.sources[sample.source]
+            call = describe(sample, event.fields, self._moment, found.name, self._types[sample.pid])
+            if self._wanted(call):
+                yield Heard(sample, call)
+            elif call.type_info:
+                self._unwanted[call.type_info] += 1
+
+    def _close(self) -> None:
+        for one in self._passes:
+            one.events.close()
+        self._passes.clear()
+        if self._trace is not None:
+            with contextlib.suppress(OSError):
+                self._count_dropped()
+            self._trace.close()
+        os.close(self._awake)
+
+
+def _threads_of(pid: int) -> list[int]:
+    try:
+        return procfs.thread_ids(pid)
+    except OSError:
+        return []

@@ -1,0 +1,94 @@
+"""Where a process has the functions that exceptions go through: in every copy of the C++ runtime, and elsewhere.
+
+libstdc++ and libc++abi export them under the same names (Itanium C++ ABI: exception handling, 2.4); some libraries
+bring a runtime of their own, hidden or linked statically: those are found by their symbol table, where they kept one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from livedbg.catchpoints import Moment
+from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.maps import Mapping, parse_maps
+
+__all__ = ["RUNTIME", "Found", "Place", "find_places"]
+
+RUNTIME: Final = {
+    Moment.THROW: "__cxa_throw",
+    Moment.RETHROW: "__cxa_rethrow",
+    Moment.CATCH: "__cxa_begin_catch",
+}
+"""The function of the C++ runtime that is called at each moment."""
+
+
+class Place(NamedTuple):
+    """Where a function's first instruction is.
+
+    Attributes:
+        path: a path of ours to the file.
+        offset: in it.
+    """
+
+    path: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A function in a file.
+
+    Attributes:
+        file: the path as the process has it.
+        address: where the process has the function.
+    """
+
+    name: str
+    file: str
+    address: int
+    place: Place
+
+
+def find_places(pid: int, names: Collection[str]) -> tuple[list[Found], list[str]]:
+    """The functions of these names in all files that a process has mapped as code.
+
+    Returns:
+        What was found, and the files that could not be read.
+
+    Raises:
+        OSError: the process is gone, or its mappings may not be read.
+    """
+    files: dict[tuple[str, int], list[Mapping]] = {}
+    for mapping in parse_maps(pid):
+        if mapping.path.startswith("/") and mapping.inode:
+            files.setdefault((mapping.device, mapping.inode), []).append(mapping)
+    found: list[Found] = []
+    unread: list[str] = []
+    for mappings in files.values():
+        code = next((mapping for mapping in mappings if mapping.executable), None)
+        if code is None:
+            continue
+        try:
+            found += _in_file(pid, code, mappings, names)
+        except (OSError, ElfError):
+            unread.append(code.path)
+    return found, unread
+
+
+def _in_file(pid: int, code: Mapping, mappings: Sequence[Mapping], names: Collection[str]) -> list[Found]:
+    path = mapped_file(pid, code)
+    with ElfFile(path) as elf:
+        symbols = elf.symbols(names)
+        if not symbols:
+            return []
+        bias = elf.load_bias(mappings) or 0
+        segments = [segment for segment in elf.segments() if segment.flags & 1]  # PF_X
+    found = []
+    for symbol in symbols.values():
+        for segment in segments:
+            if segment.address <= symbol.address < segment.address + segment.file_size:
+                offset = symbol.address - segment.address + segment.offset
+                found.append(Found(symbol.name, code.path, bias + symbol.address, Place(str(path), offset)))
+    return found

@@ -1,0 +1,186 @@
+"""`livedbg catch`: exceptions of a type, as they are thrown, without stopping anything."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import click
+import msgspec
+
+from livedbg.adapter import Request
+from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment, patterns_of
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn_all
+from livedbg.cli.stacks import frame_text
+from livedbg.errors import TargetError, UsageError
+from livedbg.hostinfo import host_name
+from livedbg.intents import Catch
+from livedbg.live import LiveView
+from livedbg.model import ExceptionHit
+from livedbg.registry import adapter_classes
+from livedbg.report.build import exception_out
+from livedbg.snapshot import Snapshot
+from livedbg.targets import resolve
+from livedbg.view import Update
+
+__all__ = ["command"]
+
+_ADAPTERS: Final = ("proc", "exceptions")
+_LAST_WORD_S: Final = 15.0  # for the stacks of what was heard last
+_CHECK_S: Final = 0.5
+_OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
+
+
+@click.command("catch")
+@click.argument("words", nargs=-1, metavar="TARGET... TYPE")
+@click.option("--message", default="", metavar="TEXT", help="Only with this text in the message.")
+@click.option("--moment", type=click.Choice([moment.value for moment in Moment]), help="When.  [default: throw]")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="End after N.")
+@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after that time, with exit code 4.")
+@click.option("--follow", is_flag=True, help="Child processes too, those that it starts later included.")
+@click.option("--gdb", metavar="PATH", help="The gdb that unwinds stack copies; never attached.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--presets", is_flag=True, help="Print what TYPE can be by name.")
+def command(
+    words: tuple[str, ...],
+    message: str,
+    moment: str | None,
+    count: int | None,
+    timeout: float | None,
+    follow: bool,
+    gdb: str | None,
+    as_json: bool,
+    presets: bool,
+) -> int:
+    """Print exceptions of a type as they are thrown: type, message, stack. Nothing is stopped.
+
+    TYPE is a name (std::runtime_error: its children too), a glob ('c10::*'), a regular expression between slashes, a
+    preset, or with --moment call the name of a function.
+    """
+    if presets:
+        for name, preset in PRESETS.items():
+            click.echo(f"{name:10} {preset.about} ({preset.moment}: {', '.join(preset.patterns)})")
+        return 0
+    if len(words) < 2:
+        raise UsageError("What shall be caught, and where?", "livedbg catch 4711 std::runtime_error", "usage")
+    *targets, pattern = words
+    patterns_of(pattern)
+    found = resolve(targets)
+    warn_all(found.problems)
+    host = host_name()
+    request = Request(host=host, processes=found.processes, tree=follow, stacks="none", gdb=gdb)
+    view = LiveView(request, adapters=[adapter_classes()[name]() for name in _ADAPTERS])
+    updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
+    view.subscribe(updates.put)
+    printer = _Printer(as_json)
+    with quit_on_signals():
+        view.start()
+        try:
+            for target in found.processes:
+                view.send(
+                    Catch(
+                        process=f"process:{host}/{target.pid}",
+                        pattern=pattern,
+                        moment=Moment(moment) if moment else None,
+                        message=message,
+                        count=count or 0,
+                        follow=follow,
+                    )
+                )
+            in_time = _listen(view, updates, printer, len(found.processes), count, timeout)
+        except KeyboardInterrupt:
+            in_time = True
+        finally:
+            view.stop()
+            printer.show(view.latest().snapshot)
+            printer.sum_up(view.latest().snapshot)
+    return 0 if in_time else TIME_LIMIT
+
+
+def _listen(
+    view: LiveView,
+    updates: queue.SimpleQueue[Update],
+    printer: _Printer,
+    targets: int,
+    count: int | None,
+    timeout: float | None,
+) -> bool:
+    """Print until it is over; False when the time limit ended it.
+
+    Raises:
+        TargetError: nothing could be listened to.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = None if end is None else end - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        try:
+            update = updates.get(timeout=_CHECK_S if left is None else min(left, _CHECK_S))
+        except queue.Empty:
+            continue
+        snapshot = update.snapshot
+        printer.show(snapshot)
+        points = list(snapshot.catchpoints.values())
+        if len(points) == targets and all(point.state is CatchpointState.FAILED for point in points):
+            raise TargetError(points[0].note, points[0].remedy, "not-armed")
+        if update.ended or view.wait_ended(0):
+            return True
+        if len(points) == targets and all(point.state in _OVER for point in points):
+            return True
+        if count is not None and targets > 1 and sum(point.hits for point in points) >= count:
+            return True
+
+
+class _Printer:
+    """Prints what is new in a state: catchpoints to standard error, hits to standard output."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._counts: dict[str, int] = {}
+        self._armed: set[str] = set()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Print what is new."""
+        for point in snapshot.catchpoints.values():
+            if point.state is CatchpointState.ARMED and point.id not in self._armed:
+                self._armed.add(point.id)
+                pid = point.process.rpartition("/")[2]
+                click.echo(f"livedbg: {point.id} listens to process {pid}: {point.note}", err=True)
+        for hit in snapshot.exceptions.values():
+            before = self._counts.get(hit.id, 0)
+            if hit.count > before:
+                self._counts[hit.id] = hit.count
+                for line in self._lines(hit, before, snapshot):
+                    click.echo(line)
+
+    def _lines(self, hit: ExceptionHit, before: int, snapshot: Snapshot) -> Iterator[str]:
+        if self._as_json:
+            yield msgspec.json.encode(exception_out(hit)).decode()
+            return
+        thread = snapshot.threads.get(hit.thread or "")
+        where = f"{thread.tid} {thread.name}" if thread is not None else (hit.thread or "").rpartition("/")[2]
+        stamp = time.strftime("%H:%M:%S", time.localtime((hit.at_wall_ns or 0) / 1e9))
+        text = f"{hit.type}: {hit.message}" if hit.message else hit.type
+        if before:
+            yield f"{stamp} thread {where}: {hit.count} times by now: {text.partition(chr(10))[0]}"
+            return
+        again = f" ({hit.count} times)" if hit.count > 1 else ""
+        yield f"{stamp} thread {where}: {text}{again}"
+        for number, frame in enumerate(hit.stack):
+            yield f"    #{number:<3}{frame_text(frame)}"
+        if hit.partial:
+            yield "    (the stack is not whole)" if hit.stack else "    (no stack)"
+
+    def sum_up(self, snapshot: Snapshot) -> None:
+        """Print how much was heard, once it is over."""
+        for point in snapshot.catchpoints.values():
+            if point.state is not CatchpointState.FAILED:
+                click.echo(f"livedbg: {_summary(point)}", err=True)
+
+
+def _summary(point: Catchpoint) -> str:
+    lost = f", {point.lost:,} lost (too many at once)" if point.lost else ""
+    return f"{point.id} {point.pattern}: {point.hits:,} caught of {point.seen:,} seen{lost}."
