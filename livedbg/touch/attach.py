@@ -13,7 +13,8 @@ Invariants:
     A2. Every thread goes on after an attach; `attach` returns when gdb says so of all.
     A3. A held thread goes on when its time is over, whatever its holder does; a stop that nobody asked for is
         answered by going on.
-    A4. When the guard is gone, the target is let go.
+    A4. When the guard is gone, the target is let go under a new one: gdb may leave a thread stopped that it was just
+        about to seize.
     A5. Letting go takes a bounded time: by command, by SIGTERM, at last by SIGKILL and the guard.
 """
 
@@ -35,7 +36,7 @@ from livedbg.linux.access import access_problem, unsuitable
 from livedbg.linux.procfs import process_exists, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
 from livedbg.sanitize import clean_line
-from livedbg.touch.guarding import Guard
+from livedbg.touch.guarding import Guard, GuardMissing
 
 __all__ = ["AttachCost", "Attachment", "Held"]
 
@@ -99,6 +100,7 @@ class Attachment:
         self._held: dict[str, asyncio.Event] = {}
         self._going_on: set[asyncio.Task[None]] = set()
         self._attached = False
+        self._start_ticks = 0
         self._letting_go = asyncio.Lock()
 
     @property
@@ -134,11 +136,11 @@ class Attachment:
             GuardMissing: there is no guard; nothing was touched.
             GdbCommandError, GdbTimeout, GdbGone: gdb failed; the target was let go.
         """
-        start_ticks = _check(self.pid)
+        self._start_ticks = _check(self.pid)
         gdb = self.engine.pid
         if gdb is None or not self.engine.alive:
             raise GdbGone("gdb is not running.", "", "gdb-gone")
-        self._guard = await Guard.start(self.pid, start_ticks, gdb)
+        self._guard = await Guard.start(self.pid, self._start_ticks, gdb)
         self._watch = asyncio.create_task(self._watch_guard(self._guard), name="touch-guard")
         end = time.monotonic() + limit_s
         before = time.monotonic_ns()
@@ -255,6 +257,8 @@ class Attachment:
             else:
                 what = "The guard" if self.engine.alive else "gdb"
                 self._lost(f"{what} has ended, so process {self.pid} was let go.")
+        with contextlib.suppress(GuardMissing):  # the target has ended
+            self._guard = await Guard.start(self.pid, self._start_ticks, self.engine.pid or 0)
         await self.detach()
 
     async def _release_guard(self) -> None:

@@ -1,6 +1,7 @@
 // Throws steadily on several threads and counts, for tests of touching: what is thrown is known, and so is what
 // the counters must do. A file of counters is shared: a test sees that the program goes on without talking to it.
-// A thread starts a child every 20 ms and waits for it, where FORKS is 1.
+// A thread starts a child, and a thread that throws a std::out_of_range, every 20 ms, and waits for both, where
+// FORKS is 1.
 //   thrower COUNTERS [THREADS [PAUSE_US [FORKS]]]
 #include <atomic>
 #include <cstdio>
@@ -60,6 +61,12 @@ static void work(Counters *counters, long thread, long pause_us) {
 
 static void start_children(Counters *counters) {
     for (;; usleep(20000)) {
+        std::thread([] {
+            try {
+                throw std::out_of_range("born late");
+            } catch (const std::out_of_range &) {
+            }
+        }).join();
         pid_t child = fork();
         if (child == 0)
             _exit(0);

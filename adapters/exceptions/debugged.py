@@ -1,0 +1,301 @@
+"""Listens to functions by debug registers: the way of listening that needs no rights but those to trace the process.
+
+A perf event of type `breakpoint` gives registers and the top of the stack at each call. The kernel owns it: nothing
+is traced, nothing stands, no byte of the target changes, and it is gone with its last descriptor, however its owner
+ends. A breakpoint of ptrace is nothing of that: the registers outlive a tracer that is killed, and the next call then
+ends the target by SIGTRAP.
+
+Where it is less than probe events (livedbg.linux.tracefs):
+  - four addresses a thread, fewer where somebody else uses some;
+  - every call comes to us: types can't be sorted out by the kernel;
+  - a message is read just after the call: where the thread has called again by then, it is left out;
+  - a process that is started by the target is not heard after its exec.
+
+Invariants:
+    R1. Threads born later are heard from their first instruction: the events are inherited.
+    R2. A message that may be a later exception's is not shown.
+    R3. Of types that nobody wants, nothing is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from livedbg.adapters.exceptions.calls import Call, describe
+from livedbg.adapters.exceptions.listener import Counts, Heard, Nowhere
+from livedbg.adapters.exceptions.places import Found, find_places
+from livedbg.adapters.exceptions.types import Types
+from livedbg.catchpoints import Moment
+from livedbg.linux import memory, procfs
+from livedbg.linux.perf import BREAKPOINT, PerfEvents, Sample, Source
+from livedbg.linux.tracefs import Field
+
+__all__ = ["MOST", "DebuggedListener"]
+
+MOST: Final = 4
+"""Debug registers for addresses (Intel SDM 3B, 19.2.1)."""
+
+_IDLE_S: Final = 0.2
+_LIBRARIES_S: Final = 1.0
+_ROUNDS: Final = 5
+_STACK: Final = 16 << 10
+_TEXT: Final = 2048  # bytes of a message or argument that are read
+_ARGUMENTS: Final = (14, 13, 12, 11)  # rdi, rsi, rdx, rcx in struct user_regs_struct (sys/user.h)
+_SECOND: Final = _ARGUMENTS[1]
+_ADJUSTED, _TYPE = -8, -80  # from the unwind header: adjustedPtr and exceptionType (livedbg.adapters.exceptions.calls)
+
+
+@dataclass(slots=True)
+class _Part:
+    """Places that were found at one time.
+
+    Attributes:
+        rest: samples that were taken and not looked at yet.
+    """
+
+    events: PerfEvents
+    places: list[Found]
+    rest: list[Sample] = field(default_factory=list)
+
+
+class DebuggedListener:
+    """Hears the calls of some functions; used as `Listener` is.
+
+    Args:
+        pid: the process.
+        moment: what the calls mean.
+        functions: their names.
+        wanted: whether a call is; called in the listener's thread. It is asked by type, without a message.
+        tell: called in the listener's thread with the wanted calls, in the order of time.
+        follow: forked children too.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        moment: Moment,
+        functions: Sequence[str],
+        *,
+        wanted: Callable[[Call], bool],
+        tell: Callable[[Sequence[Heard]], None],
+        follow: bool,
+    ) -> None:
+        self.counts = Counts()
+        self.left_out: list[Found] = []
+        self._pid = pid
+        self._moment = moment
+        self._functions = tuple(functions)
+        self._wanted = wanted
+        self._tell = tell
+        self._follow = follow
+        self._types: dict[int, Types] = {}
+        self._places: list[Found] = []
+        self._parts: list[_Part] = []
+        self._unwanted: set[int] = set()
+        self._awake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="livedbg-listen", daemon=True)
+
+    def start(self) -> list[Found]:
+        """Set the breakpoints and listen.
+
+        Returns:
+            Where they were set; `left_out` has the places for which no register was left.
+
+        Raises:
+            Nowhere: no file of the process has such a function.
+            OSError: the process is gone, or the kernel or our rights don't allow it (NoPerf), or all registers are
+                in use (ENOSPC).
+        """
+        try:
+            if not self._find():
+                raise Nowhere(", ".join(self._functions))
+        except BaseException:
+            self._close()
+            raise
+        self._thread.start()
+        return list(self._places)
+
+    def stop(self) -> None:
+        """Take the breakpoints out; returns when that is done."""
+        self._over.set()
+        os.eventfd_write(self._awake, 1)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _find(self) -> bool:
+        """Listen to places that were not known; whether there are any."""
+        found, self.counts.unread = find_places(self._pid, self._functions)
+        known = {one.address for one in self._places}
+        fresh = list({one.address: one for one in found if one.address not in known}.values())
+        room = MOST - len(self._places)
+        self.left_out = fresh[room:]
+        fresh = fresh[:room]
+        if not fresh:
+            return False
+        sources = [Source(BREAKPOINT, address=one.address) for one in fresh]
+        events = PerfEvents(sources, stack_bytes=_STACK, follow=self._follow)
+        try:
+            self._add_threads(events)
+        except BaseException:
+            events.close()
+            raise
+        self._places += fresh
+        self._parts.append(_Part(events, fresh))
+        return True
+
+    def _add_threads(self, events: PerfEvents) -> None:
+        """Add all threads; of those born meanwhile nobody knows whether they inherited: they are added too."""
+        for _ in range(_ROUNDS):
+            fresh = [tid for tid in procfs.thread_ids(self._pid) if tid not in events.threads]
+            if not fresh:
+                return
+            if not events.room_for(len(fresh)):
+                raise OSError(errno.EMFILE, f"{len(fresh)} threads take more open files than `ulimit -n` allows")
+            for tid in fresh:
+                with contextlib.suppress(ProcessLookupError):
+                    events.add(tid)
+
+    def _run(self) -> None:
+        waiting = select.poll()
+        waiting.register(self._awake, select.POLLIN)
+        registered = 0
+        look_s = time.monotonic() + _LIBRARIES_S
+        while not self._over.is_set():
+            for part in self._parts[registered:]:
+                waiting.register(part.events.fileno(), select.POLLIN)
+            registered = len(self._parts)
+            if not any(part.rest for part in self._parts):
+                waiting.poll(1000 * _IDLE_S)
+            self._hear()
+            if time.monotonic() >= look_s:
+                look_s = time.monotonic() + _LIBRARIES_S
+                with contextlib.suppress(OSError):  # what is heard so far is still heard
+                    alive = procfs.thread_ids(self._pid)
+                    for part in self._parts:
+                        part.events.keep(alive)
+                    self._find()
+        self._hear()
+        self._hear()  # what came while the last was read
+        self._close()
+
+    def _hear(self) -> None:
+        heard = [one for part in self._parts for one in self._of(part)]
+        heard.sort(key=lambda one: one.sample.mono_ns)
+        if heard:
+            self._tell(heard)
+
+    def _of(self, part: _Part) -> Iterator[Heard]:
+        """The wanted calls of the samples that are there; those that come while they are read are for the next time."""
+        samples = part.rest or self._take(part.events)
+        newest = {sample.tid: sample for sample in samples}
+        calls = [
+            (sample, self._read(sample, part.places[sample.source]))
+            for sample in samples
+            if self._may_be_wanted(sample)
+        ]
+        part.rest = self._take(part.events)
+        again = {sample.tid for sample in part.rest}
+        for sample, call in calls:
+            sure = self._moment is Moment.CALL or (newest[sample.tid] is sample and sample.tid not in again)
+            if not sure and self._moment is Moment.CATCH:
+                self.counts.lost += 1  # its type was read of the same memory
+            elif self._wanted(call):
+                yield Heard(sample, call if sure else replace(call, message=""))
+
+    def _take(self, events: PerfEvents) -> list[Sample]:
+        samples = events.read()
+        lost = events.take_lost()
+        self.counts.lost += lost
+        self.counts.seen += lost + len(samples)
+        return samples
+
+    def _may_be_wanted(self, sample: Sample) -> bool:
+        if self._moment is not Moment.THROW:
+            return True
+        type_info = sample.registers[_SECOND]
+        if type_info in self._unwanted:
+            return False
+        names = self._types_of(sample.pid).names(type_info)
+        if names and not self._wanted(Call(names, "", type_info)):
+            self._unwanted.add(type_info)
+            return False
+        return True
+
+    def _read(self, sample: Sample, place: Found) -> Call:
+        raw, fields = _read(sample, self._moment)
+        return describe(sample._replace(raw=raw), fields, self._moment, place.name, self._types_of(sample.pid))
+
+    def _types_of(self, pid: int) -> Types:
+        if pid not in self._types:
+            self._types[pid] = Types(pid)
+        return self._types[pid]
+
+    def _close(self) -> None:
+        for part in self._parts:
+            part.events.close()
+        self._parts.clear()
+        os.close(self._awake)
+
+
+def _read(sample: Sample, moment: Moment) -> tuple[bytes, Mapping[str, Field]]:
+    """What a probe event would have read of a call, in its form (livedbg.adapters.exceptions.calls, ARGUMENTS)."""
+    arguments = [sample.registers[number] for number in _ARGUMENTS]
+    numbers: dict[str, int] = {}
+    texts: dict[str, bytes] = {}
+    if moment is Moment.CALL:
+        for number, argument in enumerate(arguments):
+            numbers[f"a{number}"] = argument
+            texts[f"s{number}"] = _text(sample.pid, argument)
+    elif moment is not Moment.RETHROW:
+        thrown, type_info = arguments[0], arguments[1]
+        if moment is Moment.CATCH:
+            thrown, type_info = (_word(sample.pid, arguments[0] + offset) for offset in (_ADJUSTED, _TYPE))
+        value = _word(sample.pid, thrown)
+        numbers = {"type_info": type_info, "value": value}
+        texts = {
+            "type": _text(sample.pid, _word(sample.pid, type_info + 8)),
+            "message": _text(sample.pid, _word(sample.pid, thrown + 8)),
+            "text": _text(sample.pid, value),
+        }
+    return _as_fields(numbers, texts)
+
+
+def _as_fields(numbers: Mapping[str, int], texts: Mapping[str, bytes]) -> tuple[bytes, Mapping[str, Field]]:
+    fields: dict[str, Field] = {}
+    raw = bytearray()
+    for name, number in numbers.items():
+        fields[name] = Field(name, len(raw), 8, text=False)
+        raw += struct.pack("<Q", number)
+    start = len(raw) + 4 * len(texts)
+    tail = b""
+    for name, text in texts.items():
+        fields[name] = Field(name, len(raw), 4, text=True)
+        raw += struct.pack("<HH", start + len(tail), len(text))
+        tail += text
+    return bytes(raw) + tail, fields
+
+
+def _word(pid: int, address: int) -> int:
+    try:
+        return int(struct.unpack("<Q", memory.read(pid, address, 8))[0])
+    except (OSError, OverflowError):
+        return 0
+
+
+def _text(pid: int, address: int) -> bytes:
+    if not address:
+        return b""
+    try:
+        return memory.read_text(pid, address, _TEXT)
+    except (OSError, OverflowError):
+        return b""
