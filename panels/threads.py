@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from livedbg.intents import WantStacks
+from livedbg.intents import Glance, WantStacks
 from livedbg.model import Stack, Thread
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import width_of
@@ -24,6 +24,7 @@ __all__ = ["STACKS_KEY", "ThreadsPanel", "shape", "want_stacks"]
 STACKS_KEY = Key("s", "s", "stacks", "take stacks of the selected thread's process now (no stop)")
 _THREAD_KEYS = (
     STACKS_KEY,
+    Key("S", "S", "glance", "the same with running threads: each is stopped for some 0.1 ms, one at a time"),
     Key("o", "o", "sort", "sort by the next column"),
     Key("m", "m", "merge", "merge threads with equal stacks into one row, and apart again"),
 )
@@ -133,6 +134,13 @@ class ThreadsPanel(TablePanel):
     def action_stacks(self) -> None:
         """Ask for stacks."""
         want_stacks(self, self.entity(self.cursor))
+
+    def action_glance(self) -> None:
+        """Ask for stacks of running threads too."""
+        known = self.look.snapshot.threads.get(self.entity(self.cursor) or "")
+        if known is not None:
+            label = self.look.names.label(known.process)
+            self.post_message(Asked(Glance(process=known.process), f"Glancing at the threads of {label}"))
 
     def action_merge(self) -> None:
         """Merge equal stacks, or not."""

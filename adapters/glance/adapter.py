@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from livedbg import ids
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.adapters.glance.words import refused, skipped_words, stacks_of
+from livedbg.adapters.glance.words import denied, refused, skipped_words, stacks_of
 from livedbg.errors import LivedbgError, TargetError, TargetGone, ToolMissing
 from livedbg.events import StacksSeen, StatusSeen, Touched
 from livedbg.gdbmi import find_gdb
@@ -122,7 +122,7 @@ class GlanceAdapter(Adapter):
         """Copy in a thread; whatever ends us meanwhile, the stops are put into the ledger (G2).
 
         Raises:
-            TargetError: the process is gone or can't be read.
+            TargetGone, TargetDenied: the process is gone or may not be read.
         """
         enough = threading.Event()
 
@@ -140,8 +140,8 @@ class GlanceAdapter(Adapter):
                 enough.set()
         try:
             found = work.result()
-        except PermissionError as error:
-            raise TargetError(f"The process can't be read: {error.strerror}.", "livedbg doctor", "denied") from None
+        except PermissionError:
+            raise denied(process.pid) from None
         except OSError:
             raise TargetGone("The process has ended.", "", "gone") from None
         if found.stops_ns:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg import ids
-from livedbg.errors import TouchRefused
+from livedbg.errors import TargetDenied, TouchRefused
+from livedbg.linux.access import access_problem
 from livedbg.model import Stack
 from livedbg.unwind.glance import Glanced
 from livedbg.unwind.refusal import Refusal
 from livedbg.unwind.unwinder import Unwound
 
-__all__ = ["refused", "skipped_words", "stacks_of"]
+__all__ = ["denied", "refused", "skipped_words", "stacks_of"]
 
 _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is not known without a stop"
 _LOST: Final = "outer frames may be missing or wrong: there are no unwind tables for them"
@@ -24,6 +25,14 @@ def refused() -> TouchRefused:
         "leave out --read-only, or look at Python's stacks, which need no stop",
         "read-only",
     )
+
+
+def denied(pid: int) -> TargetDenied:
+    """Why a process may not be read."""
+    problem = access_problem(pid)
+    if problem is None:
+        return TargetDenied(f"The kernel doesn't let us read process {pid}.", "livedbg doctor", "denied")
+    return TargetDenied(problem.sentence, problem.remedy, problem.code)
 
 
 def stacks_of(host: str, found: Glanced, unwound: dict[int, Unwound], taken_ns: int) -> tuple[Stack, ...]:

@@ -1,0 +1,193 @@
+"""The adapter in a session: stacks, the ledger, refusals (invariants G)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.glance import GlanceAdapter
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.adapters.python import PythonAdapter
+from livedbg.intents import Glance
+from livedbg.live import LiveView
+from livedbg.model import SourceHealth
+from livedbg.snapshot import Snapshot
+from livedbg.view import Update
+from tests.adapters.glance.conftest import Spinners, goes_on, untouched
+from tests.conftest import Target, eventually
+
+PYTHON = """
+import threading
+def sum_up():
+    while True: sum(range(2000))
+threading.Thread(target=sum_up, daemon=True).start()
+print("READY", flush=True)
+threading.Event().wait()
+"""
+
+
+class Watch:
+    """A session with the adapters that a glance needs."""
+
+    def __init__(self, pid: int, gdb: str | None, read_only: bool) -> None:
+        wanted = Request(host="box", processes=(TargetProcess(pid),), gdb=gdb, read_only=read_only)
+        self.view = LiveView(wanted, adapters=[ProcAdapter(), PythonAdapter(), GlanceAdapter()])
+        self.process = f"process:box/{pid}"
+        self.notices: list[str] = []
+        self.view.subscribe(self._listen)
+
+    def _listen(self, update: Update) -> None:
+        if update.notice:
+            self.notices.append(update.notice)
+
+    def thread(self, tid: int) -> str:
+        return self.process.replace("process:", "thread:") + f"/{tid}"
+
+    def until(self, true: Callable[[Snapshot], bool]) -> Snapshot:
+        eventually(lambda: true(self.view.latest().snapshot), 60)
+        return self.view.latest().snapshot
+
+    def glance(self, *tids: int) -> None:
+        self.until(lambda s: bool(s.threads))
+        self.view.send(Glance(process=self.process, threads=tuple(map(self.thread, tids))))
+
+
+Watching = Callable[..., AbstractContextManager[Watch]]
+
+
+@pytest.fixture
+def watching() -> Watching:
+    @contextmanager
+    def watch(pid: int, *, gdb: str | None = None, read_only: bool = False) -> Iterator[Watch]:
+        made = Watch(pid, gdb, read_only)
+        made.view.start()
+        try:
+            yield made
+        finally:
+            made.view.stop()
+
+    return watch
+
+
+def test_a_glance_gives_stacks_and_stands_in_the_ledger(spinners: Callable[..., Spinners], watching: Watching) -> None:
+    target = spinners(3)
+    with watching(target.pid) as watch:
+        shot = watch.until(lambda s: len(s.threads) >= 5)
+        assert shot.intrusions == () and shot.stacks == {}  # G1
+        watch.glance()
+        shot = watch.until(lambda s: len(s.stacks) == len(s.threads))
+    for tid in target.running:
+        stack = shot.stacks[watch.thread(tid)]
+        assert (stack.source, stack.layer, stack.partial) == ("glance", "native", False)
+        assert any("spin_in_" in frame.function for frame in stack.frames)
+    assert shot.stacks[watch.thread(target.blocked)].source == "zero"
+    (touch,) = shot.intrusions
+    assert (touch.target, touch.what, touch.stops, touch.measured) == (watch.process, "glance", 3, True)
+    assert 0 < touch.paused_ns == shot.paused_ns and "running threads" in touch.why and touch.at_wall_ns
+    goes_on(target.pid, target.running)
+
+
+def test_of_some_threads_only_those_are_stopped(spinners: Callable[..., Spinners], watching: Watching) -> None:
+    target = spinners(3)
+    with watching(target.pid) as watch:
+        watch.glance(target.running[1])
+        shot = watch.until(lambda s: bool(s.stacks))
+    assert set(shot.stacks) == {watch.thread(target.running[1])} and shot.intrusions[0].stops == 1
+
+
+def test_busy_python_threads_have_merged_stacks(spawn: Callable[..., Target], watching: Watching) -> None:
+    target = spawn([sys.executable, "-c", PYTHON])
+    with watching(target.pid) as watch:
+        watch.until(lambda s: any(stack.layer == "python" for stack in s.stacks.values()))
+
+        def merged(shot: Snapshot) -> bool:
+            watch.glance()
+            return any(
+                stack.layer == "merged" and "glance" in stack.source and "sum_up" in [f.function for f in stack.frames]
+                for stack in shot.stacks.values()
+            )
+
+        shot = watch.until(merged)
+    (stack,) = [s for s in shot.stacks.values() if "sum_up" in [f.function for f in s.frames]]
+    names = [frame.function for frame in stack.frames]
+    assert names.index("sum_up") < names.index("start_thread") < len(names)
+
+
+def test_G1_a_read_only_session_refuses(spinners: Callable[..., Spinners], watching: Watching) -> None:
+    target = spinners(1)
+    with watching(target.pid, read_only=True) as watch:
+        watch.glance()
+        eventually(lambda: bool(watch.notices))
+        assert "read-only" in watch.notices[0]
+        assert watch.view.latest().snapshot.intrusions == ()
+
+
+def test_without_gdb_nothing_is_stopped(spinners: Callable[..., Spinners], watching: Watching) -> None:
+    target = spinners(1)
+    with watching(target.pid, gdb="/no/such/gdb") as watch:
+        watch.glance()
+        eventually(lambda: bool(watch.notices))
+        assert "/no/such/gdb is not there" in watch.notices[0]
+        assert watch.view.latest().snapshot.intrusions == ()
+
+
+TRACER = """
+import sys
+from livedbg.linux import ptrace
+ptrace.seize(int(sys.argv[1]))
+print("READY", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_another_tracer_has_is_said_and_taken_back(
+    spinners: Callable[..., Spinners],
+    spawn: Callable[..., Target],
+    watching: Watching,
+) -> None:
+    target = spinners(2)
+    tracer = spawn([sys.executable, "-c", TRACER, str(target.running[0])])
+    with watching(target.pid) as watch:
+        watch.glance()
+        shot = watch.until(lambda s: any(status.source == "glance" for status in s.statuses.values()))
+        (status,) = [status for status in shot.statuses.values() if status.source == "glance"]
+        assert (status.health, status.code) == (SourceHealth.DEGRADED, "traced")
+        assert f"thread {target.running[0]}" in status.sentence and f"(pid {tracer.pid})" in status.sentence
+        assert status.remedy
+        watch.until(lambda s: watch.thread(target.running[1]) in s.stacks)
+        watch.glance(target.running[0])  # nothing else could be seen
+        eventually(lambda: any("traced already" in notice for notice in watch.notices))
+        tracer.kill()
+        watch.glance()
+        watch.until(lambda s: all(x.health is SourceHealth.OK for x in s.statuses.values() if x.source == "glance"))
+    goes_on(target.pid, target.running)
+
+
+def test_a_target_that_is_killed_meanwhile_ends_nothing_else(
+    spinners: Callable[..., Spinners], watching: Watching
+) -> None:
+    target = spinners(8)
+    with watching(target.pid) as watch:
+        watch.glance()
+        os.kill(target.pid, signal.SIGKILL)
+        watch.until(lambda s: all(process.exited for process in s.processes.values()))
+    assert target.target.process.wait(20) == -signal.SIGKILL
+
+
+def test_G2_a_session_that_ends_meanwhile_leaves_nothing_traced(
+    spinners: Callable[..., Spinners], watching: Watching
+) -> None:
+    target = spinners(24)
+    for _ in range(3):
+        with watching(target.pid) as watch:
+            watch.glance()
+            eventually(lambda: not untouched(target.pid) or bool(watch.view.latest().snapshot.intrusions))
+        assert untouched(target.pid)
+        assert watch.view.latest().snapshot.intrusions[0].stops > 0
+    goes_on(target.pid, target.running)

@@ -1,0 +1,309 @@
+"""Stops of running threads: what they give, and that they hurt nobody (invariants L and T)."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from livedbg.gdbmi import find_gdb
+from livedbg.linux import procfs
+from livedbg.model import ThreadState
+from livedbg.unwind.capture import StackReader
+from livedbg.unwind.glance import Glanced, _Work, glance
+from livedbg.unwind.unwinder import Unwinder, Unwound
+from tests.adapters.glance.conftest import Spinners, goes_on, untouched
+from tests.conftest import Target, eventually
+
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="starts programs as other users: run as root")
+
+
+def look(pid: int) -> Glanced:
+    return glance(pid, procfs.thread_ids(pid), limit_s=60)
+
+
+async def unwound(found: Glanced) -> dict[int, Unwound]:
+    unwinder = Unwinder(find_gdb() or "", found.pid)
+    await unwinder.start()
+    try:
+        return await unwinder.unwind(found.capture, 60)
+    finally:
+        await unwinder.close()
+
+
+def functions(stack: Unwound) -> list[str]:
+    return [frame.function.partition("(")[0] for frame in stack.frames]
+
+
+@pytest.mark.parametrize("count", [3, 64])
+async def test_threads_that_run_have_whole_stacks_down_to_their_start(
+    count: int, spinners: Callable[..., Spinners]
+) -> None:
+    target = spinners(count)
+    found = look(target.pid)
+    assert found.skipped == {}
+    assert {copy.tid for copy in found.copies} == set(procfs.thread_ids(target.pid))
+    assert set(target.running) >= set(found.stops_ns) and min(found.stops_ns.values()) > 0
+    goes_on(target.pid, target.running)
+    stacks = await unwound(found)
+    for number, tid in enumerate(target.running):
+        names = functions(stacks[tid])
+        spins = ("spin_in_alpha", "demo::Kernel<long>::spin_in_beta", "spin_in_gamma")[number % 3]
+        place = names.index(spins)
+        assert names[place + 1 : place + 2 + number % 5] == ["descend"] * (1 + number % 5)
+        assert stacks[tid].whole, (tid, names)
+
+
+async def test_a_thread_in_the_vdso_has_a_whole_stack(spawn: Callable[..., Target]) -> None:
+    program = "import time\nprint('READY', flush=True)\nwhile True: time.monotonic_ns()"
+    target = spawn([sys.executable, "-c", program])
+    seen: set[str | None] = set()
+    for _ in range(40):
+        found = look(target.pid)
+        stacks = await unwound(found)
+        seen |= {frame.module for frame in stacks[target.pid].frames}
+        assert stacks[target.pid].whole, stacks
+        if "[vdso]" in seen:
+            break
+    assert "[vdso]" in seen
+
+
+def test_L1_no_stop_for_blocked_threads_and_no_EINTR_in_them(spinners: Callable[..., Spinners]) -> None:
+    target = spinners(2)
+    switches = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+
+    def of_blocked() -> list[str]:
+        return [procfs.status_fields(target.pid, target.blocked)[name] for name in switches]
+
+    before = of_blocked()
+    for _ in range(30):
+        found = look(target.pid)
+        assert set(found.stops_ns) <= set(target.running)
+        assert target.blocked in {copy.tid for copy in found.copies}
+    assert of_blocked() == before
+    assert target.counts()[2] == 0
+
+
+def test_T2_no_signal_is_lost(spinners: Callable[..., Spinners]) -> None:
+    target = spinners(1, signals=True)
+    begun = target.counts()[1]
+    for _ in range(300):
+        glance(target.pid, target.running)
+    handled = target.counts()[1]
+    assert handled > begun
+    # each is sent once the one before was handled: one that is lost would be the last
+    eventually(lambda: target.counts()[1] > handled + 100)
+    sent, handled, _ = target.counts()
+    assert handled <= sent <= handled + 1
+    goes_on(target.pid, target.running)
+
+
+DRIVER = """
+import sys
+from livedbg.linux import procfs
+from livedbg.unwind.glance import glance
+pid = int(sys.argv[1])
+print("READY", flush=True)
+while True:
+    glance(pid, procfs.thread_ids(pid))
+"""
+
+
+def test_L2_a_tracer_that_is_killed_at_any_moment_leaves_nothing_behind(
+    spinners: Callable[..., Spinners], spawn: Callable[..., Target]
+) -> None:
+    target = spinners(3)
+    chance = random.Random(2)
+    for _ in range(30):
+        driver = spawn([sys.executable, "-c", DRIVER, str(target.pid)])
+        time.sleep(chance.uniform(0.0, 0.03))
+        driver.process.kill()
+        driver.process.wait(20)
+        eventually(lambda: untouched(target.pid))
+    goes_on(target.pid, target.running)
+
+
+@pytest.mark.parametrize("how", ["killed", "exits"])
+def test_T1_a_target_that_ends_meanwhile_keeps_its_exit_status(how: str, spawn: Callable[..., Target]) -> None:
+    program = (
+        "import os, sys, threading\n"
+        "def spin():\n  while True: pass\n"
+        "[threading.Thread(target=spin, daemon=True).start() for _ in range(3)]\n"
+        "print('READY', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "os._exit(7)\n"
+    )
+    for turn in range(8):
+        enough = turn + 1
+        target = spawn([sys.executable, "-c", program])  # a child of this process, as `livedbg launch` has one
+        ended = threading.Event()
+        looks: list[Glanced | OSError] = []
+
+        def watch(
+            pid: int = target.pid, ended: threading.Event = ended, looks: list[Glanced | OSError] = looks
+        ) -> None:
+            while not ended.is_set():
+                try:
+                    looks.append(look(pid))
+                except OSError as error:
+                    looks.append(error)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        eventually(lambda looks=looks, enough=enough: len(looks) >= enough)  # type: ignore[misc]
+        if how == "killed":
+            target.process.kill()
+        else:
+            target.stdin.write(b"\n")
+        assert target.process.wait(30) == (-signal.SIGKILL if how == "killed" else 7)
+        ended.set()
+        watcher.join(30)
+        assert not watcher.is_alive()
+
+
+@contextmanager
+def traced_by(argv: list[str], pid: int) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tracer:
+        try:
+            eventually(lambda: procfs.status_fields(pid)["TracerPid"] == str(tracer.pid))
+            yield tracer
+        finally:
+            tracer.kill()
+
+
+TRACER = """
+import sys
+from livedbg.linux import procfs, ptrace
+for tid in procfs.thread_ids(int(sys.argv[1])):
+    ptrace.seize(tid)
+sys.stdin.read()
+"""
+
+
+def test_a_thread_that_another_tracer_has_is_skipped_and_the_tracer_named(spawn: Callable[..., Target]) -> None:
+    target = spawn([sys.executable, "-c", "print('READY', flush=True)\nwhile True: pass"])
+    with traced_by([sys.executable, "-c", TRACER, str(target.pid)], target.pid) as tracer:
+        found = look(target.pid)
+        refusal = found.skipped[target.pid]
+        assert (refusal.code, found.stops_ns) == ("traced", {})
+        assert "by python" in refusal.sentence and f"pid {tracer.pid}" in refusal.sentence and refusal.remedy
+    goes_on(target.pid, [target.pid])
+
+
+def test_a_target_that_gdb_holds_is_copied_as_it_stands_and_not_woken(spinners: Callable[..., Spinners]) -> None:
+    target = spinners(2)
+    with traced_by([find_gdb() or "", "-nx", "-q", "-p", str(target.pid)], target.pid):
+        held = [target.pid, *target.running]
+        eventually(lambda: all(procfs.read_stat(target.pid, tid).state is ThreadState.TRACED for tid in held))
+        found = look(target.pid)
+        assert found.stops_ns == {} and {copy.tid for copy in found.copies} >= set(held)
+        assert all(procfs.read_stat(target.pid, tid).state is ThreadState.TRACED for tid in held)
+        os.kill(target.pid, signal.SIGKILL)
+
+
+def test_a_target_that_job_control_stopped_stays_so(spinners: Callable[..., Spinners]) -> None:
+    target = spinners(2)
+    os.kill(target.pid, signal.SIGSTOP)
+    eventually(lambda: all(procfs.read_stat(target.pid, t).state is ThreadState.STOPPED for t in target.running))
+    found = look(target.pid)
+    assert found.stops_ns == {}
+    assert {procfs.read_stat(target.pid, tid).state for tid in target.running} == {ThreadState.STOPPED}
+    os.kill(target.pid, signal.SIGCONT)
+    goes_on(target.pid, target.running)
+
+
+def test_stops_of_job_control_and_glances_at_the_same_time(spinners: Callable[..., Spinners]) -> None:
+    target = spinners(2)
+    for _ in range(40):
+        watcher = threading.Thread(target=look, args=(target.pid,))
+        watcher.start()
+        os.kill(target.pid, signal.SIGSTOP)
+        watcher.join(60)
+        eventually(lambda: all(procfs.read_stat(target.pid, t).state is ThreadState.STOPPED for t in target.running))
+        os.kill(target.pid, signal.SIGCONT)
+        eventually(lambda: untouched(target.pid))
+    goes_on(target.pid, target.running)
+
+
+def test_L3_a_thread_that_can_not_stop_is_let_go(
+    build_target: Callable[..., Path], spawn: Callable[..., Target]
+) -> None:
+    target = spawn([build_target("vforks")])
+    eventually(lambda: procfs.read_stat(target.pid).state is ThreadState.DISK)
+    assert look(target.pid).stops_ns == {}
+    found = Glanced(target.pid)
+    work = _Work(StackReader(target.pid), found, time.monotonic() + 60, lambda: False)
+    sure: list[bool] = []
+    tracer = threading.Thread(target=lambda: sure.append(work._stop(target.pid)))  # as if it had run a moment ago
+    tracer.start()
+    tracer.join(30)
+    work.wait_released()
+    assert (sure, found.skipped[target.pid].code) == ([False], "uninterruptible")
+    assert untouched(target.pid) and procfs.read_stat(target.pid).state is ThreadState.DISK
+    os.kill(int(target.words[0]), signal.SIGKILL)
+    assert target.line() == "ON"
+
+
+def test_a_thread_that_has_gone_is_skipped(spinners: Callable[..., Spinners]) -> None:
+    target = spinners(1)
+    found = glance(target.pid, [999_999_999, *target.running])
+    assert found.skipped[999_999_999].code == "ended" and len(found.copies) == 1
+    target.target.kill()
+    with pytest.raises(OSError, match="No such"):
+        look(target.pid)
+
+
+def test_it_ends_when_it_is_told_to_and_at_its_time_limit(spinners: Callable[..., Spinners]) -> None:
+    target = spinners(4)
+    stops: deque[int] = deque()
+    found = glance(target.pid, target.running, lambda: len(stops) == stops.append(1) or len(stops) > 3)
+    assert len(found.stops_ns) < 4 and {refusal.code for refusal in found.skipped.values()} == {"late"}
+    assert {refusal.code for refusal in glance(target.pid, target.running, limit_s=0).skipped.values()} == {"late"}
+    goes_on(target.pid, target.running)
+
+
+LOOK_AS_NOBODY = """
+import os, sys
+from livedbg.unwind.glance import glance
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    glance(int(sys.argv[1]), [int(sys.argv[1])])
+except PermissionError as error:
+    print("PermissionError", error.errno)
+"""
+
+
+@needs_root
+def test_a_process_of_another_user_is_refused(spinners: Callable[..., Spinners]) -> None:
+    target = spinners(1)
+    argv = [sys.executable, "-c", LOOK_AS_NOBODY, str(target.pid)]
+    assert subprocess.check_output(argv, text=True, timeout=60) == "PermissionError 13\n"
+    goes_on(target.pid, target.running)
+
+
+@needs_root
+def test_without_privileges_it_works_on_ones_own(
+    build_target: Callable[..., Path], spawn: Callable[..., Target]
+) -> None:
+    as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    target = Spinners(spawn([*as_nobody, build_target("spinners"), "2"]))
+    program = """
+import sys
+from livedbg.unwind.glance import glance
+found = glance(int(sys.argv[1]), list(map(int, sys.argv[2:])))
+print(len(found.stops_ns), len(found.copies), found.skipped)
+"""
+    argv = [*as_nobody, sys.executable, "-c", program, *map(str, [target.pid, *target.running])]
+    assert subprocess.check_output(argv, text=True, timeout=60) == "2 2 {}\n"
+    goes_on(target.pid, target.running)
