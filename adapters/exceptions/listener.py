@@ -114,6 +114,7 @@ class Listener:
         self._unwanted: Counter[int] = Counter()
         self._dropped: set[int] = set()
         self._places: dict[tuple[int, int, int], tuple[Found, TraceEvent]] = {}
+        self._searched: set[tuple[str, int]] = set()
         self._passes: list[_Pass] = []
         self._trace: TraceEvents | None = None
         self._awake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -157,15 +158,14 @@ class Listener:
         """Whether there are places that were not known."""
         assert self._trace is not None
         before = len(self._places)
-        unread: list[str] = []
         for pid in self._pids():
             try:
-                found, missed = find_places(pid, self._functions)
+                found, missed = find_places(pid, self._functions, self._searched)
             except OSError:
                 if pid == self._pid and not self._places:
                     raise
                 continue
-            unread += missed
+            self.counts.unread += missed
             for one in found:
                 with contextlib.suppress(OSError):  # the file is gone, or the kernel finds no code there
                     stat = Path(one.place.path).stat()
@@ -173,7 +173,6 @@ class Listener:
                     if key not in self._places:
                         event = self._trace.define(one.place.path, one.place.offset, ARGUMENTS[self._moment])
                         self._places[key] = (one, event)
-        self.counts.unread = unread
         return len(self._places) > before
 
     def _pids(self) -> list[int]:

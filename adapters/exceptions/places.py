@@ -51,8 +51,15 @@ class Found:
     place: Place
 
 
-def find_places(pid: int, names: Collection[str]) -> tuple[list[Found], list[str]]:
+def find_places(
+    pid: int, names: Collection[str], searched: set[tuple[str, int]] | None = None
+) -> tuple[list[Found], list[str]]:
     """The functions of these names in all files that a process has mapped as code.
+
+    Args:
+        pid: the process.
+        names: as the files' symbol tables have them.
+        searched: files that need not be looked at again, by device and inode; those that were read are added.
 
     Returns:
         What was found, and the files that could not be read.
@@ -66,7 +73,9 @@ def find_places(pid: int, names: Collection[str]) -> tuple[list[Found], list[str
             files.setdefault((mapping.device, mapping.inode), []).append(mapping)
     found: list[Found] = []
     unread: list[str] = []
-    for mappings in files.values():
+    for file, mappings in files.items():
+        if searched is not None and file in searched:
+            continue
         code = next((mapping for mapping in mappings if mapping.executable), None)
         if code is None:
             continue
@@ -74,6 +83,8 @@ def find_places(pid: int, names: Collection[str]) -> tuple[list[Found], list[str
             found += _in_file(pid, code, mappings, names)
         except (OSError, ElfError):
             unread.append(code.path)
+        if searched is not None:
+            searched.add(file)
     return found, unread
 
 

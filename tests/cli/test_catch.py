@@ -1,0 +1,124 @@
+"""`livedbg catch` on real programs: what it prints, how it ends, what it says where it can't."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.conftest import Target
+
+CATCH = [sys.executable, "-m", "livedbg", "catch"]
+
+
+@pytest.fixture
+def thrower(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> Target:
+    return spawn([build_target("throws")])
+
+
+@contextmanager
+def catching(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A `livedbg catch` that listens."""
+    with subprocess.Popen([*CATCH, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert " listens to process " in process.stderr.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def tell(target: Target, *commands: str) -> None:
+    """Let the program do something."""
+    stdin, stdout = target.process.stdin, target.process.stdout
+    assert stdin is not None and stdout is not None
+    for command in commands:
+        stdin.write(command.encode() + b"\n")
+        _line(stdout)
+
+
+def _line(stream: IO[bytes]) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(stream.fileno(), 1)
+    return line
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*CATCH, *words], text=True, capture_output=True, timeout=60, check=False)
+
+
+def test_text_ends_at_the_count(thrower: Target) -> None:
+    with catching(str(thrower.pid), "std::runtime_error", "--count", "2") as process:
+        tell(thrower, "logic not this", "runtime first one", "thread broken second one")
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "std::runtime_error: first one" in out and "demo::Broken: second one" in out and "not this" not in out
+    assert re.search(r"#1 +innermost at .*throws\.cpp:\d+", out)
+    assert "C1 std::runtime_error: 2 caught of 3 seen." in err
+
+
+def test_json_gives_one_object_a_line(thrower: Target) -> None:
+    with catching(str(thrower.pid), "any", "--count", "1", "--json") as process:
+        tell(thrower, "nvf what went wrong")
+        out, _ = process.communicate(timeout=60)
+    (said,) = map(json.loads, out.splitlines())
+    assert (said["type"], said["message"], said["count"]) == ("nvfuser::nvfError", "what went wrong", 1)
+    assert said["kind"] == "exception" and said["paused_ms"] == 0
+    assert [frame["function"] for frame in said["stack"]][:2] == ["__cxa_throw", "innermost"]
+
+
+def test_time_limit(thrower: Target) -> None:
+    done = run(str(thrower.pid), "any", "--timeout", "1")
+    assert done.returncode == 4 and not done.stdout
+    assert "0 caught of 0 seen" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_cleanly(thrower: Target, number: signal.Signals) -> None:
+    with catching(str(thrower.pid), "any") as process:
+        tell(thrower, "runtime before the signal")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode in {0, 128 + number}
+    assert "before the signal" in out and "Traceback" not in err
+    tell(thrower, "runtime goes on")
+
+
+def test_the_end_of_the_target_ends_it(thrower: Target) -> None:
+    with catching(str(thrower.pid), "exit") as process:
+        assert thrower.process.stdin is not None
+        thrower.process.stdin.write(b"exit\n")
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and thrower.process.wait(20) == 3
+    assert "_exit: 0x3" in out
+
+
+def test_message_filter_and_hostile_text(thrower: Target) -> None:
+    with catching(str(thrower.pid), "any", "--message", "needle", "--count", "1") as process:
+        tell(thrower, "runtime hay", "runtime a needle \x1b]52;c;AAAA\x07\x1b[31m in it")
+        out, _ = process.communicate(timeout=60)
+    assert "needle" in out and "hay" not in out and "\x1b" not in out
+
+
+def test_what_is_wrong_is_said(thrower: Target) -> None:
+    assert run(str(thrower.pid)).returncode == 2
+    assert "is not a regular expression" in run(str(thrower.pid), "/(/").stderr
+    gone = run("4194000", "any")
+    assert gone.returncode == 3 and "4194000" in gone.stderr
+    none = run(str(thrower.pid), "no_such_function", "--moment", "call", "--timeout", "20")
+    assert none.returncode == 3 and "no function no_such_function" in none.stderr
+
+
+def test_presets_are_listed() -> None:
+    done = run("--presets")
+    assert done.returncode == 0 and re.search(r"^nvfuser .*nvfuser::nvfError", done.stdout, re.MULTILINE)
