@@ -56,7 +56,7 @@ class CatchpointsPanel(TablePanel):
         Column("HITS", 6, keep=9, sort="hits", align="right"),
         Column("LOST", 6, keep=8, align="right"),
         Column("PROCESS", 14, stretch=1, keep=3),
-        Column("WHAT IT CAN'T SEE", 18, stretch=3, keep=4),
+        Column("NOTE", 18, stretch=3, keep=4),
         Column("REMEDY", 16, stretch=2, keep=2),
     )
     SORTS = ("state", "hits", "pattern")
@@ -124,7 +124,7 @@ class CatchpointsPanel(TablePanel):
             for title, wanted in (
                 ("LOST", any(point.lost for point in points)),
                 ("PROCESS", len({point.process for point in points}) > 1 or width > 150),
-                ("WHAT IT CAN'T SEE", any(point.note for point in points)),
+                ("NOTE", any(point.note for point in points)),
                 ("REMEDY", any(point.remedy for point in points)),
             )
             if not wanted
@@ -174,13 +174,11 @@ def armed(look: Look, engine: str = "") -> int:
 
 
 def process_to_catch_in(look: Look) -> str | None:
-    """The process of the selection, or the only target; None where the user has to choose."""
+    """The target of the selection, or the only one; None where the user has to choose."""
     shot, chosen = look.snapshot, look.selection or ""
     process = shot.threads[chosen].process if chosen in shot.threads else chosen
-    if process in shot.processes and not shot.processes[process].exited:
-        return process
     live = [process.id for process in shot.processes.values() if process.target and not process.exited]
-    return live[0] if len(live) == 1 else None
+    return process if process in live else live[0] if len(live) == 1 else None
 
 
 def typed_catch(text: str, process: str) -> Catch:

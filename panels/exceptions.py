@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from rich.style import Style
 
-from livedbg.catchpoints import PRESETS
+from livedbg.catchpoints import PRESETS, CatchpointState
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
 from livedbg.panels.cells import Line, wrap
@@ -284,7 +284,8 @@ def _advice(look: Look) -> Iterator[Drawn]:
     for point in points:
         yield f"{point.pattern}: {count(point.seen)} seen, none matched", ink.style(Role.TEXT)
         if point.note:
-            yield point.note, ink.style(Role.WARN)
+            failed = point.state is CatchpointState.FAILED
+            yield point.note, ink.style(Role.WARN if failed else Role.DIM)
         if point.remedy:
             yield point.remedy, ink.style(Role.ACCENT)
 

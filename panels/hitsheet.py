@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from livedbg.catchpoints import Catchpoint
+from livedbg.catchpoints import Catchpoint, CatchpointState
 from livedbg.model import LogRecord, TaskState
 from livedbg.panels.catchpoints import about
 from livedbg.panels.details import BLANK, link
@@ -142,7 +142,8 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
     lost = f", {count(point.lost)} lost by the kernel" if point.lost else ""
     yield SheetLine(f"{count(point.seen)} seen, {plural(point.hits, 'hit')}{lost}", lead="counts")
     if point.note:
-        yield SheetLine(point.note, mark.role if mark.order == 0 else Role.WARN, "can't see")
+        failed = point.state is CatchpointState.FAILED
+        yield SheetLine(point.note, mark.role if failed else Role.TEXT, "note")
     if point.remedy:
         yield SheetLine(point.remedy, Role.ACCENT, "remedy")
     touches = [touch for touch in look.snapshot.intrusions if touch.target == point.process]

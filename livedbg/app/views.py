@@ -91,9 +91,8 @@ class Exceptions(View):
         self.query_one(HitStackPanel).point(self.query_one(HitsPanel).pointed)
 
     def focus_first(self) -> None:
-        """Hits, if there are any."""
-        hits = self.query_one(HitsPanel)
-        (hits if hits.count() else self.query_one(CatchpointsPanel)).focus()
+        """The hits have the keys."""
+        self.query_one(HitsPanel).focus()
 
     @on(Pointed)
     def _pointed(self, message: Pointed) -> None:

@@ -105,6 +105,9 @@ def test_it_catches_in_the_selected_process_or_the_only_one() -> None:
     view = scenario("nothing-set")
     view.start()
     assert process_to_catch_in(Look(view.latest())) == PROCESS
+    holder = Process(id="process:box/6000", host="box", pid=6000, command=("sleep",), target=False)
+    view.feed([ProcessSeen(**stamp(44), process=holder)])
+    assert process_to_catch_in(Look(view.latest(), holder.id)) == PROCESS  # not one of the job
     other = Process(id="process:box/5000", host="box", pid=5000, command=("worker",))
     view.feed([ProcessSeen(**stamp(44), process=other)])
     look = Look(view.latest())
@@ -185,8 +188,9 @@ async def test_what_is_out_already_is_not_taken_out() -> None:
     app = make_app("denied")
     async with app.run_test(size=(120, 40)) as pilot:
         await screen_5(pilot)
-        assert app.query_one(CatchpointsPanel).has_focus
-        await pilot.press("d")
+        await pilot.press("d")  # no hit, so no catchpoint of one
+        await until(pilot, lambda: any("no catchpoint here" in notice.message for notice in app._notifications))
+        await pilot.press("shift+tab", "d")
         await until(pilot, lambda: any("out already" in notice.message for notice in app._notifications))
     assert view_of(app).sent == []
 

@@ -32,11 +32,12 @@ def catching() -> FakeView:
     points = [
         Catchpoint(
             id=_FUSER_ID, process=PROCESS, pattern="nvfuser", engine="listen", state=CatchpointState.ARMED,
-            seen=48_211, hits=3,
+            seen=48_211, hits=3, note="in libstdc++.so.6.0.30",
         ),
         Catchpoint(
             id=_RUNTIME_ID, process=PROCESS, pattern="/_error$/", engine="listen", state=CatchpointState.ARMED,
             seen=48_211, hits=46_007, lost=12, follow=True,
+            note="in libstdc++.so.6.0.30, libcusolver.so.11",
         ),
     ]  # fmt: skip
     fuser = ExceptionHit(
