@@ -258,7 +258,7 @@ class Attachment:
                 what = "The guard" if self.engine.alive else "gdb"
                 self._lost(f"{what} has ended, so process {self.pid} was let go.")
         with contextlib.suppress(GuardMissing):  # the target has ended
-            self._guard = await Guard.start(self.pid, self._start_ticks, self.engine.pid or 0)
+            self._guard = await Guard.start(self.pid, self._start_ticks, self.engine.pid or 0, guard.since_ticks)
         await self.detach()
 
     async def _release_guard(self) -> None:

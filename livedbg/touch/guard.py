@@ -1,8 +1,8 @@
 """The guard: a process of its own that leaves the target running however gdb and livedbg end.
 
-It starts before the first touch (`python -I -S guard.py TARGET START_TICKS GDB LIVEDBG`), says `ready` when it
-watches, and ends with the touch. Its input is a pipe that only livedbg holds: a byte on it is a clean end, its end
-is livedbg's death. Nothing of livedbg is imported: what it needs is in this file and in the standard library.
+It starts before the first touch (`python -I -S guard.py TARGET START_TICKS GDB LIVEDBG SINCE_TICKS`), says `ready`
+when it watches, and ends with the touch. Its input is a pipe that only livedbg holds: a byte on it is a clean end, its
+end is livedbg's death. Nothing of livedbg is imported: what it needs is in this file and in the standard library.
 
 Why a target is left stopped: gdb attaches and interrupts by SIGSTOP (gdb/linux-nat.c), and a tracer that dies before
 it took that signal back leaves it to the target (kernel/ptrace.c, __ptrace_unlink). SIGCONT removes the signals that
@@ -31,8 +31,15 @@ _WATCH_S = 1.5  # a thread that sleeps in the kernel takes a pending SIGSTOP lat
 _STOP_PENDING = 1 << (signal.SIGSTOP - 1)
 
 
-def main(target: int, start_ticks: int, gdb: int, livedbg: int) -> str:
+def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int) -> str:
     """Watch until gdb or the target is gone.
+
+    Args:
+        target: the process that is touched.
+        start_ticks: when it started, in clock ticks since boot.
+        gdb: its tracer to be.
+        livedbg: who started us.
+        since_ticks: when the touch began, for a guard that replaces another one; 0 for the first.
 
     Returns:
         What was done: `gone`, `fine`, or `woken`.
@@ -44,7 +51,8 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int) -> str:
     clean = _watch(target, target_fd, gdb, gdb_fd, livedbg) if gdb_fd is not None else False
     if _readable(target_fd, 0):
         return "gone"
-    return "woken" if _wake(target, target_fd, 0.0 if clean else _WATCH_S) else "fine"
+    since_ticks = since_ticks or _start_ticks(os.getpid())
+    return "woken" if _wake(target, target_fd, since_ticks, 0.0 if clean else _WATCH_S) else "fine"
 
 
 def _watch(target: int, target_fd: int, gdb: int, gdb_fd: int, livedbg: int) -> bool:
@@ -78,7 +86,7 @@ def _end(gdb: int, gdb_fd: int) -> None:
         _readable(gdb_fd, _GDB_ENDS_S)
 
 
-def _wake(target: int, target_fd: int, watch_s: float) -> bool:
+def _wake(target: int, target_fd: int, since_ticks: int, watch_s: float) -> bool:
     """Let the target go on where gdb left it stopped; look again for a while."""
     end = time.monotonic() + watch_s
     woken = False
@@ -86,7 +94,7 @@ def _wake(target: int, target_fd: int, watch_s: float) -> bool:
         if _left_stopped(target):
             woken = True
             _send(target_fd, signal.SIGCONT)
-        for child in _children_since(target, _start_ticks(os.getpid())):
+        for child in _children_since(target, since_ticks):
             child_fd = _pidfd(child)
             if child_fd is not None and _field(f"/proc/{child}/stat", 1) == str(target) and _left_stopped(child):
                 woken = True
@@ -99,10 +107,10 @@ def _wake(target: int, target_fd: int, watch_s: float) -> bool:
     return woken
 
 
-def _children_since(target: int, start_ticks: int) -> list[int]:
+def _children_since(target: int, since_ticks: int) -> list[int]:
     """Children that started no earlier; [] where the kernel doesn't list them (CONFIG_PROC_CHILDREN)."""
     found = {int(word) for task in _tasks(target) for word in _read(task + "/children").split()}
-    return [child for child in found if _start_ticks(child) >= start_ticks]
+    return [child for child in found if _start_ticks(child) >= since_ticks]
 
 
 def _left_stopped(pid: int) -> bool:
@@ -171,7 +179,7 @@ def _send(fd: int, number: int) -> None:
 if __name__ == "__main__":
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
-    said = main(*map(int, sys.argv[1:5]))
+    said = main(*map(int, sys.argv[1:6]))
     try:
         os.write(1, said.encode() + b"\n")
     except OSError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.errors import LivedbgError
+from livedbg.linux.procfs import read_stat
 
 __all__ = ["Guard", "GuardMissing"]
 
@@ -27,25 +28,28 @@ class Guard:
 
     Args:
         process: its process, which has said `ready`.
+        since_ticks: when the touch began that it watches over, in clock ticks since boot.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, since_ticks: int) -> None:
         self._process = process
         self.pid = process.pid
+        self.since_ticks = since_ticks
 
     @classmethod
-    async def start(cls, target: int, start_ticks: int, gdb: int) -> Guard:
+    async def start(cls, target: int, start_ticks: int, gdb: int, since_ticks: int = 0) -> Guard:
         """Start one and wait until it watches.
 
         Args:
             target: the process that will be touched.
             start_ticks: its start time, so that a reused number is noticed.
             gdb: the gdb that will touch it.
+            since_ticks: of the guard that it replaces.
 
         Raises:
             GuardMissing: it doesn't start, or the target is gone.
         """
-        words = [str(number) for number in (target, start_ticks, gdb, os.getpid())]
+        words = [str(number) for number in (target, start_ticks, gdb, os.getpid(), since_ticks)]
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -73,7 +77,7 @@ class Guard:
                 process.kill()  # nothing was touched yet
             await process.wait()
             raise GuardMissing("The guard did not start, so nothing was touched.", "", "guard-missing")
-        return cls(process)
+        return cls(process, since_ticks or _started(process.pid))
 
     @property
     def alive(self) -> bool:
@@ -107,3 +111,10 @@ class Guard:
             await process.wait()
         process.stdin.close()
         return said.strip() == b"woken"
+
+
+def _started(pid: int) -> int:
+    try:
+        return read_stat(pid).start_ticks
+    except OSError:
+        return 0

@@ -2,8 +2,8 @@
 
     python -m tests.touch.chaos [ROUNDS]
 
-What can't be survived for sure is left out: a SIGKILL of the guard together with the one that it guards against. Then
-nobody is left to wake the target; `kill -CONT` does.
+What can't be survived for sure is left out: a SIGKILL of the guard and of livedbg together. Then nobody is left to wake
+the target; `kill -CONT` does.
 
 Prints a table of figures; exit status 1 when a single round went wrong.
 """
@@ -49,6 +49,7 @@ BLOWS: Final = (
     Blow(("guard",), signal.SIGKILL),
     Blow(("gdb", "livedbg"), signal.SIGKILL),
     Blow(("livedbg", "gdb"), signal.SIGKILL),
+    Blow(("gdb", "guard"), signal.SIGKILL),
     Blow(("gdb",), signal.SIGTERM),
     Blow(("livedbg",), signal.SIGTERM),
     Blow(("gdb", "livedbg", "guard"), signal.SIGTERM),
