@@ -50,7 +50,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
         process: identifier of the process; what it starts is included where `follow` is set.
         pattern: as the user wrote it: a type, a preset, a function.
         message: only exceptions with this text in their message; "" for all.
-        engine: how it is done: `listen` (kernel probe: no stop) or `gdb`.
+        engine: how it is done: `listen` (kernel probe), `registers` (debug registers), neither with a stop; or `gdb`.
         note: what it can't see, or why it failed.
         remedy: what to do about that.
         seen: all throws, whatever their type.

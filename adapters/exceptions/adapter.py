@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, TypeAlias
 
@@ -15,6 +15,7 @@ from msgspec import structs
 from livedbg import ids
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.exceptions.calls import Call
+from livedbg.adapters.exceptions.debugged import DebuggedListener
 from livedbg.adapters.exceptions.hits import Hits, Kind
 from livedbg.adapters.exceptions.listener import Heard, Listener, Nowhere
 from livedbg.adapters.exceptions.places import RUNTIME
@@ -24,6 +25,7 @@ from livedbg.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.gdbmi import find_gdb
 from livedbg.intents import Catch, Intent, Uncatch
 from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.linux.perf import NoPerf
 from livedbg.linux.tracefs import NoTracefs
 from livedbg.model import Frame, Intrusion
 from livedbg.sanitize import clean_line
@@ -129,7 +131,7 @@ class _Armed:
         self._context = context
         self._pool = pool
         self._hits = Hits(context.request.host, catchpoint.id)
-        self._listener: Listener | None = None
+        self._listener: Listener | DebuggedListener | None = None
         self._waiting: dict[Kind, list[Heard]] = {}  # the first one of each has its stack
         self._stacks: dict[tuple[int, tuple[int, ...]], _Frames | None] = {}
         self._unwinding: asyncio.Task[None] | None = None
@@ -153,15 +155,15 @@ class _Armed:
             with contextlib.suppress(RuntimeError):  # the session has ended
                 loop.call_soon_threadsafe(self._take, heard)
 
-        listener = Listener(pid, catchpoint.moment, functions, wanted=self._wants, tell=tell, follow=catchpoint.follow)
         try:
-            await asyncio.to_thread(listener.start)
+            listener = await asyncio.to_thread(self._started, pid, functions, tell)
         except (OSError, Nowhere) as error:
             refused = _refused(error, pid, functions)
             self._put(state=CatchpointState.FAILED, note=refused.message, remedy=refused.remedy)
             raise refused from None
         self._listener = listener
-        self._put(state=CatchpointState.ARMED, note=self._note(listener))
+        engine = "listen" if isinstance(listener, Listener) else "registers"
+        self._put(state=CatchpointState.ARMED, engine=engine, note=self._note(listener))
         probe = Intrusion(
             target=catchpoint.process,
             what="probe",
@@ -169,6 +171,22 @@ class _Armed:
             at_wall_ns=time.time_ns(),
         )
         self._context.emit(Touched(intrusion=probe, **self._context.stamp()))
+
+    def _started(
+        self, pid: int, functions: Sequence[str], tell: Callable[[Sequence[Heard]], None]
+    ) -> Listener | DebuggedListener:
+        """A listener by probe events, or where those are not allowed, by debug registers."""
+        moment, follow = self.catchpoint.moment, self.catchpoint.follow
+        try:
+            first = Listener(pid, moment, functions, wanted=self._wants, tell=tell, follow=follow)
+            first.start()
+        except OSError as error:
+            if not isinstance(error, NoTracefs | NoPerf):
+                raise
+            second = DebuggedListener(pid, moment, functions, wanted=self._wants, tell=tell, follow=follow)
+            second.start()
+            return second
+        return first
 
     async def disarm(self) -> None:
         """Take the probes out; what was heard is still said."""
@@ -193,12 +211,15 @@ class _Armed:
         for hit in self._hits.changed():
             self._context.emit(ExceptionSeen(hit=hit, **self._context.stamp()))
 
-    def _note(self, listener: Listener) -> str:
+    def _note(self, listener: Listener | DebuggedListener) -> str:
         files = [file.rpartition("/")[2] for file in listener.files]
         where = f"in {', '.join(files)}" if files else _NO_RUNTIME
         stacks = "" if self._pool is not None else "; no stacks: gdb is not there"
         unread = listener.counts.unread
         blind = f"; can't be read: {', '.join(unread[:3])}" if unread else ""
+        left_out = getattr(listener, "left_out", [])
+        if left_out:
+            blind += f"; not heard, for want of debug registers: {', '.join(one.file for one in left_out[:3])}"
         return clean_line(f"{where}{stacks}{blind}")
 
     def _put(self, **changes: object) -> None:
@@ -208,8 +229,6 @@ class _Armed:
             self._context.emit(CatchpointSeen(catchpoint=fresh, **self._context.stamp()))
 
     def _wants(self, call: Call) -> bool:
-        if self.catchpoint.message and self.catchpoint.message not in call.message:
-            return False
         return self.catchpoint.moment is Moment.CALL or any(p.matches(call.names) for p in self._patterns)
 
     # what was heard
@@ -218,6 +237,8 @@ class _Armed:
         for one in heard:
             if self._most and self._heard >= self._most:
                 break
+            if self.catchpoint.message not in one.call.message:
+                continue
             self._heard += 1
             kind = self._hits.kind_of(one, self._code_of(one.sample.pid))
             if kind in self._waiting:
@@ -278,7 +299,7 @@ def _refused(error: OSError | Nowhere, pid: int, functions: Sequence[str]) -> Ta
         )
     if isinstance(error, ProcessLookupError | FileNotFoundError):
         return TargetError(f"Process {pid} has ended.", "", "gone")
-    if isinstance(error, NoTracefs) or error.errno in {errno.EACCES, errno.EPERM}:
+    if isinstance(error, NoTracefs | NoPerf) or error.errno in {errno.EACCES, errno.EPERM}:
         return TargetError(f"Probes are not allowed here: {error.strerror}.", _ROOT, "no-permission")
     if error.errno == errno.EMFILE:
         return TargetError(f"{error.strerror}.", "ulimit -n 65536", "too-many-files")

@@ -74,7 +74,7 @@ class DebuggedListener:
         pid: the process.
         moment: what the calls mean.
         functions: their names.
-        wanted: whether a call is; called in the listener's thread. It is asked by type, without a message.
+        wanted: whether a call is, by its type; called in the listener's thread.
         tell: called in the listener's thread with the wanted calls, in the order of time.
         follow: forked children too.
     """
@@ -98,6 +98,7 @@ class DebuggedListener:
         self._tell = tell
         self._follow = follow
         self._types: dict[int, Types] = {}
+        self._searched: set[tuple[str, int]] = set()
         self._places: list[Found] = []
         self._parts: list[_Part] = []
         self._unwanted: set[int] = set()
@@ -105,25 +106,26 @@ class DebuggedListener:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="livedbg-listen", daemon=True)
 
-    def start(self) -> list[Found]:
-        """Set the breakpoints and listen.
-
-        Returns:
-            Where they were set; `left_out` has the places for which no register was left.
+    def start(self) -> None:
+        """Set the breakpoints and listen; `left_out` has the places for which no register was left.
 
         Raises:
-            Nowhere: no file of the process has such a function.
+            Nowhere: no file of the process has such a function. (A C++ runtime may still be loaded: it is waited for.)
             OSError: the process is gone, or the kernel or our rights don't allow it (NoPerf), or all registers are
                 in use (ENOSPC).
         """
         try:
-            if not self._find():
+            if not self._find() and self._moment is Moment.CALL:
                 raise Nowhere(", ".join(self._functions))
         except BaseException:
             self._close()
             raise
         self._thread.start()
-        return list(self._places)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files in which functions are listened to, as the process has them."""
+        return tuple(dict.fromkeys(found.file for found in list(self._places)))
 
     def stop(self) -> None:
         """Take the breakpoints out; returns when that is done."""
@@ -134,11 +136,11 @@ class DebuggedListener:
 
     def _find(self) -> bool:
         """Listen to places that were not known; whether there are any."""
-        found, self.counts.unread = find_places(self._pid, self._functions)
-        known = {one.address for one in self._places}
-        fresh = list({one.address: one for one in found if one.address not in known}.values())
+        found, missed = find_places(self._pid, self._functions, self._searched)
+        self.counts.unread += missed
+        fresh = list({one.address: one for one in found}.values())
         room = MOST - len(self._places)
-        self.left_out = fresh[room:]
+        self.left_out += fresh[room:]
         fresh = fresh[:room]
         if not fresh:
             return False

@@ -88,7 +88,7 @@ class Listener:
         pid: the process.
         moment: what they mean.
         functions: their names.
-        wanted: whether a call is; called in the listener's thread.
+        wanted: whether a call is, by its type; called in the listener's thread.
         tell: called in the listener's thread with the wanted calls, in the order of time.
         follow: child processes too.
     """

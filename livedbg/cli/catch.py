@@ -148,7 +148,8 @@ class _Printer:
             if point.state is CatchpointState.ARMED and point.id not in self._armed:
                 self._armed.add(point.id)
                 pid = point.process.rpartition("/")[2]
-                click.echo(f"livedbg: {point.id} listens to process {pid}: {point.note}", err=True)
+                how = " by debug registers" if point.engine == "registers" else ""
+                click.echo(f"livedbg: {point.id} listens to process {pid}{how}: {point.note}", err=True)
         for hit in snapshot.exceptions.values():
             before = self._counts.get(hit.id, 0)
             if hit.count > before:

@@ -15,7 +15,7 @@ __all__ = ["Capability", "capabilities", "has_capability"]
 
 _CAP_SYS_PTRACE: Final = 19  # linux/capability.h
 _CAP_SYS_ADMIN: Final = 21
-_CAP_PERFMON: Final = 38
+_REGISTERS: Final = 2  # kernel.perf_event_paranoid up to which everybody may use debug registers
 
 
 class Capability(NamedTuple):
@@ -96,10 +96,15 @@ def _perf() -> Capability:
         level = int(read_file("/proc/sys/kernel/perf_event_paranoid"))
     except (OSError, ValueError):
         return Capability("perf events", False, "missing", "exceptions as they are thrown", "a kernel with perf events")
-    free = level < 0 or has_capability(_CAP_PERFMON) or has_capability(_CAP_SYS_ADMIN)
-    value = f"kernel.perf_event_paranoid = {level}"
+    probes = has_capability(_CAP_SYS_ADMIN)
+    how = (
+        "by probe events" if probes else "by debug registers: four functions at once" if level <= _REGISTERS else "none"
+    )
+    value = f"{how} (kernel.perf_event_paranoid = {level})"
+    free = probes or level <= _REGISTERS
+    enables = "exceptions as they are thrown, without a stop"
     return _fact(
-        "perf events", free, value, "exceptions as they are thrown", "run livedbg by sudo, or with CAP_PERFMON"
+        "perf events", free, value, enables, "sudo sysctl kernel.perf_event_paranoid=2   or run livedbg by sudo"
     )
 
 

@@ -122,3 +122,34 @@ def test_what_is_wrong_is_said(thrower: Target) -> None:
 def test_presets_are_listed() -> None:
     done = run("--presets")
     assert done.returncode == 0 and re.search(r"^nvfuser .*nvfuser::nvfError", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: only root can become one")
+def test_a_user_without_rights_listens_by_debug_registers(
+    build_target: Callable[..., Path], spawn: Callable[..., Target]
+) -> None:
+    program = Path("/tmp") / f"livedbg-throws-{os.getpid()}"
+    program.write_bytes(build_target("throws").read_bytes())
+    program.chmod(0o755)
+    try:
+        target = spawn([program], user=65534)
+        argv = ["setpriv", "--reuid=65534", "--clear-groups", *CATCH, str(target.pid), "std::runtime_error"]
+        with subprocess.Popen(
+            [*argv, "--count", "2"],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "HOME": "/tmp"},
+            cwd="/tmp",
+        ) as process:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            if "No module named" in said or "Permission denied" in said:
+                pytest.skip("this Python's folder can't be read by other users")
+            assert "by debug registers" in said, said + process.stderr.read()
+            tell(target, "logic no", "runtime first", "thread derived second")
+            out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "std::runtime_error: first" in out and "demo::Derived: second" in out
+    finally:
+        program.unlink()
