@@ -31,7 +31,7 @@ __all__ = [
     "typed_catch",
 ]
 
-NO_CATCHPOINT: Final = "No catchpoints: press c, e.g. std::runtime_error; needs CAP_PERFMON or root."
+NO_CATCHPOINT: Final = "No catchpoints: press c, then a type, e.g. std::runtime_error; nothing is stopped."
 UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "take the catchpoint of the selected row out")
 _KEYS: Final = (SORT_KEY, UNCATCH_KEY)
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
@@ -44,14 +44,14 @@ class CatchpointsPanel(TablePanel):
 
     LABEL = "Catchpoints"
     HELP = (
-        "What is listened for. ENGINE listen never stops the target (a kernel probe), gdb does for each hit. SEEN "
-        "counts everything thrown, HITS what matched, LOST what the kernel could not hand over in time."
+        "What is listened for. ENGINE listen (a kernel probe) and registers (debug registers) never stop the target, "
+        "gdb does for each hit. SEEN counts everything thrown, HITS what matched, LOST what came too fast."
     )
     COLUMNS = (
         Column("STATE", 8, keep=10, sort="state"),
         Column("PATTERN", 18, stretch=2, keep=10, sort="pattern"),
         Column("WHEN", 7, keep=5),
-        Column("ENGINE", 6, keep=6),
+        Column("ENGINE", 9, keep=6),
         Column("SEEN", 6, keep=7, align="right"),
         Column("HITS", 6, keep=9, sort="hits", align="right"),
         Column("LOST", 6, keep=8, align="right"),
@@ -167,10 +167,10 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
         panel.post_message(Asked(Uncatch(catchpoint=point.id), f"Taking the catchpoint on {point.pattern} out"))
 
 
-def armed(look: Look, engine: str = "") -> int:
-    """How many catchpoints are armed; those of one engine only where it is named."""
+def armed(look: Look, *, stopping: bool = False) -> int:
+    """How many catchpoints are armed; `stopping`: those that stop the target only."""
     points = look.snapshot.catchpoints.values()
-    return sum(1 for c in points if c.state is CatchpointState.ARMED and engine in ("", c.engine))
+    return sum(1 for c in points if c.state is CatchpointState.ARMED and (c.engine == "gdb" or not stopping))
 
 
 def process_to_catch_in(look: Look) -> str | None:

@@ -133,6 +133,7 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
             yield SheetLine(text, lead=lead)
     how = {
         "listen": "listen: by a kernel probe, the target is never stopped",
+        "registers": "registers: by the CPU's debug registers, the target is never stopped",
         "gdb": "gdb: the target's thread stops for each hit",
     }
     yield SheetLine(how.get(point.engine, point.engine or "not chosen yet"), lead="engine")

@@ -96,7 +96,7 @@ class HeaderBar(_Bar):
         frozen = ("FROZEN", ink.style(Role.WARN, bold=True)) if self.frozen else ("", dim)
         touched = ink.style(Role.WARN, bold=True) if look.snapshot.paused_ns else dim
         caught = armed(look)
-        word = "listening" if caught == armed(look, "listen") else "catching"
+        word = "catching" if armed(look, stopping=True) else "listening"
         right: list[tuple[int, str, Style]] = [
             (9, *frozen),
             (3, f"{word}: {caught}" if caught else "", ink.style(Role.ACCENT)),

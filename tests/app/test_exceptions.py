@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from livedbg.app.application import LivedbgApp
 from livedbg.app.overlays import Prompt, SheetScreen
-from livedbg.catchpoints import PRESETS, CatchpointState, Moment
+from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
 from livedbg.errors import UsageError
-from livedbg.events import ExceptionSeen, ProcessSeen
+from livedbg.events import CatchpointSeen, ExceptionSeen, ProcessSeen
 from livedbg.intents import Catch, Uncatch
 from livedbg.model import ExceptionHit, Frame, Process
 from livedbg.panels.catchpoints import CatchpointsPanel, process_to_catch_in, typed_catch
@@ -259,6 +260,17 @@ async def test_the_header_tells_of_armed_catchpoints_where_there_is_room() -> No
         async with app.run_test(size=(120, 30)) as pilot:
             await ready(pilot)
             assert ("listening: 2" in text_of(app).splitlines()[0]) is told
+
+
+async def test_the_header_tells_a_catchpoint_that_stops_from_listening() -> None:
+    app = make_app("nothing-set")
+    point = Catchpoint(id="c", process=PROCESS, pattern="any", engine="registers", state=CatchpointState.ARMED)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot)
+        view_of(app).feed([CatchpointSeen(**stamp(44), catchpoint=point)])
+        await until(pilot, lambda: "listening: 1" in text_of(app).splitlines()[0])
+        view_of(app).feed([CatchpointSeen(**stamp(45), catchpoint=replace(point, engine="gdb"))])
+        await until(pilot, lambda: "catching: 1" in text_of(app).splitlines()[0])
 
 
 async def test_the_footer_has_room_for_every_screen() -> None:
