@@ -27,11 +27,11 @@ def main(pid: int, user: int, pattern: Pattern) -> None:
         pid, Moment.THROW, ["__cxa_throw"], wanted=lambda call: pattern.matches(call.names), tell=tell, follow=False
     )
     try:
-        places = listener.start()
+        listener.start()
     except OSError as error:
         print(f"REFUSED {error.strerror}", flush=True)
         return
-    print(f"READY {len(places)}", flush=True)
+    print("READY", flush=True)
     threading.Event().wait()
 
 
