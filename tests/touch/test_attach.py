@@ -126,6 +126,24 @@ async def test_A4_without_its_guard_the_target_is_let_go(thrower: Any, make: Mak
     assert tracer(thrower.pid)
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+async def test_W1_W4_the_guard_lets_a_held_thread_go_on_when_gdb_is_gone(
+    thrower: Any, make: Make, number: signal.Signals
+) -> None:
+    attachment = await make(thrower.pid)
+    await attachment.attach(30)
+    gdb = attachment.engine.pid
+    assert gdb is not None
+    with pytest.raises(GdbGone):
+        async with attachment.hold(thrower.pid, 60):
+            os.kill(gdb, number)
+            while True:
+                await attachment.engine.command("-data-list-register-names", 60)
+    assert counts_on(thrower.counted)
+    eventually(lambda: untouched(thrower.pid))
+    assert changed_code(thrower.pid) == []
+
+
 async def test_a_target_that_ends_while_attached_is_noticed(thrower: Any, make: Make) -> None:
     said: list[str] = []
     attachment = await make(thrower.pid, said.append)
