@@ -215,6 +215,8 @@ class Listener:
     # the thread
 
     def _run(self) -> None:
+        with contextlib.suppress(OSError):  # only root may: what is not read in time is lost
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
         waiting = select.poll()
         waiting.register(self._awake, select.POLLIN)
         for one in self._passes:
