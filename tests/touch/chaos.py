@@ -1,4 +1,5 @@
-"""Kills gdb, livedbg and the guard at random moments of attach, hold and detach, and looks how the target fares.
+"""Kills gdb, livedbg and the guard at random moments of attach, hold and detach, and one that listens by debug
+registers; looks how the target fares.
 
     python -m tests.touch.chaos [ROUNDS]
 
@@ -28,6 +29,7 @@ from livedbg.model import ThreadState
 from tests.touch.health import changed_code, counters, counts_on, untouched
 
 DRIVER: Final = Path(__file__).with_name("driver.py")
+LISTEN: Final = Path(__file__).with_name("listen.py")
 ROOT: Final = Path(__file__).parents[2]
 _WELL_S: Final = 20.0
 _CYCLE_S: Final = 0.09  # a little more than one attach, hold and detach takes
@@ -58,6 +60,9 @@ BLOWS: Final = (
     Blow(("gdb",), signal.SIGSTOP),
     Blow(("livedbg",), signal.SIGSTOP),
     Blow(("guard",), signal.SIGSTOP),
+    Blow(("listener",), signal.SIGKILL),
+    Blow(("listener",), signal.SIGTERM),
+    Blow(("listener",), signal.SIGSTOP),
 )
 
 
@@ -80,13 +85,17 @@ class Round:
     Args:
         pid: the target.
         counted: its file of counters.
+        blow: what is to come.
     """
 
-    def __init__(self, pid: int, counted: Path) -> None:
+    def __init__(self, pid: int, counted: Path, blow: Blow) -> None:
         self.pid = pid
+        self._blow = blow
         self._counted = counted
+        listens = blow.victims == ("listener",)
+        argv = [str(LISTEN), str(pid), "0", "no such type"] if listens else [str(DRIVER), str(pid)]
         self._driver = subprocess.Popen(
-            [sys.executable, str(DRIVER), str(pid)],
+            [sys.executable, *argv],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=ROOT,
@@ -95,10 +104,10 @@ class Round:
         )
         self._helpers: set[int] = set()
 
-    def run(self, blow: Blow, after_s: float) -> Outcome:
+    def run(self, after_s: float) -> Outcome:
         """Strike after a time, and look."""
         assert self._driver.stdout is not None
-        line = self._driver.stdout.readline()
+        blow, line = self._blow, self._driver.stdout.readline()
         if line != b"READY\n":
             return Outcome(blow, 0.0, f"the driver said {line!r}")
         time.sleep(after_s)
@@ -118,7 +127,7 @@ class Round:
     def _pids(self, victim: str) -> list[int]:
         for pid in child_pids(self._driver.pid):
             self._helpers.add(pid)
-        if victim == "livedbg":
+        if victim in ("livedbg", "listener"):
             return [self._driver.pid]
         word = "guard.py" if victim == "guard" else "--interpreter="
         return [pid for pid in self._helpers if any(word in argument for argument in _arguments(pid))]
@@ -131,7 +140,7 @@ class Round:
         self._driver.kill()  # what the blow left of livedbg
         if not _soon(lambda: untouched(self.pid)):
             return 0.0, f"it is traced or stands: {_states(self.pid)}"
-        if blow.number is not signal.SIGSTOP and "livedbg" in blow.victims:
+        if blow.number is not signal.SIGSTOP and not {"livedbg", "listener"}.isdisjoint(blow.victims):
             well_s = time.monotonic() - struck
         if blow.number is signal.SIGSTOP:
             self._wake_helpers()  # a gdb that is stopped while it holds nothing stays until somebody wakes it
@@ -159,12 +168,22 @@ class Round:
                     os.kill(pid, signal.SIGCONT)
 
 
+def blows_for(pid: int) -> tuple[Blow, ...]:
+    """All of them; without those to a listener where the kernel doesn't let us listen."""
+    argv = [sys.executable, str(LISTEN), str(pid), "0", "*"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}) as listener:
+        assert listener.stdout is not None
+        heard = listener.stdout.readline() == b"READY\n"
+        listener.kill()
+    return tuple(blow for blow in BLOWS if heard or blow.victims != ("listener",))
+
+
 def play(pid: int, counted: Path, rounds: int, seed: int = 0) -> list[Outcome]:
     """Rounds on one target, until one goes wrong: after that the target proves nothing any more."""
-    chance = random.Random(seed)
+    chance, blows = random.Random(seed), blows_for(pid)
     outcomes: list[Outcome] = []
     for number in range(rounds):
-        outcomes.append(Round(pid, counted).run(BLOWS[number % len(BLOWS)], chance.random() * _CYCLE_S))
+        outcomes.append(Round(pid, counted, blows[number % len(blows)]).run(chance.random() * _CYCLE_S))
         if outcomes[-1].wrong:
             break
     return outcomes
