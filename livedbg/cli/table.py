@@ -106,6 +106,7 @@ COMMANDS: dict[str, CommandEntry] = {
             "Stacks of all threads, Python and native merged, equal ones together.",
             (
                 ("livedbg stacks 4711", "all threads"),
+                ("livedbg stacks 4711 --glance", "native frames of running threads too"),
                 ("livedbg stacks 4711 --no-native --json", "Python frames, as JSON"),
             ),
             (*_LOOKS, 4),

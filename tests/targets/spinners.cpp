@@ -1,8 +1,8 @@
-// Threads that run in known functions, one that waits in epoll, one that gets signals. x86-64.
+// Threads that run in known functions, one that waits in epoll, one that gets signals.
 // argv: SPINNERS [BEAT-FILE]. Prints READY PID TIDS-OF-SPINNERS BLOCKED-TID. With SIGNALS in the environment a thread sends
 // SIGUSR1 to the first spinner, the next one when the last has been handled. Each line of input is answered by
 // "signals SENT HANDLED eintr COUNT". Each spinner keeps the longest time between two turns of its loop in
-// BEAT-FILE: 8 bytes a spinner, in ticks of the TSC.
+// BEAT-FILE: 8 bytes a spinner, in ns.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,8 +11,8 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include <atomic>
 #include <cstdio>
@@ -30,8 +30,13 @@ static std::atomic<int> tids[4096];
 
 static void on_signal(int) { handled++; }
 
+static uint64_t clock_ns() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
 APART static void turn(int n, uint64_t &last) {
-    uint64_t now = __rdtsc();
+    uint64_t now = clock_ns();
     if (now - last > beat[n]) beat[n] = now - last;
     last = now;
 }
@@ -39,21 +44,21 @@ namespace demo {
 template <typename T>
 struct Kernel {
     APART void spin_in_beta(int n) {
-        uint64_t last = __rdtsc();
+        uint64_t last = clock_ns();
         for (;;) turn(n, last);
         sink = 1;
     }
 };
 }  // namespace demo
 APART static void spin_in_alpha(int n) {
-    uint64_t last = __rdtsc();
+    uint64_t last = clock_ns();
     for (;;) turn(n, last);
     sink = 2;
 }
 APART static void spin_in_gamma(int n) {
     volatile char room[3000];
     room[n % 3000] = 1;
-    uint64_t last = __rdtsc();
+    uint64_t last = clock_ns();
     for (;;) turn(n, last);
     sink = room[n % 3000];
 }
