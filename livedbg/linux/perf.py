@@ -57,7 +57,7 @@ _REGISTERS: Final = struct.Struct(f"<{len(_WANTED)}Q")
 _USER_REGS: Final = (23, 22, 21, 20, 6, 1, 19, 18, 17, 16, 0, 2, 3, 4, 5, None, 8, 10, 9, 7, 11)
 _PAGE: Final = mmap.PAGESIZE
 _RINGS: Final = 64 << 20  # bytes of all rings together at most
-_RING_MOST, _RING_LEAST = 16 << 20, 64 << 10
+_RING_MOST, _RING_LEAST = 32 << 20, 64 << 10
 _FILES_SPARE: Final = 256
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -119,14 +119,15 @@ class PerfEvents:
 
     Args:
         sources: what to sample.
-        stack_bytes: how much of the stack a sample brings: a multiple of 8.
+        stack_bytes: how much of the stack a sample brings: a multiple of 8. Every sample takes that much of the ring,
+            also where the stack is shorter.
         follow: child processes inherit the events too.
 
     Raises:
         NoPerf: not on this kernel, or not with our rights.
     """
 
-    def __init__(self, sources: Sequence[Source], *, stack_bytes: int = 32 << 10, follow: bool = False) -> None:
+    def __init__(self, sources: Sequence[Source], *, stack_bytes: int = 24 << 10, follow: bool = False) -> None:
         if not supported():
             raise NoPerf(errno.ENOSYS, "samples of this machine can't be read")
         self._sources = list(sources)
