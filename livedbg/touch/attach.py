@@ -188,6 +188,8 @@ class Attachment:
         """Let the target go; gdb stays for another attach."""
         async with self._letting_go:
             if self._attached and self.engine.alive:
+                if self._guard is not None and not self._guard.alive:
+                    self._guard = await self._replaced(self._guard)
                 try:
                     await self.engine.command("-target-detach", _DETACH_S)
                 except (GdbCommandError, GdbGone):
@@ -257,8 +259,6 @@ class Attachment:
             else:
                 what = "The guard" if self.engine.alive else "gdb"
                 self._lost(f"{what} has ended, so process {self.pid} was let go.")
-        with contextlib.suppress(GuardMissing):  # the target has ended
-            self._guard = await Guard.start(self.pid, self._start_ticks, self.engine.pid or 0, guard.since_ticks)
         await self.detach()
 
     async def _release_guard(self) -> None:
@@ -266,8 +266,15 @@ class Attachment:
         watch, self._watch = self._watch, None
         if watch is not None and watch is not asyncio.current_task():
             watch.cancel()
-        if guard is not None:
-            await guard.release()
+        while guard is not None and not await guard.release():
+            guard = await self._replaced(guard)
+
+    async def _replaced(self, guard: Guard) -> Guard | None:
+        """Another one for a guard that was killed; None where there is nothing left to guard."""
+        with contextlib.suppress(GuardMissing):
+            gdb = self.engine.pid if self.engine.alive else None
+            return await Guard.start(self.pid, self._start_ticks, gdb or 0, guard.since_ticks)
+        return None
 
     async def _terminate(self) -> None:
         """End a gdb that doesn't answer: at SIGTERM it detaches."""

@@ -16,7 +16,8 @@ __all__ = ["Guard", "GuardMissing"]
 
 _PROGRAM: Final = Path(__file__).with_name("guard.py")
 _START_S: Final = 10.0
-_END_S: Final = 10.0
+_END_S: Final = 5.0
+_LAST_WORDS: Final = (b"gone", b"fine", b"woken")
 
 
 class GuardMissing(LivedbgError):
@@ -92,7 +93,7 @@ class Guard:
         """Tell it that the target was let go: it looks once more and ends.
 
         Returns:
-            Whether it had to wake the target.
+            Whether it said its last word: else it was killed, and nobody has looked at the target.
         """
         process = self._process
         assert process.stdin is not None
@@ -110,7 +111,7 @@ class Guard:
                 process.kill()
             await process.wait()
         process.stdin.close()
-        return said.strip() == b"woken"
+        return said.strip() in _LAST_WORDS
 
 
 def _started(pid: int) -> int:

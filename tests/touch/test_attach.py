@@ -144,6 +144,21 @@ async def test_W1_W4_the_guard_lets_a_held_thread_go_on_when_gdb_is_gone(
     assert changed_code(thrower.pid) == []
 
 
+async def test_a_guard_that_dies_with_gdb_is_replaced(thrower: Any, make: Make) -> None:
+    attachment = await make(thrower.pid)
+    await attachment.attach(30)
+    with pytest.raises(GdbGone):
+        async with attachment.hold(thrower.pid, 60):
+            for pid in (attachment.guard_pid, attachment.engine.pid):
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+            while True:
+                await attachment.engine.command("-data-list-register-names", 60)
+    await attachment.close()
+    assert counts_on(thrower.counted)
+    eventually(lambda: untouched(thrower.pid))
+
+
 async def test_a_target_that_ends_while_attached_is_noticed(thrower: Any, make: Make) -> None:
     said: list[str] = []
     attachment = await make(thrower.pid, said.append)
