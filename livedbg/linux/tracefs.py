@@ -108,7 +108,7 @@ class TraceEvents:
         Raises:
             OSError: the kernel refuses it.
         """
-        name = f"e{next(_numbers)}"
+        name = f"e{os.getpid()}_{next(_numbers)}"  # `uprobe_profile` tells names only, not groups
         opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         try:  # by its descriptor: a path may hold blanks and colons
             place = f"/proc/self/fd/{opened}:{offset:#x}"
