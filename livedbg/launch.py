@@ -4,12 +4,15 @@ Invariants:
     C1. The command runs in our environment unchanged, in a session of its own (a Ctrl-C meant for
         livedbg doesn't reach it), with /dev/null as its input.
     C2. `end` leaves no process of its session behind, unless it was told to let it run.
+    C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
+        take a stop for its end.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -59,6 +62,7 @@ class Launched:
         with contextlib.suppress(OSError):
             start = read_stat(process.pid).start_ticks
         self.target = TargetProcess(process.pid, start, self.stdout, self.stderr)
+        self._pidfd = os.pidfd_open(process.pid)
 
     @property
     def pid(self) -> int:
@@ -68,14 +72,19 @@ class Launched:
     @property
     def exit_code(self) -> int | None:
         """Its exit code as a shell gives it (128 + signal); None while it runs."""
-        code = self._process.poll()
+        code = self._process.poll() if self._has_ended(0) else None
         return None if code is None else code if code >= 0 else 128 - code
 
     def wait(self, timeout_s: float | None = None) -> int | None:
         """Wait for its end; its exit code, or None when it still runs after `timeout_s`."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout_s)
+        self._has_ended(timeout_s)
         return self.exit_code
+
+    def _has_ended(self, timeout_s: float | None) -> bool:
+        """Wait for its end."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
     def end(self, grace_s: float = 5.0) -> None:
         """End its whole session: SIGTERM, and SIGKILL to what is left after `grace_s`."""
@@ -84,11 +93,11 @@ class Launched:
             os.killpg(self.pid, signal.SIGTERM)
             os.killpg(self.pid, signal.SIGCONT)  # one that is stopped can't end
             while time.monotonic() < limit:
-                self._process.poll()
+                _ = self.exit_code  # so that it is no zombie
                 os.killpg(self.pid, 0)  # raises when nobody is left
                 time.sleep(0.02)
             os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
+        self.wait()
 
 
 def launch(argv: Sequence[str], folder: Path) -> Launched:

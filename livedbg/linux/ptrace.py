@@ -8,8 +8,11 @@ exit_ptrace).
 The calls keep the interpreter to the calling thread (ctypes.PyDLL): none of them blocks, and while a target stands
 still there must be no wait for the interpreter.
 
+Whether a thread has stopped is asked of ptrace itself (PTRACE_GETSIGINFO), never of wait(2): who waits for a child
+that is traced by its own process gets the stops too.
+
 Invariants:
-    T1. No exit status is taken from anybody: waits ask for stops only (waitid(2), WSTOPPED without WEXITED).
+    T1. No exit status and no stop is taken from anybody: nothing here waits.
     T2. A signal that was on its way to a thread when it stopped is handed back at `detach`.
 """
 
@@ -22,21 +25,17 @@ from typing import Final, NamedTuple
 
 __all__ = ["Stop", "detach", "interrupt", "registers", "seize", "stopped", "usable"]
 
-_DETACH, _GETREGSET, _SEIZE, _INTERRUPT = 17, 0x4204, 0x4206, 0x4207  # sys/ptrace.h
+_DETACH, _GETSIGINFO, _GETREGSET, _SEIZE, _INTERRUPT = 17, 0x4202, 0x4204, 0x4206, 0x4207  # sys/ptrace.h
 _NT_PRSTATUS: Final = 1  # elf.h
 _EVENT_STOP: Final = 128  # PTRACE_EVENT_STOP
-_CLD_TRAPPED: Final = 4  # asm-generic/siginfo.h
-_WALL: Final = 0x40000000  # linux/wait.h: of threads too
-_SIGINFO: Final = struct.Struct("<iii4xiIi")  # si_signo, si_errno, si_code, si_pid, si_uid, si_status on 64 bits
+_SIGINFO: Final = struct.Struct("<iii")  # si_signo, si_errno, si_code of siginfo_t, asm-generic/siginfo.h
+_SIGINFO_SIZE: Final = 128
 _REGISTERS: Final = struct.Struct("<27Q")  # struct user_regs_struct, sys/user.h, x86-64
 
 _libc = ctypes.PyDLL(None, use_errno=True)
 _ptrace = _libc.ptrace
 _ptrace.restype = ctypes.c_long
 _ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
-_waitid = _libc.waitid
-_waitid.restype = ctypes.c_int
-_waitid.argtypes = (ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.c_int)
 
 
 class _IoVec(ctypes.Structure):
@@ -80,18 +79,14 @@ def interrupt(tid: int) -> None:
 
 
 def stopped(tid: int) -> Stop | None:
-    """How a seized thread has stopped; None as long as it has not.
-
-    Raises:
-        ChildProcessError: it has ended, or is no longer ours.
-    """
-    info = ctypes.create_string_buffer(128)
-    if _waitid(os.P_PID, tid, ctypes.addressof(info), os.WSTOPPED | os.WNOHANG | _WALL) < 0:
-        raise _error()
-    _, _, code, pid, _, status = _SIGINFO.unpack_from(info)
-    if pid == 0 or code != _CLD_TRAPPED:
+    """How a seized thread has stopped; None as long as it has not, and for one that has ended."""
+    info = ctypes.create_string_buffer(_SIGINFO_SIZE)
+    try:
+        _request(_GETSIGINFO, tid, 0, ctypes.addressof(info))
+    except ProcessLookupError:
         return None
-    return Stop(0 if status >> 8 == _EVENT_STOP else status & 0x7F)
+    signal, _, code = _SIGINFO.unpack_from(info)
+    return Stop(0 if code >> 8 == _EVENT_STOP else signal)
 
 
 def registers(tid: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import os
 import sys
@@ -40,6 +41,8 @@ _STOP_NS: Final = 50_000_000  # how long a thread may take to stop
 _CPU_NS: Final = 1_000_000_000  # the same where it waits for a CPU: it can stop only when it gets one
 _SPIN_NS: Final = 300_000  # how long is looked without a rest
 _REST_S: Final = 20e-6
+_SOON_NS: Final = 5_000_000  # after this it waits for a CPU that others have: ours is not to be another
+_LONG_REST_S: Final = 100e-6
 _SWITCH_S: Final = 100e-6  # sys.setswitchinterval: how long another Python thread may keep us waiting meanwhile
 _NICE: Final = -10
 _GONE_S: Final = 0.5  # how long the kernel may take to let go at the end of an OS thread
@@ -65,7 +68,7 @@ class Glanced:
     capture: Capture = field(default_factory=lambda: Capture(0, (), (), ()))
 
 
-def glance(pid: int, tids: Sequence[int], enough: Callable[[], bool] = lambda: False, limit_s: float = 10.0) -> Glanced:
+def glance(pid: int, tids: Sequence[int], enough: Callable[[], bool] = lambda: False, limit_s: float = 30.0) -> Glanced:
     """Copy the stacks of threads; those that run are stopped for it, one after the other.
 
     Args:
@@ -161,9 +164,7 @@ class _Work:
             for _ in range(_LOOKS):
                 if isinstance(procfs.blocked_syscall(pid, tid), Running):
                     return True
-                state = procfs.read_stat(pid, tid).state
-                if state in (ThreadState.ZOMBIE, ThreadState.DEAD):
-                    raise ProcessLookupError(3, "ended")
+                self._wants_cpu(tid)  # raises when it has ended
                 self.reader.refresh()
                 if self.copied(tid):
                     return False
@@ -228,6 +229,9 @@ class _Work:
 
         Returns:
             How, and when it was last seen not to have; None when it took too long.
+
+        Raises:
+            OSError: it has ended.
         """
         ran_ns = begun_ns = time.monotonic_ns()
         while True:
@@ -237,17 +241,22 @@ class _Work:
                 return stop, ran_ns
             ran_ns = now_ns
             waited_ns = now_ns - begun_ns
-            if waited_ns > _STOP_NS and (waited_ns > _CPU_NS or not self._wants_cpu(tid)):
-                return None
             if waited_ns > _SPIN_NS:
-                time.sleep(_REST_S)
+                wants_cpu = self._wants_cpu(tid)
+                if waited_ns > (_CPU_NS if wants_cpu else _STOP_NS):
+                    return None
+                time.sleep(_REST_S if waited_ns < _SOON_NS else _LONG_REST_S)
 
     def _wants_cpu(self, tid: int) -> bool:
-        """Whether it will stop as soon as it gets a CPU, or has by now."""
-        try:
-            return procfs.read_stat(self.glanced.pid, tid).state in (ThreadState.RUNNING, ThreadState.TRACED)
-        except OSError:
-            return False
+        """Whether a thread will stop as soon as it gets a CPU, or has by now.
+
+        Raises:
+            OSError: it has ended.
+        """
+        state = procfs.read_stat(self.glanced.pid, tid).state
+        if state in (ThreadState.ZOMBIE, ThreadState.DEAD):
+            raise ProcessLookupError(errno.ESRCH, "it has ended")
+        return state in (ThreadState.RUNNING, ThreadState.TRACED)
 
     def _why_late(self, tid: int) -> Refusal:
         if self._wants_cpu(tid):

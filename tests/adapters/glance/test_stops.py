@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.gdbmi import find_gdb
+from livedbg.launch import launch
 from livedbg.linux import procfs
 from livedbg.model import ThreadState
 from livedbg.unwind.capture import StackReader
@@ -166,10 +169,26 @@ def test_T1_a_target_that_ends_meanwhile_keeps_its_exit_status(how: str, spawn: 
             target.process.kill()
         else:
             target.stdin.write(b"\n")
+        ended_by_itself = select.poll()
+        ended_by_itself.register(os.pidfd_open(target.pid), select.POLLIN)
+        assert ended_by_itself.poll(30_000)
         assert target.process.wait(30) == (-signal.SIGKILL if how == "killed" else 7)
         ended.set()
         watcher.join(30)
         assert not watcher.is_alive()
+
+
+def test_a_command_that_livedbg_started_is_not_taken_for_ended(tmp_path: Path) -> None:
+    program = "import time\nend = time.time() + 1\nwhile time.time() < end: pass\nraise SystemExit(5)"
+    child = launch([sys.executable, "-c", program], tmp_path)
+    codes: list[int | None] = []
+    waiter = threading.Thread(target=lambda: codes.append(child.wait()))
+    waiter.start()
+    stops = 0
+    while waiter.is_alive():
+        with contextlib.suppress(OSError):
+            stops += len(look(child.pid).stops_ns)
+    assert stops > 0 and codes == [5] and child.exit_code == 5
 
 
 @contextmanager
