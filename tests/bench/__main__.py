@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import attach, graph, logs, screen
+from tests.bench import attach, catch, graph, logs, screen
 from tests.bench.harness import Row
 from tests.bench.table import HEAD
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "attach": ("Looking at a torch process of 257 threads", attach.rows),
+    "catch": ("Catching exceptions", catch.rows),
     "logs": ("A log of 1 GiB", logs.rows),
     "screen": ("The terminal app, 80x24, on a pty", screen.rows),
     "graph": ("The wait-for analysis", graph.rows),
