@@ -15,7 +15,7 @@ from livedbg.unwind.unwinder import Unwound
 __all__ = ["denied", "refused", "skipped_words", "stacks_of"]
 
 _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is not known without a stop"
-_LOST: Final = "outer frames may be missing or wrong: there are no unwind tables for them"
+_LOST: Final = "outer frames may be missing: code without unwind tables, or more stack than was copied"
 
 
 def refused() -> TouchRefused:
