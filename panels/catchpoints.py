@@ -31,7 +31,7 @@ __all__ = [
     "typed_catch",
 ]
 
-NO_CATCHPOINT: Final = "No catchpoints: press c, then a type, e.g. std::runtime_error; nothing is stopped."
+NO_CATCHPOINT: Final = "No catchpoints: press c, e.g. std::runtime_error. Nothing is stopped."
 UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "take the catchpoint of the selected row out")
 _KEYS: Final = (SORT_KEY, UNCATCH_KEY)
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)

@@ -294,7 +294,7 @@ def _refused(error: OSError | Nowhere, pid: int, functions: Sequence[str]) -> Ta
     if isinstance(error, Nowhere):
         return TargetError(
             f"Process {pid} has no function {' or '.join(functions)} in any file that can be read.",
-            "give the name as the file's symbol table has it (nm -D FILE)",
+            "give it with namespace and class, without arguments, or as `nm -D FILE` has it",
             "no-function",
         )
     if isinstance(error, ProcessLookupError | FileNotFoundError):

@@ -6,6 +6,7 @@ bring a runtime of their own, hidden or linked statically: those are found by th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -36,6 +37,10 @@ class Place(NamedTuple):
     offset: int
 
 
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_PART: Final = re.compile(r"\.(cold|part|constprop)")  # pieces of a function that are not its beginning
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A function in a file.
@@ -58,7 +63,7 @@ def find_places(
 
     Args:
         pid: the process.
-        names: as the files' symbol tables have them.
+        names: of C functions, or of C++ ones with their namespaces and classes but without arguments, or mangled.
         searched: files that need not be looked at again, by device and inode; those that were read are added.
 
     Returns:
@@ -91,7 +96,11 @@ def find_places(
 def _in_file(pid: int, code: Mapping, mappings: Sequence[Mapping], names: Collection[str]) -> list[Found]:
     path = mapped_file(pid, code)
     with ElfFile(path) as elf:
-        symbols = elf.symbols(names)
+        wanted = set(names)
+        beginnings = [mangled for name in names for mangled in _mangled(name)]
+        if beginnings:
+            wanted |= {name for name in elf.names(beginnings) if not _PART.search(name)}
+        symbols = elf.symbols(wanted)
         if not symbols:
             return []
         bias = elf.load_bias(mappings) or 0
@@ -103,3 +112,15 @@ def _in_file(pid: int, code: Mapping, mappings: Sequence[Mapping], names: Collec
                 offset = symbol.address - segment.address + segment.offset
                 found.append(Found(symbol.name, code.path, bias + symbol.address, Place(str(path), offset)))
     return found
+
+
+def _mangled(name: str) -> tuple[str, ...]:
+    """How the symbols of a C++ function may begin, whatever its arguments (Itanium C++ ABI, 5.1.2); () for others."""
+    parts = name.split("::")
+    if name.startswith(("_Z", "__")) or not all(_WORD.fullmatch(part) for part in parts):
+        return ()
+    if len(parts) == 1:
+        return (f"_Z{len(name)}{name}",)
+    spelled = "".join("St" if part == "std" and not place else f"{len(part)}{part}" for place, part in enumerate(parts))
+    plain = (f"_Z{spelled}",) if parts[0] == "std" and len(parts) == 2 else ()
+    return (f"_ZN{spelled}E", f"_ZNK{spelled}E", *plain)

@@ -139,6 +139,29 @@ class ElfFile:
                     found.update(self._look_up(missing, (section[4], section[5]), (strings[4], strings[5])))
         return found
 
+    def names(self, beginnings: Collection[str]) -> set[str]:
+        """What may be names in the symbol tables and begins so, such as `_ZN7nvfuser12nvfCheckFail`.
+
+        Some are but the ends of longer names; `symbols` tells which are names.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        found: set[str] = set()
+        for number in range(self._section_count):
+            section = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
+            if section[1] not in {_SHT_DYNSYM, _SHT_SYMTAB} or section[6] >= self._section_count:
+                continue
+            strings = self._unpack(_SECTION, self._section_at + section[6] * _SECTION.size)
+            start, end = strings[4], strings[4] + strings[5]
+            for beginning in beginnings:
+                needle = beginning.encode()  # with nothing before it: linkers merge a name with the tail of another
+                at = self._data.find(needle, start, end)
+                while at >= 0:
+                    found.add(self._data[at : self._data.find(b"\0", at, end)].decode("ascii", "replace"))
+                    at = self._data.find(needle, at + 1, end)
+        return found
+
     def _look_up(self, names: list[str], table: tuple[int, int], strings: tuple[int, int]) -> dict[str, Symbol]:
         wanted = {at: name for name in names for at in self._string_places(name, *strings)}
         if not wanted:

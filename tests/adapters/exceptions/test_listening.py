@@ -276,6 +276,16 @@ def test_functions_that_are_called(thrower: Target, listen: Callable[..., Ear]) 
     assert hit.type == "abort"
 
 
+def test_functions_of_cplusplus_by_their_plain_name(thrower: Target, listen: Callable[..., Ear]) -> None:
+    ear = listen(thrower.pid)
+    ear.catch("innermost", moment=Moment.CALL)
+    ear.catch("std::thread::join", moment=Moment.CALL)
+    assert {point.state for point in ear.points.values()} == {CatchpointState.ARMED}, ear.points
+    tell(thrower, "logic called")
+    (hit,) = ear.heard(1)
+    assert functions(hit)[:2] == ["innermost", "outer"]
+
+
 def test_a_runtime_that_is_linked_statically(build_target: Build, spawn: Spawn, listen: Callable[..., Ear]) -> None:
     target = spawn([build_target("throws", "-static-libstdc++", "-static-libgcc", output="throws-static")])
     ear = listen(target.pid)
