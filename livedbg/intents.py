@@ -55,6 +55,7 @@ class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
         message: only with this text in the message.
         count: take it out after so many hits; 0 never.
         follow: processes that it starts too.
+        files: files that the process has not loaded and may load: listened to from the first moment.
     """
 
     process: str
@@ -63,6 +64,7 @@ class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
     message: str = ""
     count: int = 0
     follow: bool = False
+    files: tuple[str, ...] = ()
 
 
 class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):

@@ -109,7 +109,7 @@ class ExceptionsAdapter(Adapter):
             engine="listen",
             follow=intent.follow,
         )
-        armed = _Armed(catchpoint, patterns, intent.count, context, self._pool)
+        armed = _Armed(catchpoint, patterns, intent, context, self._pool)
         self._armed[catchpoint.id] = armed
         await armed.arm()
 
@@ -121,13 +121,14 @@ class _Armed:
         self,
         catchpoint: Catchpoint,
         patterns: Sequence[Pattern],
-        most: int,
+        intent: Catch,
         context: Context,
         pool: UnwinderPool | None,
     ) -> None:
         self.catchpoint = catchpoint
         self._patterns = patterns
-        self._most = most
+        self._most = intent.count
+        self._files = intent.files
         self._context = context
         self._pool = pool
         self._hits = Hits(context.request.host, catchpoint.id)
@@ -178,7 +179,7 @@ class _Armed:
         """A listener by probe events, or where those are not allowed, by debug registers."""
         moment, follow = self.catchpoint.moment, self.catchpoint.follow
         try:
-            first = Listener(pid, moment, functions, wanted=self._wants, tell=tell, follow=follow)
+            first = Listener(pid, moment, functions, wanted=self._wants, tell=tell, follow=follow, files=self._files)
             first.start()
         except OSError as error:
             if not isinstance(error, NoTracefs | NoPerf):

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
-from livedbg.adapters.exceptions.places import Found, find_places
+from livedbg.adapters.exceptions.places import Found, find_in_files, find_places
 from livedbg.adapters.exceptions.types import Types
 from livedbg.catchpoints import Moment
 from livedbg.linux import procfs
@@ -91,6 +91,7 @@ class Listener:
         wanted: whether a call is, by its type; called in the listener's thread.
         tell: called in the listener's thread with the wanted calls, in the order of time.
         follow: child processes too.
+        files: files that the process may load: listened to before it does.
     """
 
     def __init__(
@@ -102,7 +103,9 @@ class Listener:
         wanted: Callable[[Call], bool],
         tell: Callable[[Sequence[Heard]], None],
         follow: bool,
+        files: Sequence[str] = (),
     ) -> None:
+        self._files = tuple(files)
         self.counts = Counts()
         self._pid = pid
         self._moment = moment
@@ -166,14 +169,20 @@ class Listener:
                     raise
                 continue
             self.counts.unread += missed
-            for one in found:
-                with contextlib.suppress(OSError):  # the file is gone, or the kernel finds no code there
-                    stat = Path(one.place.path).stat()
-                    key = (stat.st_dev, stat.st_ino, one.place.offset)
-                    if key not in self._places:
-                        event = self._trace.define(one.place.path, one.place.offset, ARGUMENTS[self._moment])
-                        self._places[key] = (one, event)
+            self._define(found)
+        files, self._files = self._files, ()
+        self._define(find_in_files(files, self._functions))
         return len(self._places) > before
+
+    def _define(self, found: Sequence[Found]) -> None:
+        assert self._trace is not None
+        for one in found:
+            with contextlib.suppress(OSError):  # the file is gone, or the kernel finds no code there
+                stat = Path(one.place.path).stat()
+                key = (stat.st_dev, stat.st_ino, one.place.offset)
+                if key not in self._places:
+                    event = self._trace.define(one.place.path, one.place.offset, ARGUMENTS[self._moment])
+                    self._places[key] = (one, event)
 
     def _pids(self) -> list[int]:
         found = [self._pid]

@@ -6,8 +6,9 @@ bring a runtime of their own, hidden or linked statically: those are found by th
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,7 +16,7 @@ from livedbg.catchpoints import Moment
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
 
-__all__ = ["RUNTIME", "Found", "Place", "find_places"]
+__all__ = ["RUNTIME", "Found", "Place", "find_in_files", "find_places"]
 
 RUNTIME: Final = {
     Moment.THROW: "__cxa_throw",
@@ -93,24 +94,34 @@ def find_places(
     return found, unread
 
 
+def find_in_files(paths: Iterable[str], names: Collection[str]) -> list[Found]:
+    """The functions of these names in files that nobody needs to have loaded; what can't be read is left out."""
+    found: list[Found] = []
+    for path in paths:
+        with contextlib.suppress(OSError, ElfError), ElfFile(path) as elf:
+            found += _in_elf(elf, path, path, 0, names)
+    return found
+
+
 def _in_file(pid: int, code: Mapping, mappings: Sequence[Mapping], names: Collection[str]) -> list[Found]:
     path = mapped_file(pid, code)
     with ElfFile(path) as elf:
-        wanted = set(names)
-        beginnings = [mangled for name in names for mangled in _mangled(name)]
-        if beginnings:
-            wanted |= {name for name in elf.names(beginnings) if not _PART.search(name)}
-        symbols = elf.symbols(wanted)
-        if not symbols:
-            return []
         bias = elf.load_bias(mappings) or 0
-        segments = [segment for segment in elf.segments() if segment.flags & 1]  # PF_X
+        return _in_elf(elf, str(path), code.path, bias, names)
+
+
+def _in_elf(elf: ElfFile, path: str, shown: str, bias: int, names: Collection[str]) -> list[Found]:
+    wanted = set(names)
+    beginnings = [mangled for name in names for mangled in _mangled(name)]
+    if beginnings:
+        wanted |= {name for name in elf.names(beginnings) if not _PART.search(name)}
+    segments = [segment for segment in elf.segments() if segment.flags & 1]  # PF_X
     found = []
-    for symbol in symbols.values():
+    for symbol in elf.symbols(wanted).values():
         for segment in segments:
             if segment.address <= symbol.address < segment.address + segment.file_size:
                 offset = symbol.address - segment.address + segment.offset
-                found.append(Found(symbol.name, code.path, bias + symbol.address, Place(str(path), offset)))
+                found.append(Found(symbol.name, shown, bias + symbol.address, Place(path, offset)))
     return found
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Iterator
 from typing import Final
 
 import click
-import msgspec
 
 from livedbg.adapter import Request
-from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment, patterns_of
+from livedbg.catchpoints import PRESETS, CatchpointState, Moment, patterns_of
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn_all
-from livedbg.cli.stacks import frame_text
+from livedbg.cli.hits import HitPrinter
 from livedbg.errors import TargetError, UsageError
 from livedbg.hostinfo import host_name
 from livedbg.intents import Catch
 from livedbg.live import LiveView
-from livedbg.model import ExceptionHit
 from livedbg.registry import adapter_classes
-from livedbg.report.build import exception_out
-from livedbg.snapshot import Snapshot
 from livedbg.targets import resolve
 from livedbg.view import Update
 
@@ -74,7 +69,7 @@ def command(
     view = LiveView(request, adapters=[adapter_classes()[name]() for name in _ADAPTERS])
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     view.subscribe(updates.put)
-    printer = _Printer(as_json)
+    printer = HitPrinter(as_json)
     with quit_on_signals():
         view.start()
         try:
@@ -102,7 +97,7 @@ def command(
 def _listen(
     view: LiveView,
     updates: queue.SimpleQueue[Update],
-    printer: _Printer,
+    printer: HitPrinter,
     targets: int,
     count: int | None,
     timeout: float | None,
@@ -132,56 +127,3 @@ def _listen(
             return True
         if count is not None and targets > 1 and sum(point.hits for point in points) >= count:
             return True
-
-
-class _Printer:
-    """Prints what is new in a state: catchpoints to standard error, hits to standard output."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self._counts: dict[str, int] = {}
-        self._armed: set[str] = set()
-
-    def show(self, snapshot: Snapshot) -> None:
-        """Print what is new."""
-        for point in snapshot.catchpoints.values():
-            if point.state is CatchpointState.ARMED and point.id not in self._armed:
-                self._armed.add(point.id)
-                pid = point.process.rpartition("/")[2]
-                how = " by debug registers" if point.engine == "registers" else ""
-                click.echo(f"livedbg: {point.id} listens to process {pid}{how}: {point.note}", err=True)
-        for hit in snapshot.exceptions.values():
-            before = self._counts.get(hit.id, 0)
-            if hit.count > before:
-                self._counts[hit.id] = hit.count
-                for line in self._lines(hit, before, snapshot):
-                    click.echo(line)
-
-    def _lines(self, hit: ExceptionHit, before: int, snapshot: Snapshot) -> Iterator[str]:
-        if self._as_json:
-            yield msgspec.json.encode(exception_out(hit)).decode()
-            return
-        thread = snapshot.threads.get(hit.thread or "")
-        where = f"{thread.tid} {thread.name}" if thread is not None else (hit.thread or "").rpartition("/")[2]
-        stamp = time.strftime("%H:%M:%S", time.localtime((hit.at_wall_ns or 0) / 1e9))
-        text = f"{hit.type}: {hit.message}" if hit.message else hit.type
-        if before:
-            yield f"{stamp} thread {where}: {hit.count} times by now: {text.partition(chr(10))[0]}"
-            return
-        again = f" ({hit.count} times)" if hit.count > 1 else ""
-        yield f"{stamp} thread {where}: {text}{again}"
-        for number, frame in enumerate(hit.stack):
-            yield f"    #{number:<3}{frame_text(frame)}"
-        if hit.partial:
-            yield "    (the stack is not whole)" if hit.stack else "    (no stack)"
-
-    def sum_up(self, snapshot: Snapshot) -> None:
-        """Print how much was heard, once it is over."""
-        for point in snapshot.catchpoints.values():
-            if point.state is not CatchpointState.FAILED:
-                click.echo(f"livedbg: {_summary(point)}", err=True)
-
-
-def _summary(point: Catchpoint) -> str:
-    lost = f", {point.lost:,} lost (too many at once)" if point.lost else ""
-    return f"{point.id} {point.pattern}: {point.hits:,} caught of {point.seen:,} seen{lost}."
