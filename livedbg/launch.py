@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import shutil
@@ -20,12 +21,16 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from livedbg.adapter import TargetProcess
 from livedbg.errors import SourceError, UsageError
 from livedbg.linux.procfs import read_stat
 
 __all__ = ["Launched", "launch", "launch_folder"]
+
+_GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$0" "$@" </dev/null')
+"""Waits for a line, or for the end of its input, which ends it; then becomes the command."""
 
 
 def launch_folder() -> Path:
@@ -53,8 +58,9 @@ class Launched:
         folder: where `stdout.log` and `stderr.log` grow.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, gate: int | None = None) -> None:
         self._process = process
+        self._gate = gate
         self.folder = folder
         self.stdout = folder / "stdout.log"
         self.stderr = folder / "stderr.log"
@@ -68,6 +74,14 @@ class Launched:
     def pid(self) -> int:
         """Its process."""
         return self._process.pid
+
+    def go(self) -> None:
+        """Let a command that was started behind a gate begin; does nothing the second time."""
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            with contextlib.suppress(BrokenPipeError):  # it was ended meanwhile
+                os.write(gate, b"go\n")
+            os.close(gate)
 
     @property
     def exit_code(self) -> int | None:
@@ -88,6 +102,9 @@ class Launched:
 
     def end(self, grace_s: float = 5.0) -> None:
         """End its whole session: SIGTERM, and SIGKILL to what is left after `grace_s`."""
+        if self._gate is not None:
+            os.close(self._gate)  # nobody goes through any more
+            self._gate = None
         limit = time.monotonic() + grace_s
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGTERM)
@@ -100,12 +117,13 @@ class Launched:
         self.wait()
 
 
-def launch(argv: Sequence[str], folder: Path) -> Launched:
+def launch(argv: Sequence[str], folder: Path, *, gated: bool = False) -> Launched:
     """Start a command.
 
     Args:
-        argv: the program and its arguments; no shell is involved.
+        argv: the program and its arguments; no shell reads them.
         folder: for its output (`launch_folder`); removed again when the command can't be run.
+        gated: it waits, before its program is executed, until `Launched.go` is called.
 
     Raises:
         UsageError: there is no such program, or it can't be run.
@@ -116,16 +134,28 @@ def launch(argv: Sequence[str], folder: Path) -> Launched:
             out, err = (stack.enter_context((folder / name).open("wb")) for name in ("stdout.log", "stderr.log"))
         except OSError as error:
             raise _no_room(folder, error) from None
+        way_in, gate = os.pipe2(os.O_CLOEXEC) if gated else (None, None)
         try:
+            if gated and shutil.which(argv[0]) is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             process = subprocess.Popen(
-                list(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                [*_GATE, *argv] if gated else list(argv),
+                stdin=subprocess.DEVNULL if way_in is None else way_in,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
             )
         except OSError as error:
+            if gate is not None:
+                os.close(gate)
             shutil.rmtree(folder, ignore_errors=True)
             raise UsageError(
                 f"{argv[0]} can't be run: {error.strerror}.", "check the command behind --", "launch"
             ) from None
-    return Launched(process, folder)
+        finally:
+            if way_in is not None:
+                os.close(way_in)
+    return Launched(process, folder, gate)
 
 
 def _no_room(folder: Path, error: OSError) -> SourceError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from livedbg.unwind.pool import UnwinderPool
 __all__ = ["ExceptionsAdapter"]
 
 _SAID_S: Final = 0.25  # between two words on a catchpoint's counts
+_REMEMBERED: Final = 8  # of those: between two looks at what the process has loaded
 _UNWIND_S: Final = 30.0  # for the stack of one call
 _WAITING: Final = 64  # kinds of calls that wait for their stacks; what comes meanwhile is counted without one
 _NO_RUNTIME: Final = "no C++ runtime is loaded yet (one that is linked statically and stripped can't be heard)"
@@ -68,11 +70,15 @@ class ExceptionsAdapter(Adapter):
         gdb = find_gdb(context.request.gdb)
         self._pool = UnwinderPool(gdb) if gdb is not None else None
         context.settled()
+        turn = 0
         try:
             while not (context.request.once or targets_ended(context)):
                 await asyncio.sleep(_SAID_S)
+                turn += 1
                 for armed in list(self._armed.values()):
                     armed.say()
+                    if turn % _REMEMBERED == 0:
+                        await armed.remember()
         finally:
             for armed in list(self._armed.values()):
                 await armed.disarm()
@@ -136,6 +142,7 @@ class _Armed:
         self._waiting: dict[Kind, list[Heard]] = {}  # the first one of each has its stack
         self._stacks: dict[tuple[int, tuple[int, ...]], _Frames | None] = {}
         self._unwinding: asyncio.Task[None] | None = None
+        self._mappings: dict[int, tuple[Mapping, ...]] = {}
         self._code: dict[int, list[Mapping]] = {}
         self._heard = 0
         self._ending: asyncio.Task[None] | None = None
@@ -164,6 +171,7 @@ class _Armed:
             raise refused from None
         self._listener = listener
         engine = "listen" if isinstance(listener, Listener) else "registers"
+        await self.remember()
         self._put(state=CatchpointState.ARMED, engine=engine, note=self._note(listener))
         probe = Intrusion(
             target=catchpoint.process,
@@ -255,11 +263,16 @@ class _Armed:
 
     def _code_of(self, pid: int) -> list[Mapping]:
         if pid not in self._code:
-            try:
-                self._code[pid] = [mapping for mapping in parse_maps(pid) if mapping.executable]
-            except OSError:
-                return []
+            with contextlib.suppress(OSError):
+                self._mappings[pid] = _mappings(pid)
+            self._code[pid] = [mapping for mapping in self._mappings.get(pid, ()) if mapping.executable]
         return self._code[pid]
+
+    async def remember(self) -> None:
+        """Take down what the process has loaded: when it ends by an exception, it is too late."""
+        pid = int(ids.parse(self.catchpoint.process).parts[1])
+        with contextlib.suppress(OSError):
+            self._mappings[pid] = await asyncio.to_thread(_mappings, pid)
 
     def _count_in(self, kind: Kind, heard: Heard, stack: _Frames | None = None) -> None:
         wall_ns = time.time_ns() - time.monotonic_ns() + heard.sample.mono_ns
@@ -282,13 +295,27 @@ class _Armed:
         copy = ThreadCopy(sample.tid, sample.registers, sample.registers[SP], sample.stack)
         assert self._pool is not None
         try:
-            mappings = tuple(await asyncio.to_thread(parse_maps, sample.pid))
+            with contextlib.suppress(OSError):  # it ended by what it threw: then as they were
+                self._mappings[sample.pid] = await asyncio.to_thread(_mappings, sample.pid)
+            mappings = self._mappings.get(sample.pid, ())
             unwinder = await self._pool.of(sample.pid)
             done = await unwinder.unwind(Capture(sample.pid, (copy,), (), mappings), _UNWIND_S)
         except (OSError, LivedbgError):
             return None
         found = done.get(sample.tid)
         return (found.frames, found.whole) if found is not None else None
+
+
+def _mappings(pid: int) -> tuple[Mapping, ...]:
+    """The mappings of a process that has any.
+
+    Raises:
+        OSError: it has ended, or they may not be read.
+    """
+    found = tuple(parse_maps(pid))
+    if not found:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+    return found
 
 
 def _refused(error: OSError | Nowhere, pid: int, functions: Sequence[str]) -> TargetError:

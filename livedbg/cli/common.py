@@ -31,6 +31,7 @@ __all__ = [
     "quit_on_signals",
     "running",
     "signals_held",
+    "started",
     "warn",
     "warn_all",
 ]
@@ -128,7 +129,13 @@ def look_options(command: Command) -> Callable[..., Any]:
 @contextlib.contextmanager
 def running(request: Request, *, title: str | None = None, sink: EventSink | None = None) -> Iterator[LiveView]:
     """A live session, stopped at the end whatever happens."""
-    view = LiveView(request, title=title, sink=sink)
+    with started(LiveView(request, title=title, sink=sink)) as view:
+        yield view
+
+
+@contextlib.contextmanager
+def started(view: LiveView) -> Iterator[LiveView]:
+    """A session that was made already; stopped at the end whatever happens."""
     view.start()
     try:
         yield view

@@ -12,9 +12,11 @@ import click
 
 from livedbg.adapter import Request
 from livedbg.app.options import AppOptions
+from livedbg.cli.arming import Arming
 from livedbg.cli.attach import app_options
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, running, signals_held
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, signals_held, started
 from livedbg.cli.findings import FindingsPrinter
+from livedbg.cli.hits import HitPrinter
 from livedbg.cli.report import render, write
 from livedbg.cli.watch import OnStall, follow
 from livedbg.errors import UsageError
@@ -39,6 +41,9 @@ _FORMS = {".json": "json", ".md": "markdown"}
     help="Headless: write a report at its end or time limit (.json, .md, else text).",
 )
 @click.option("--on-stall", metavar="CMD", help="Headless: run CMD when it stalls.")
+@click.option(
+    "--catch", "catches", multiple=True, metavar="TYPE", help="Catch it from the first instruction on; can be repeated."
+)
 @click.option("--detach", is_flag=True, help="Let it run on when livedbg quits.")
 @click.option("--logs", multiple=True, metavar="PATH", help="More logs to read; can be repeated.")
 @app_options
@@ -48,6 +53,7 @@ def command(
     timeout: float | None,
     report_file: Path | None,
     on_stall: str | None,
+    catches: tuple[str, ...],
     detach: bool,
     logs: tuple[str, ...],
     screen: AppOptions,
@@ -65,23 +71,32 @@ def command(
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
         if headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty()):
             stall = OnStall(on_stall) if on_stall is not None else None
-            return _headless(argv, logs, timeout, report_file, stall, detach)
-        return _in_app(argv, logs, screen, detach)
+            return _headless(argv, logs, catches, timeout, report_file, stall, detach)
+        return _in_app(argv, logs, catches, screen, detach)
 
 
 def _request(child: Launched, logs: tuple[str, ...]) -> Request:
     return Request(host=host_name(), processes=(child.target,), logs=logs)
 
 
-def _in_app(argv: tuple[str, ...], logs: tuple[str, ...], screen: AppOptions, detach: bool) -> int:
+def _arm(view: LiveView, child: Launched, catches: tuple[str, ...], argv: tuple[str, ...]) -> None:
+    if catches:
+        Arming(view, child, f"process:{host_name()}/{child.pid}", catches, argv)
+
+
+def _in_app(
+    argv: tuple[str, ...], logs: tuple[str, ...], catches: tuple[str, ...], screen: AppOptions, detach: bool
+) -> int:
     from livedbg.app import run
 
     child: Launched | None = None
     try:
         with signals_held():
-            child = launch(argv, launch_folder())
+            child = launch(argv, launch_folder(), gated=bool(catches))
         title = f"{host_name()}:{child.pid} {' '.join(argv)}"
-        code = run(LiveView(_request(child, logs), title=title), screen)
+        view = LiveView(_request(child, logs), title=title)
+        _arm(view, child, catches, argv)
+        code = run(view, screen)
         ended = child.exit_code
         return code or ended or 0
     finally:
@@ -93,6 +108,7 @@ def _in_app(argv: tuple[str, ...], logs: tuple[str, ...], screen: AppOptions, de
 def _headless(
     argv: tuple[str, ...],
     logs: tuple[str, ...],
+    catches: tuple[str, ...],
     timeout: float | None,
     report_file: Path | None,
     on_stall: OnStall | None,
@@ -103,10 +119,15 @@ def _headless(
     interrupted = False
     try:
         with signals_held():
-            child = launch(argv, launch_folder())
+            child = launch(argv, launch_folder(), gated=bool(catches))
         unread = (lambda: None) if detach else child.end  # as SIGPIPE ends a command in a pipeline
         relays += [_Relay(child.stdout, sys.stdout, unread), _Relay(child.stderr, sys.stderr, unread)]
-        with running(_request(child, logs)) as view:
+        view = LiveView(_request(child, logs))
+        _arm(view, child, catches, argv)
+        hits = HitPrinter(False, error=True)
+        with started(view):
+            if catches:
+                view.subscribe(lambda update: hits.show(update.snapshot))
             waiter = threading.Thread(target=child.wait, daemon=True)
             waiter.start()
             try:

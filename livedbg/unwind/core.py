@@ -6,6 +6,7 @@ code and unwind tables come from the files that NT_FILE names. x86-64 only.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from pathlib import Path
 from typing import Final
@@ -27,12 +28,13 @@ def write_core(path: Path, capture: Capture, modules: Modules) -> None:
     """Write the core of a capture; only we may read it.
 
     Raises:
-        OSError: the process is gone, or the file can't be written.
+        OSError: the file can't be written.
     """
     notes = _process_note(capture) + b"".join(_thread_note(thread) for thread in capture.threads)
-    notes += _note(_NT_AUXV, procfs.read_file(f"/proc/{procfs.living_task(capture.pid)}/auxv")) + _files_note(
-        capture, modules
-    )
+    with contextlib.suppress(OSError):  # the process has ended since: gdb does without
+        auxv = procfs.read_file(f"/proc/{procfs.living_task(capture.pid)}/auxv")
+        notes += _note(_NT_AUXV, auxv)
+    notes += _files_note(capture, modules)
     segments: list[tuple[int, bytes]] = []
     for low, stack in sorted((thread.low, thread.stack) for thread in capture.threads):
         if not segments or low >= segments[-1][0] + len(segments[-1][1]):
@@ -68,7 +70,8 @@ def _thread_note(thread: ThreadCopy) -> bytes:
 def _process_note(capture: Capture) -> bytes:
     info = bytearray(_PSINFO_SIZE)
     struct.pack_into("<4i", info, 24, capture.pid, 0, capture.pid, capture.pid)
-    info[40:56] = procfs.read_file(f"/proc/{capture.pid}/comm").strip()[:15].ljust(16, b"\0")
+    with contextlib.suppress(OSError):
+        info[40:56] = procfs.read_file(f"/proc/{capture.pid}/comm").strip()[:15].ljust(16, b"\0")
     return _note(_NT_PRPSINFO, bytes(info))
 
 

@@ -153,3 +153,39 @@ def test_a_user_without_rights_listens_by_debug_registers(
         assert "std::runtime_error: first" in out and "demo::Derived: second" in out
     finally:
         program.unlink()
+
+
+def test_launch_catches_from_before_main_on(build_target: Callable[..., Path]) -> None:
+    program = build_target("early")
+    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "any", "--", str(program)]
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 7, done.stderr
+    for message in ("std::runtime_error: before main", "std::logic_error: in main", "std::runtime_error: in a child"):
+        assert message in done.stderr
+    assert re.search(r"Before::Before at .*early\.cpp:\d+", done.stderr)
+
+
+def test_launch_with_a_catchpoint_that_can_not_be_set_starts_nothing(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch"]
+    mark = tmp_path / "mark"
+    done = subprocess.run([*argv, "/(/", "--", "touch", str(mark)], capture_output=True, timeout=100, check=False)
+    assert done.returncode == 2 and b"not a regular expression" in done.stderr and not mark.exists()
+    done = subprocess.run([*argv, "any", "--", "/no/such"], capture_output=True, timeout=100, check=False)
+    assert done.returncode == 2 and b"can't be run" in done.stderr
+
+
+def test_launch_passes_words_on_as_they_are(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "any", "--"]
+    words = ["two words", "$HOME", "'", '"; touch x', ""]
+    code = "import sys, json; print(json.dumps(sys.argv[1:])); print(repr(sys.stdin.read()))"
+    done = subprocess.run(
+        [*argv, sys.executable, "-c", code, *words],
+        text=True,
+        capture_output=True,
+        timeout=100,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert json.loads(first) == words and second == "''"

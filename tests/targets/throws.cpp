@@ -3,6 +3,7 @@
 //   thread KIND TEXT     in a thread that is started for it
 //   fork KIND TEXT       in a child process that is started for it
 //   flood KIND N RATE    N times, RATE a second
+//   uncaught KIND TEXT   and nobody catches it
 //   abort | exit
 // KIND: runtime logic broken derived nvf c10 bad_alloc int text local rethrow
 #include <sys/wait.h>
@@ -112,6 +113,10 @@ static void run(const std::string &line) {
             outer(kind, "flood");
             std::this_thread::sleep_until(begun + std::chrono::microseconds(number * 1000000 / rate));
         }
+    } else if (first == "uncaught") {
+        words >> kind;
+        std::getline(words >> std::ws, text);
+        [&]() noexcept { innermost(kind, text); }();
     } else if (first == "abort") {
         std::abort();
     } else if (first == "exit") {

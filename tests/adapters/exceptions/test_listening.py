@@ -356,3 +356,14 @@ def test_names() -> None:
     assert demangled("Z4mainE5Local") == "Z4mainE5Local"  # not understood: as it is
     assert "\x1b" not in demangled("\x1b[31m")
     assert demangled("i") == "int"
+
+
+def test_what_ends_the_process_has_its_stack(thrower: Target, listen: Callable[..., Ear]) -> None:
+    ear = listen(thrower.pid)
+    ear.catch("std::runtime_error")
+    stdin = thrower.process.stdin
+    assert stdin is not None
+    stdin.write(b"uncaught runtime the last word\n")
+    assert thrower.process.wait(20) == -signal.SIGABRT
+    (hit,) = ear.heard(1)
+    assert hit.message == "the last word" and functions(hit)[:2] == ["__cxa_throw", "innermost"]
