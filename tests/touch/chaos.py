@@ -244,7 +244,7 @@ def main(rounds: int) -> int:
             try:
                 outcomes = play(target.pid, counted, rounds, seed=int(time.time()))
             finally:
-                target.kill()
+                os.killpg(target.pid, signal.SIGKILL)  # with children that a wrong round left stopped
     print(_table(outcomes))
     wrong = [outcome for outcome in outcomes if outcome.wrong]
     for outcome in wrong:
