@@ -36,6 +36,7 @@ from livedbg.unwind.pool import UnwinderPool
 __all__ = ["ExceptionsAdapter"]
 
 _SAID_S: Final = 0.25  # between two words on a catchpoint's counts
+_IDLE_S: Final = 1.0  # between two looks whether the target has ended
 _REMEMBERED: Final = 8  # of those: between two looks at what the process has loaded
 _UNWIND_S: Final = 30.0  # for the stack of one call
 _WAITING: Final = 64  # kinds of calls that wait for their stacks; what comes meanwhile is counted without one
@@ -73,7 +74,7 @@ class ExceptionsAdapter(Adapter):
         turn = 0
         try:
             while not (context.request.once or targets_ended(context)):
-                await asyncio.sleep(_SAID_S)
+                await asyncio.sleep(_SAID_S if self._armed else _IDLE_S)
                 turn += 1
                 for armed in list(self._armed.values()):
                     armed.say()

@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +23,15 @@ MOVING = COUNTERS[:-1]  # no children here
 
 
 @pytest.fixture
-def listening(build_target: Any, spawn: Any, tmp_path_factory: Any) -> Any:
+def listening(build_target: Any, spawn: Any) -> Iterator[Any]:
     """A program that throws, and a listener to a type of it; both of a user without any rights."""
 
+    folders: list[Path] = []
+
     def start(pattern: str, pause_us: int = 4000, forks: int = 0) -> tuple[Any, Any, Path]:
-        folder = Path(tmp_path_factory.mktemp("open"))
-        for part in (folder, *folder.parents):
-            if part.owner() == folder.owner() and part.name.startswith(("pytest-", "open")):
-                part.chmod(0o777)
+        folder = Path(tempfile.mkdtemp(prefix="livedbg-test-"))  # pytest's own folders are closed to other users
+        folders.append(folder)
+        folder.chmod(0o777)
         program = folder / "thrower"
         shutil.copy(build_target("thrower"), program)
         program.chmod(0o755)
@@ -46,7 +49,9 @@ def listening(build_target: Any, spawn: Any, tmp_path_factory: Any) -> Any:
         assert said == "READY"
         return target, listener, folder / "counters"
 
-    return start
+    yield start
+    for folder in folders:
+        shutil.rmtree(folder)
 
 
 def test_types_messages_and_threads_are_heard_without_rights(listening: Any) -> None:
