@@ -186,7 +186,7 @@ class FooterBar(_Bar):
         ]
         tail = [("?", "Help", "help", False), ("^p", "Commands", "command_palette", False)]
         if _room(items) + _room(tail) > line.width:
-            tail = [(key, label if key == "?" else "", action, here) for key, label, action, here in tail]
+            tail = tail[:1]  # the help names the other key
         longest = max((len(label) for _k, label, _a, _h in items), default=0)
         while longest > _LEAST_LABEL and _room(items) + _room(tail) > line.width:
             longest -= 1
