@@ -77,6 +77,8 @@ def main() -> None:
 
 NOTES = """## What the rows mean
 
+- *Catching*: throws in a tight loop, so the reader is overrun and what it can't take is dropped; the figure is what the
+  target's thread pays for each, less the throw itself.
 - *Pause*: a thread of the target writes the time between its own beats (every 100 us) into shared memory. Any program
   that works beside it makes gaps on a box of few cores, so the noise is the longest gap while livedbg reports on
   *another* process; what a look at the target itself adds to that is the pause.
