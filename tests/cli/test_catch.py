@@ -16,6 +16,9 @@ from typing import IO
 import pytest
 
 from tests.conftest import Target
+from tests.probes import refused
+
+pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 
 CATCH = [sys.executable, "-m", "livedbg", "catch"]
 

@@ -23,6 +23,9 @@ from livedbg.linux.tracefs import TraceEvents
 from livedbg.live import LiveView
 from livedbg.model import ExceptionHit
 from tests.conftest import Target, eventually
+from tests.probes import refused
+
+pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 
 Build = Callable[..., Path]
 Spawn = Callable[..., Target]
