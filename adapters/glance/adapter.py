@@ -28,7 +28,7 @@ from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["GlanceAdapter"]
 
-_LOOK_S: Final = 0.5
+_LOOK_S: Final = 1.0  # between two looks whether the targets have ended
 _FIRST_S: Final = 0.05
 _PATIENCE_S: Final = 5.0  # how long the first threads are waited for
 _UNWIND_S: Final = 60.0

@@ -86,7 +86,8 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     if not threads:
         text = "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
         return Verdict(state=VerdictState.UNKNOWN, sentence=text, roots=roots[:_ROOTS_SHOWN])
-    busy = [thread for thread in threads if _active(thread, snapshot)]
+    active = {name for name, activity in snapshot.activity.items() if activity.cpu_total_ns > 0}
+    busy = [thread for thread in threads if thread.id in active or thread.state is ThreadState.RUNNING]
     if busy:
         return Verdict(
             state=VerdictState.RUNNING, sentence=_running(busy, threads, snapshot), roots=roots[:_ROOTS_SHOWN]
@@ -102,12 +103,6 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     if amounts_to is None and not roots and all(_asleep(thread) for thread in threads):
         return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(threads, snapshot))
     return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, snapshot), roots=roots[:_ROOTS_SHOWN])
-
-
-def _active(thread: Thread, snapshot: Snapshot) -> bool:
-    """Whether a thread runs, or used CPU time while it was watched."""
-    activity = snapshot.activity.get(thread.id)
-    return thread.state is ThreadState.RUNNING or (activity is not None and activity.cpu_total_ns > 0)
 
 
 def _running(busy: Sequence[Thread], threads: Sequence[Thread], snapshot: Snapshot) -> str:
