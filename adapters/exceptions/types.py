@@ -20,6 +20,17 @@ from livedbg.sanitize import clean_line
 __all__ = ["Types", "demangled"]
 
 _SINGLE, _MULTIPLE = "N10__cxxabiv120__si_class_type_infoE", "N10__cxxabiv121__vmi_class_type_infoE"
+_NOT_UNDERSTOOD: Final = (
+    AttributeError,
+    IndexError,
+    KeyError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What the parser raises at a name that is none, or is of a kind that it doesn't know (found by random names)."""
+
 _MOST_BASES: Final = 16
 _DEPTH: Final = 12
 _NAME: Final = 512  # bytes of a type's name that are read
@@ -31,11 +42,11 @@ def demangled(name: str) -> str:
     name = name.removeprefix("*")  # names of types that are local to a file (libstdc++, tinfo.cc)
     try:
         parsed = parse("_ZTI" + name)
-    except (NotImplementedError, RecursionError, IndexError, ValueError):
-        parsed = None
-    if parsed is None:
+        text = "" if parsed is None else str(parsed).removeprefix("typeinfo for ")
+    except _NOT_UNDERSTOOD:
+        text = ""
+    if not text:
         return clean_line(name)
-    text = str(parsed).removeprefix("typeinfo for ")
     return clean_line(text.replace("_GLOBAL__N_1", "(anonymous namespace)").replace("std::__1::", "std::"))
 
 
