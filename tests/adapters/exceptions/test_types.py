@@ -8,7 +8,36 @@ from hypothesis import strategies as st
 from livedbg.adapters.exceptions.types import demangled
 from livedbg.sanitize import clean_line
 
-_PIECES = "N E St S_ S0_ T_ I J P K F A Lb1 X Z Dp DT i v * 13runtime_error 7nvfuser 8nvfError 3std 99x 0 . _".split()
+_PIECES = [
+    "N",
+    "E",
+    "St",
+    "S_",
+    "S0_",
+    "T_",
+    "I",
+    "J",
+    "P",
+    "K",
+    "F",
+    "A",
+    "Lb1",
+    "X",
+    "Z",
+    "Dp",
+    "DT",
+    "i",
+    "v",
+    "*",
+    "13runtime_error",
+    "7nvfuser",
+    "8nvfError",
+    "3std",
+    "99x",
+    "0",
+    ".",
+    "_",
+]
 _NAMES = st.lists(st.sampled_from(_PIECES), max_size=12).map("".join)
 
 
