@@ -20,7 +20,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import select
 import struct
@@ -46,7 +45,6 @@ MOST: Final = 4
 
 _IDLE_S: Final = 0.2
 _LIBRARIES_S: Final = 1.0
-_ROUNDS: Final = 5
 _STACK: Final = 16 << 10
 _TEXT: Final = 2048  # bytes of a message or argument that are read
 _ARGUMENTS: Final = (14, 13, 12, 11)  # rdi, rsi, rdx, rcx in struct user_regs_struct (sys/user.h)
@@ -147,25 +145,13 @@ class DebuggedListener:
         sources = [Source(BREAKPOINT, address=one.address) for one in fresh]
         events = PerfEvents(sources, stack_bytes=_STACK, follow=self._follow)
         try:
-            self._add_threads(events)
+            events.add_all(lambda: procfs.thread_ids(self._pid))
         except BaseException:
             events.close()
             raise
         self._places += fresh
         self._parts.append(_Part(events, fresh))
         return True
-
-    def _add_threads(self, events: PerfEvents) -> None:
-        """Add all threads; of those born meanwhile nobody knows whether they inherited: they are added too."""
-        for _ in range(_ROUNDS):
-            fresh = [tid for tid in procfs.thread_ids(self._pid) if tid not in events.threads]
-            if not fresh:
-                return
-            if not events.room_for(len(fresh)):
-                raise OSError(errno.EMFILE, f"{len(fresh)} threads take more open files than `ulimit -n` allows")
-            for tid in fresh:
-                with contextlib.suppress(ProcessLookupError):
-                    events.add(tid)
 
     def _run(self) -> None:
         waiting = select.poll()

@@ -12,7 +12,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import select
 import threading
@@ -37,7 +36,6 @@ _GATHER_S: Final = 0.004  # calls that come within this are read at once
 _IDLE_S: Final = 0.2
 _LIBRARIES_S: Final = 1.0  # how often it is looked for libraries that were loaded meanwhile
 _LEARN: Final = 300  # calls of a type that nobody wants, until the kernel is told to drop it
-_ROUNDS: Final = 5
 _LEARNT_MOST: Final = 24  # types in one filter (it has a page: 4096 bytes)
 
 
@@ -199,7 +197,7 @@ class Listener:
             [Source(TRACEPOINT, event.number, wanted=wanted) for _, event in sources], follow=self._follow
         )
         try:
-            self._add_threads(events)
+            events.add_all(self._threads)
         except BaseException:
             events.close()
             raise
@@ -208,18 +206,8 @@ class Listener:
             self._passes[-1].until_ns = now_ns
         self._passes.append(_Pass(events, sources, now_ns if self._passes else 0))
 
-    def _add_threads(self, events: PerfEvents) -> None:
-        """Add all threads; of those born meanwhile nobody knows whether they inherited: they are added too."""
-        for _ in range(_ROUNDS):
-            tids = [tid for pid in self._pids() for tid in _threads_of(pid)]
-            fresh = [tid for tid in tids if tid not in events.threads]
-            if not fresh:
-                return
-            if not events.room_for(len(fresh)):
-                raise OSError(errno.EMFILE, f"{len(fresh)} threads take more open files than `ulimit -n` allows")
-            for tid in fresh:
-                with contextlib.suppress(ProcessLookupError):
-                    events.add(tid)
+    def _threads(self) -> list[int]:
+        return [tid for pid in self._pids() for tid in _threads_of(pid)]
 
     # the thread
 
@@ -247,7 +235,7 @@ class Listener:
         """Look for new libraries; begin a new pass where there is something new to say to the kernel."""
         assert self._trace is not None
         self._count_dropped()
-        alive = {tid for pid in self._pids() for tid in _threads_of(pid)}
+        alive = self._threads()
         for one in self._passes:
             one.events.keep(alive)
         try:

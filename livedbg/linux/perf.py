@@ -6,12 +6,13 @@ x86-64 only: aarch64's registers are not read.
 Invariants:
     P1. An event counts in the threads that were added, and in what these start where it is inherited; nowhere else.
     P2. Samples that the kernel had to drop are counted, never passed over.
-    P3. An event of a type that the kernel names by a path (PMU `uprobe`) is never inherited: the kernel would read the
-        path from the *target's* memory when that starts a thread, and the start would fail (seen on Linux 6.18).
+    P3. Events are inherited, so none is of the PMU `uprobe`, which the kernel names by a path: it would read the path
+        from the *target's* memory when that starts a thread, and the start would fail (seen on Linux 6.18).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -21,7 +22,7 @@ import resource
 import select
 import struct
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +39,7 @@ BREAKPOINT: Final = 5
 those to trace the process, where kernel.perf_event_paranoid is 2 or less."""
 
 _TID, _TIME, _RAW, _REGS_USER, _STACK_USER, _IDENTIFIER = 1 << 1, 1 << 2, 1 << 10, 1 << 12, 1 << 13, 1 << 16
-_DISABLED, _INHERIT, _ENABLE_ON_EXEC, _CLOCK, _INHERIT_THREAD = 1 << 0, 1 << 1, 1 << 12, 1 << 25, 1 << 35
+_DISABLED, _INHERIT, _CLOCK, _INHERIT_THREAD = 1 << 0, 1 << 1, 1 << 25, 1 << 35
 _ENABLE, _SET_OUTPUT, _SET_FILTER, _ID = 0x2400, 0x2405, 0x40082406, 0x80082407  # PERF_EVENT_IOC_*
 _NO_KERNEL: Final = 1 << 5 | 1 << 6  # exclude_kernel, exclude_hv: what kernel.perf_event_paranoid 2 asks for
 _EXECUTE, _WORD = 4, 8  # HW_BREAKPOINT_X (linux/hw_breakpoint.h) and its length, that of a long
@@ -59,6 +60,7 @@ _PAGE: Final = mmap.PAGESIZE
 _RINGS: Final = 64 << 20  # bytes of all rings together at most
 _RING_MOST, _RING_LEAST = 32 << 20, 64 << 10
 _FILES_SPARE: Final = 256
+_ROUNDS: Final = 5  # of looking for threads that were born meanwhile
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -74,14 +76,12 @@ class Source(NamedTuple):
     Attributes:
         kind: type of the event.
         config: which event of that type.
-        function: for the PMU `uprobe`: a path of ours, and the offset in the file.
         wanted: a filter on the event's fields (Documentation/trace/events.rst); "" for all.
         address: for BREAKPOINT: of the instruction.
     """
 
     kind: int
     config: int = 0
-    function: tuple[str, int] | None = None
     wanted: str = ""
     address: int = 0
 
@@ -131,7 +131,6 @@ class PerfEvents:
         if not supported():
             raise NoPerf(errno.ENOSYS, "samples of this machine can't be read")
         self._sources = list(sources)
-        self._paths = [ctypes.create_string_buffer(os.fsencode(s.function[0] if s.function else "")) for s in sources]
         self._stack_bytes = stack_bytes
         self._follow = follow
         self._source_of: dict[int, tuple[int, int]] = {}
@@ -175,12 +174,28 @@ class PerfEvents:
             return True
         return wanted <= soft
 
-    def add(self, tid: int, *, on_exec: bool = False) -> None:
-        """Sample a thread, and what it starts from now on.
+    def add_all(self, threads: Callable[[], Iterable[int]]) -> None:
+        """Sample all threads; of those born meanwhile nobody knows whether they inherited: they are added too.
 
         Args:
-            tid: the thread.
-            on_exec: not before it executes another program.
+            threads: lists them; asked again until there is none that is not known.
+
+        Raises:
+            NoPerf: not allowed.
+            OSError: more files would be open than are allowed (EMFILE).
+        """
+        for _ in range(_ROUNDS):
+            fresh = [tid for tid in threads() if tid not in self._events]
+            if not fresh:
+                return
+            if not self.room_for(len(fresh)):
+                raise OSError(errno.EMFILE, f"{len(fresh)} threads take more open files than `ulimit -n` allows")
+            for tid in fresh:
+                with contextlib.suppress(ProcessLookupError):
+                    self.add(tid)
+
+    def add(self, tid: int) -> None:
+        """Sample a thread, and what it starts from now on.
 
         Raises:
             ProcessLookupError: it is gone.
@@ -193,14 +208,13 @@ class PerfEvents:
         try:
             for number in range(len(self._sources)):
                 for cpu, (ring, _, _) in self._rings.items():
-                    files.append(self._open(number, tid, cpu, on_exec))
+                    files.append(self._open(number, tid, cpu))
                     self._source_of[_identity(files[-1])] = (number, tid)
                     fcntl.ioctl(files[-1], _SET_OUTPUT, ring)
                     if self._sources[number].wanted:
                         fcntl.ioctl(files[-1], _SET_FILTER, self._sources[number].wanted.encode() + b"\0")
-            if not on_exec:
-                for file in files:
-                    fcntl.ioctl(file, _ENABLE, 0)
+            for file in files:
+                fcntl.ioctl(file, _ENABLE, 0)
         except BaseException:
             for file in files:
                 os.close(file)
@@ -253,16 +267,11 @@ class PerfEvents:
         self._rings[cpu] = (file, size, ring)
         self._poll.register(file, select.EPOLLIN)
 
-    def _open(self, number: int, tid: int, cpu: int, on_exec: bool) -> int:
+    def _open(self, number: int, tid: int, cpu: int) -> int:
         source = self._sources[number]
-        flags = _DISABLED | _CLOCK | (_ENABLE_ON_EXEC if on_exec else 0)
-        function = (0, 0)
-        if source.function is None:
-            flags |= _INHERIT | (0 if self._follow else _INHERIT_THREAD)
-        else:
-            function = (ctypes.addressof(self._paths[number]), source.function[1])
+        flags = _DISABLED | _CLOCK | _INHERIT | (0 if self._follow else _INHERIT_THREAD)
         flags |= _NO_KERNEL if source.address else 0
-        attr = _attr(source.kind, source.config, flags, function, self._stack_bytes, address=source.address)
+        attr = _attr(source.kind, source.config, flags, self._stack_bytes, source.address)
         return self._event(attr, tid, cpu)
 
     def _event(self, attr: bytes, tid: int, cpu: int) -> int:
@@ -313,21 +322,17 @@ class PerfEvents:
         return Sample(number, pid, tid, mono_ns, raw, registers, stack)
 
 
-def _attr(
-    kind: int, config: int, flags: int, function: tuple[int, int] = (0, 0), stack: int = 0, *, address: int = 0
-) -> bytes:
+def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0) -> bytes:
     """struct perf_event_attr: sampled at each event, the reader woken each time.
 
     Args:
         kind: type of the event.
         config: the event.
         flags: the bits behind read_format.
-        function: address of the path, and offset in the file.
         stack: bytes of the stack in each sample; 0 for an event that gives none.
         address: of the instruction that a breakpoint is for.
     """
-    breakpoint_type = _EXECUTE if address else 0
-    function = (address, _WORD) if address else function
+    kind_of_breakpoint, length = (_EXECUTE, _WORD) if address else (0, 0)
     sampled, registers = _IDENTIFIER, 0
     if stack:
         sampled |= _TID | _TIME | _REGS_USER | _STACK_USER | (_RAW if kind == TRACEPOINT else 0)
@@ -342,8 +347,9 @@ def _attr(
         0,
         flags,
         1,
-        breakpoint_type,
-        *function,
+        kind_of_breakpoint,
+        address,
+        length,
         0,
         registers,
         stack,
