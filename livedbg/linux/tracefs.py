@@ -125,13 +125,8 @@ class TraceEvents:
 
     def calls(self) -> dict[str, int]:
         """How often each event's function was called while somebody listened, filtered out or not."""
-        found = {}
-        for line in self._read("uprobe_profile").splitlines():  # FILE NAME HITS [MISSED]
-            words = line.split()
-            for name in self._names:
-                if name in words and words[words.index(name) + 1 : words.index(name) + 2]:
-                    found[name] = int(words[words.index(name) + 1])
-        return found
+        profile = re.findall(r" (e\d+_\d+) +(\d+)", self._read("uprobe_profile"))  # FILE NAME HITS [MISSED]
+        return {name: int(hits) for name, hits in profile if name in self._names}
 
     def defined(self) -> str:
         """All definitions, also those of others, as tracefs tells them."""
