@@ -17,7 +17,7 @@ from livedbg import ids
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.debugged import DebuggedListener
-from livedbg.adapters.exceptions.hits import Hits, Kind
+from livedbg.adapters.exceptions.hits import Code, Hits, Kind
 from livedbg.adapters.exceptions.listener import Heard, Listener, Nowhere
 from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.catchpoints import Catchpoint, CatchpointState, Moment, Pattern, patterns_of
@@ -144,7 +144,7 @@ class _Armed:
         self._stacks: dict[tuple[int, tuple[int, ...]], _Frames | None] = {}
         self._unwinding: asyncio.Task[None] | None = None
         self._mappings: dict[int, tuple[Mapping, ...]] = {}
-        self._code: dict[int, list[Mapping]] = {}
+        self._code: dict[int, Code] = {}
         self._heard = 0
         self._ending: asyncio.Task[None] | None = None
 
@@ -227,14 +227,14 @@ class _Armed:
         stacks = "" if self._pool is not None else "; no stacks: gdb is not there"
         unread = listener.counts.unread
         blind = f"; can't be read: {', '.join(unread[:3])}" if unread else ""
-        left_out = getattr(listener, "left_out", [])
+        left_out = listener.counts.left_out
         if left_out:
-            blind += f"; not heard, for want of debug registers: {', '.join(one.file for one in left_out[:3])}"
+            blind += f"; not heard, for want of debug registers: {', '.join(left_out[:3])}"
         return clean_line(f"{where}{stacks}{blind}")
 
     def _put(self, **changes: object) -> None:
         fresh = structs.replace(self.catchpoint, **changes)
-        if fresh != self.catchpoint or fresh.state is CatchpointState.ARMING:
+        if fresh != self.catchpoint:
             self.catchpoint = fresh
             self._context.emit(CatchpointSeen(catchpoint=fresh, **self._context.stamp()))
 
@@ -250,7 +250,7 @@ class _Armed:
             if self.catchpoint.message not in one.call.message:
                 continue
             self._heard += 1
-            kind = self._hits.kind_of(one, self._code_of(one.sample.pid))
+            kind = self._code_of(one.sample.pid).kind_of(one)
             if kind in self._waiting:
                 self._waiting[kind].append(replace(one, sample=one.sample._replace(stack=b"")))
             elif self._hits.known(kind) or self._pool is None or len(self._waiting) >= _WAITING:
@@ -262,11 +262,11 @@ class _Armed:
         if self._most and self._heard >= self._most and self._listener is not None:
             self._ending = asyncio.create_task(self.disarm())
 
-    def _code_of(self, pid: int) -> list[Mapping]:
+    def _code_of(self, pid: int) -> Code:
         if pid not in self._code:
             with contextlib.suppress(OSError):
                 self._mappings[pid] = _mappings(pid)
-            self._code[pid] = [mapping for mapping in self._mappings.get(pid, ()) if mapping.executable]
+            self._code[pid] = Code(self._mappings.get(pid, ()))
         return self._code[pid]
 
     async def remember(self) -> None:

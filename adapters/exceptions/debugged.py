@@ -88,7 +88,6 @@ class DebuggedListener:
         follow: bool,
     ) -> None:
         self.counts = Counts()
-        self.left_out: list[Found] = []
         self._pid = pid
         self._moment = moment
         self._functions = tuple(functions)
@@ -105,7 +104,7 @@ class DebuggedListener:
         self._thread = threading.Thread(target=self._run, name="livedbg-listen", daemon=True)
 
     def start(self) -> None:
-        """Set the breakpoints and listen; `left_out` has the places for which no register was left.
+        """Set the breakpoints and listen; `counts.left_out` has the files for which no register was left.
 
         Raises:
             Nowhere: no file of the process has such a function. (A C++ runtime may still be loaded: it is waited for.)
@@ -138,7 +137,7 @@ class DebuggedListener:
         self.counts.unread += missed
         fresh = list({one.address: one for one in found}.values())
         room = MOST - len(self._places)
-        self.left_out += fresh[room:]
+        self.counts.left_out += [one.file for one in fresh[room:]]
         fresh = fresh[:room]
         if not fresh:
             return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,7 +20,7 @@ from livedbg.adapters.exceptions.listener import Heard
 from livedbg.linux.maps import Mapping
 from livedbg.model import ExceptionHit, Frame
 
-__all__ = ["Hits", "Kind"]
+__all__ = ["Code", "Hits", "Kind"]
 
 _WORDS: Final = 20  # words of a stack that point into code, and tell one stack from another
 _LOOKED_AT: Final = 1024  # bytes of a stack that are looked through for them
@@ -36,6 +36,30 @@ class Kind:
     type: str
     message: str
     words: tuple[int, ...]
+
+
+class Code:
+    """The mappings of a process that hold code.
+
+    Args:
+        mappings: all of its mappings, in rising order.
+    """
+
+    def __init__(self, mappings: Iterable[Mapping]) -> None:
+        self._ranges = [(mapping.start, mapping.end) for mapping in mappings if mapping.executable]
+        self._starts = [start for start, _ in self._ranges]
+
+    def kind_of(self, heard: Heard) -> Kind:
+        """What tells a call of this process from another."""
+        words: list[int] = []
+        stack = heard.sample.stack[:_LOOKED_AT]
+        for (word,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
+            place = bisect_right(self._starts, word) - 1
+            if place >= 0 and word < self._ranges[place][1]:
+                words.append(word)
+                if len(words) == _WORDS:
+                    break
+        return Kind(heard.sample.pid, heard.call.names[0], heard.call.message, tuple(words))
 
 
 @dataclass(slots=True)
@@ -67,22 +91,6 @@ class Hits:
         self._hits: dict[object, _Hit] = {}
         self._of_kind: dict[Kind, object] = {}
         self._changed: set[object] = set()
-
-    def kind_of(self, heard: Heard, mappings: Sequence[Mapping]) -> Kind:
-        """What tells a call from another.
-
-        Args:
-            heard: the call.
-            mappings: those of its process that hold code, in rising order.
-        """
-        starts = [mapping.start for mapping in mappings]
-        words = []
-        stack = heard.sample.stack[:_LOOKED_AT]
-        for (word,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
-            place = bisect_right(starts, word) - 1
-            if place >= 0 and word < mappings[place].end:
-                words.append(word)
-        return Kind(heard.sample.pid, heard.call.names[0], heard.call.message, tuple(words[:_WORDS]))
 
     def known(self, kind: Kind) -> bool:
         """Whether a call of this kind was unwound, or given up."""
@@ -116,9 +124,12 @@ class Hits:
         hit.first_wall_ns = min(hit.first_wall_ns, wall_ns)
         hit.last_wall_ns = max(hit.last_wall_ns, wall_ns)
         second = wall_ns // _SECOND_NS
-        hit.seconds[second] = hit.seconds.get(second, 0) + 1
-        for old in [old for old in hit.seconds if old <= hit.last_wall_ns // _SECOND_NS - _SECONDS]:
-            del hit.seconds[old]
+        if second not in hit.seconds:
+            hit.seconds[second] = 0
+            for old in [old for old in hit.seconds if old <= hit.last_wall_ns // _SECOND_NS - _SECONDS]:
+                del hit.seconds[old]
+        if second in hit.seconds:
+            hit.seconds[second] += 1
         self._changed.add(key)
 
     def changed(self) -> list[ExceptionHit]:

@@ -72,11 +72,14 @@ class Counts:
     Attributes:
         seen: all calls, wanted or not; at least so many, where types are sorted out by the kernel.
         lost: calls that the kernel could not hand over.
+        unread: files that could not be searched.
+        left_out: files with a function for which no debug register was left.
     """
 
     seen: int = 0
     lost: int = 0
     unread: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
 
 class Listener:
