@@ -1,8 +1,8 @@
 """Starting a command that is to be watched: its output in files, its end known.
 
 Invariants:
-    C1. The command runs in our environment unchanged, in a session of its own (a Ctrl-C meant for
-        livedbg doesn't reach it), with /dev/null as its input.
+    C1. The command runs in our environment unchanged (behind a gate, where the shell may add PWD), in a session of
+        its own (a Ctrl-C meant for livedbg doesn't reach it), with /dev/null as its input.
     C2. `end` leaves no process of its session behind, unless it was told to let it run.
     C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
         take a stop for its end.
