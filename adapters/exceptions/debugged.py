@@ -22,21 +22,20 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from livedbg.adapters.exceptions.calls import Call, describe
 from livedbg.adapters.exceptions.listener import Counts, Heard, Nowhere
 from livedbg.adapters.exceptions.places import Found, find_places
+from livedbg.adapters.exceptions.reading import read_call
 from livedbg.adapters.exceptions.types import Types
 from livedbg.catchpoints import Moment
-from livedbg.linux import memory, procfs
+from livedbg.linux import procfs
 from livedbg.linux.perf import BREAKPOINT, PerfEvents, Sample, Source
-from livedbg.linux.tracefs import Field
 
 __all__ = ["MOST", "DebuggedListener"]
 
@@ -46,10 +45,8 @@ MOST: Final = 4
 _IDLE_S: Final = 0.2
 _LIBRARIES_S: Final = 1.0
 _STACK: Final = 16 << 10
-_TEXT: Final = 2048  # bytes of a message or argument that are read
 _ARGUMENTS: Final = (14, 13, 12, 11)  # rdi, rsi, rdx, rcx in struct user_regs_struct (sys/user.h)
 _SECOND: Final = _ARGUMENTS[1]
-_ADJUSTED, _TYPE = -8, -80  # from the unwind header: adjustedPtr and exceptionType (livedbg.adapters.exceptions.calls)
 
 
 @dataclass(slots=True)
@@ -219,7 +216,7 @@ class DebuggedListener:
         return True
 
     def _read(self, sample: Sample, place: Found) -> Call:
-        raw, fields = _read(sample, self._moment)
+        raw, fields = read_call(sample.pid, [sample.registers[number] for number in _ARGUMENTS], self._moment)
         return describe(sample._replace(raw=raw), fields, self._moment, place.name, self._types_of(sample.pid))
 
     def _types_of(self, pid: int) -> Types:
@@ -232,57 +229,3 @@ class DebuggedListener:
             part.events.close()
         self._parts.clear()
         os.close(self._awake)
-
-
-def _read(sample: Sample, moment: Moment) -> tuple[bytes, Mapping[str, Field]]:
-    """What a probe event would have read of a call, in its form (livedbg.adapters.exceptions.calls, ARGUMENTS)."""
-    arguments = [sample.registers[number] for number in _ARGUMENTS]
-    numbers: dict[str, int] = {}
-    texts: dict[str, bytes] = {}
-    if moment is Moment.CALL:
-        for number, argument in enumerate(arguments):
-            numbers[f"a{number}"] = argument
-            texts[f"s{number}"] = _text(sample.pid, argument)
-    elif moment is not Moment.RETHROW:
-        thrown, type_info = arguments[0], arguments[1]
-        if moment is Moment.CATCH:
-            thrown, type_info = (_word(sample.pid, arguments[0] + offset) for offset in (_ADJUSTED, _TYPE))
-        value = _word(sample.pid, thrown)
-        numbers = {"type_info": type_info, "value": value}
-        texts = {
-            "type": _text(sample.pid, _word(sample.pid, type_info + 8)),
-            "message": _text(sample.pid, _word(sample.pid, thrown + 8)),
-            "text": _text(sample.pid, value),
-        }
-    return _as_fields(numbers, texts)
-
-
-def _as_fields(numbers: Mapping[str, int], texts: Mapping[str, bytes]) -> tuple[bytes, Mapping[str, Field]]:
-    fields: dict[str, Field] = {}
-    raw = bytearray()
-    for name, number in numbers.items():
-        fields[name] = Field(name, len(raw), 8, text=False)
-        raw += struct.pack("<Q", number)
-    start = len(raw) + 4 * len(texts)
-    tail = b""
-    for name, text in texts.items():
-        fields[name] = Field(name, len(raw), 4, text=True)
-        raw += struct.pack("<HH", start + len(tail), len(text))
-        tail += text
-    return bytes(raw) + tail, fields
-
-
-def _word(pid: int, address: int) -> int:
-    try:
-        return int(struct.unpack("<Q", memory.read(pid, address, 8))[0])
-    except (OSError, OverflowError):
-        return 0
-
-
-def _text(pid: int, address: int) -> bytes:
-    if not address:
-        return b""
-    try:
-        return memory.read_text(pid, address, _TEXT)
-    except (OSError, OverflowError):
-        return b""
