@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
-__all__ = ["NoPerf", "PerfEvents", "Sample", "Source", "supported"]
+__all__ = ["NoPerf", "PerfEvents", "Sample", "Source", "enable", "open_event", "supported"]
 
 _SYSCALLS: Final = {"x86_64": 298}  # asm/unistd_64.h
 _SOFTWARE, _DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
@@ -252,9 +252,9 @@ class PerfEvents:
     def _add_ring(self, cpu: int, size: int) -> None:
         """A ring of a CPU: that of an event that never counts anything, so it outlives every thread."""
         try:
-            file = self._event(_attr(_SOFTWARE, _DUMMY, _DISABLED | _CLOCK), -1, cpu)
+            file = _opened(_attr(_SOFTWARE, _DUMMY, _DISABLED | _CLOCK), -1, cpu)
         except NoPerf:  # a whole CPU is for CAP_PERFMON; rings of a CPU take events of any thread
-            file = self._event(_attr(_SOFTWARE, _DUMMY, _DISABLED | _CLOCK | _NO_KERNEL), 0, cpu)
+            file = _opened(_attr(_SOFTWARE, _DUMMY, _DISABLED | _CLOCK | _NO_KERNEL), 0, cpu)
         while True:
             try:
                 ring = mmap.mmap(file, _PAGE + size)
@@ -272,17 +272,7 @@ class PerfEvents:
         flags = _DISABLED | _CLOCK | _INHERIT | (0 if self._follow else _INHERIT_THREAD)
         flags |= _NO_KERNEL if source.address else 0
         attr = _attr(source.kind, source.config, flags, self._stack_bytes, source.address)
-        return self._event(attr, tid, cpu)
-
-    def _event(self, attr: bytes, tid: int, cpu: int) -> int:
-        buffer = ctypes.create_string_buffer(attr, len(attr))
-        file = int(_libc.syscall(_SYSCALLS[os.uname().machine], buffer, tid, cpu, -1, _CLOEXEC))
-        if file >= 0:
-            return file
-        code = ctypes.get_errno()
-        if code in (errno.ESRCH, errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-            raise OSError(code, os.strerror(code))
-        raise NoPerf(code, os.strerror(code))
+        return _opened(attr, tid, cpu)
 
     def _drain(self, ring: mmap.mmap, size: int) -> Iterator[Sample]:
         head, tail = struct.unpack_from("<QQ", ring, _HEAD)
@@ -320,6 +310,44 @@ class PerfEvents:
             (filled,) = struct.unpack_from("<Q", record, at + 8 + size)
             stack = record[at + 8 : at + 8 + filled]
         return Sample(number, pid, tid, mono_ns, raw, registers, stack)
+
+
+def open_event(source: Source, tid: int) -> int:
+    """An event of one thread, which nothing inherits: without a ring, told of by other means (livedbg.linux.knock).
+
+    Returns:
+        Its file descriptor; it counts nothing until it is enabled (`enable`).
+
+    Raises:
+        ProcessLookupError: the thread is gone.
+        NoPerf: not allowed.
+        OSError: too many files are open, or (EINVAL) the kernel doesn't understand the filter.
+    """
+    flags = _DISABLED | (_NO_KERNEL if source.address else 0)
+    file = _opened(_attr(source.kind, source.config, flags, address=source.address), tid, -1)
+    try:
+        if source.wanted:
+            fcntl.ioctl(file, _SET_FILTER, source.wanted.encode() + b"\0")
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def enable(file: int) -> None:
+    """Have an event count."""
+    fcntl.ioctl(file, _ENABLE, 0)
+
+
+def _opened(attr: bytes, tid: int, cpu: int) -> int:
+    buffer = ctypes.create_string_buffer(attr, len(attr))
+    file = int(_libc.syscall(_SYSCALLS[os.uname().machine], buffer, tid, cpu, -1, _CLOEXEC))
+    if file >= 0:
+        return file
+    code = ctypes.get_errno()
+    if code in (errno.ESRCH, errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        raise OSError(code, os.strerror(code))
+    raise NoPerf(code, os.strerror(code))
 
 
 def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0) -> bytes:
