@@ -28,6 +28,7 @@ from livedbg.sanitize import clean_line
 from livedbg.unwind.capture import Capture
 from livedbg.unwind.core import write_core
 from livedbg.unwind.modules import Module, Modules
+from livedbg.unwind.symbols import Symbols
 
 __all__ = ["Unwinder", "Unwound"]
 
@@ -46,7 +47,6 @@ _SETTINGS: Final = (
     "set sysroot /dev/null",
 )
 _ROOT_FRAMES: Final = re.compile(r"^(_start|__?clone3?|start_thread|__libc_start_(call_)?main(_impl)?)$")
-_UNSAFE_PATH: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,7 @@ class Unwinder:
     def __init__(self, gdb: str, pid: int) -> None:
         self.pid = pid
         self._engine = GdbEngine(gdb)
-        self._loaded: dict[tuple[Path, int], None] = {}
-        self._refused: set[tuple[Path, int]] = set()
+        self._symbols = Symbols(self._engine)
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -84,7 +83,7 @@ class Unwinder:
     @property
     def loaded(self) -> list[str]:
         """Names of the files whose symbols are loaded."""
-        return [file.name for file, _ in self._loaded]
+        return self._symbols.loaded
 
     async def start(self) -> None:
         """Start the gdb.
@@ -141,14 +140,14 @@ class Unwinder:
             same = samples.setdefault(thread.pc, [])
             if len(same) < _SAMPLES:
                 same.append(thread.tid)
-        await self._load({module for pc in samples if (module := modules.at(pc)) is not None}, end)
+        await self._symbols.load({module for pc in samples if (module := modules.at(pc)) is not None}, end)
         tids = [tid for same in samples.values() for tid in same]
         for _ in range(_ROUNDS):
             walked = await self._engine.python(f"livedbg_counters({tids!r}, {_DEPTH})", _left(end))
             missing = {module for counters in walked.values() if (module := self._first_missing(counters, modules))}
             if not missing:
                 break
-            await self._load(missing, end)
+            await self._symbols.load(missing, end)
 
     def _first_missing(self, counters: list[int], modules: Modules) -> Module | None:
         """The innermost file of a stack that is not loaded: what lies beyond it can't be trusted yet."""
@@ -156,28 +155,11 @@ class Unwinder:
             module = modules.at(counter)
             if module is None:
                 continue
-            key = (module.file, module.bias)
-            if key in self._refused:
+            if self._symbols.refused(module):
                 return None
-            if key not in self._loaded:
+            if module not in self._symbols:
                 return module
         return None
-
-    async def _load(self, wanted: set[Module], end: float) -> None:
-        for module in sorted(wanted, key=lambda module: module.bias):
-            key = (module.file, module.bias)
-            if key in self._loaded or key in self._refused:
-                continue
-            if _UNSAFE_PATH.search(str(module.file)):
-                self._refused.add(key)
-                continue
-            quoted = str(module.file).replace("\\", "\\\\").replace('"', '\\"')
-            try:
-                await self._engine.console(f'add-symbol-file "{quoted}" -o {module.bias:#x}', _left(end))
-            except GdbCommandError:
-                self._refused.add(key)
-            else:
-                self._loaded[key] = None
 
 
 def _left(end: float) -> float:
