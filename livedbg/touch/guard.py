@@ -4,6 +4,10 @@ It starts before the first touch (`python -I -S guard.py TARGET START_TICKS GDB 
 when it watches, and ends with the touch. Its input is a pipe that only livedbg holds: a byte on it is a clean end, its
 end is livedbg's death. Nothing of livedbg is imported: what it needs is in this file and in the standard library.
 
+It has a second one beside it, forked before `ready`: a child of init, in a session and under a name of its own
+(`touch-guard`), so that what kills livedbg's children, its session, or everything named like it does not hit both. The
+second one gives way to the first, and does all of the same when that is killed or stopped.
+
 Why a target is left stopped: gdb attaches and interrupts by SIGSTOP (gdb/linux-nat.c), and a tracer that dies before
 it took that signal back leaves it to the target (kernel/ptrace.c, __ptrace_unlink). SIGCONT removes the signals that
 are still pending as well (kernel/signal.c, prepare_signal).
@@ -15,6 +19,7 @@ Invariants:
     W3. When livedbg dies, gdb is asked to end (SIGTERM: it detaches), and made to end if it doesn't.
     W4. When gdb or livedbg are themselves stopped while the target stands, gdb is ended in the same way.
     W5. No terminal, hang-up or Ctrl-C ends it; it ends by itself with gdb or the target.
+    W6. The second one ends with the first; where that was killed and livedbg lives, once gdb has let go.
 """
 
 from __future__ import annotations
@@ -28,7 +33,36 @@ import time
 _LOOK_S = 0.25
 _GDB_ENDS_S = 3.0
 _WATCH_S = 1.5  # a thread that sleeps in the kernel takes a pending SIGSTOP late
+_LOOKS = 1  # how many looks in a row must see a target that is stuck
+_LOOKS_SECOND = 14  # the first one's turn, with all that `_end` takes
+_LOOKS_FREE = 6  # for how many looks nobody may trace the target until the second one, alone, has nothing to do
 _STOP_PENDING = 1 << (signal.SIGSTOP - 1)
+
+
+class _Touch:
+    """Who is to be watched.
+
+    Attributes:
+        gdb_fd, livedbg_fd: None when it is gone already.
+    """
+
+    def __init__(self, target: int, target_fd: int, gdb: int, livedbg: int) -> None:
+        self.target, self.target_fd = target, target_fd
+        self.gdb, self.gdb_fd = gdb, _pidfd(gdb)
+        self.livedbg, self.livedbg_fd = livedbg, _pidfd(livedbg)
+
+    def stuck(self) -> bool:
+        """Whether the target stands because one that should let it go on stands itself."""
+        return "T" in (_state(self.gdb), _state(self.livedbg)) and _stands(self.target)
+
+    def end_gdb(self) -> None:
+        """End it: it detaches at SIGTERM, also where it was stopped; it is killed if that takes too long."""
+        assert self.gdb_fd is not None
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            _send(self.gdb_fd, number)
+        if not _readable(self.gdb_fd, _GDB_ENDS_S):
+            _send(self.gdb_fd, signal.SIGKILL)
+            _readable(self.gdb_fd, _GDB_ENDS_S)
 
 
 def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int) -> str:
@@ -44,46 +78,93 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
     Returns:
         What was done: `gone`, `fine`, or `woken`.
     """
-    target_fd, gdb_fd = _pidfd(target), _pidfd(gdb)
+    target_fd = _pidfd(target)
     if target_fd is None or _start_ticks(target) != start_ticks:
         return "gone"
-    os.write(1, b"ready\n")
-    clean = _watch(target, target_fd, gdb, gdb_fd, livedbg) if gdb_fd is not None else False
+    touch = _Touch(target, target_fd, gdb, livedbg)
+    since_ticks = since_ticks or _start_ticks(os.getpid())
+    clean, second, link = False, False, -1
+    if touch.gdb_fd is not None:
+        second, link = _doubled()
+    if not second:
+        os.write(1, b"ready\n")
+    if touch.gdb_fd is not None:
+        clean = _watch_second(touch, link) if second else _watch(touch)
     if _readable(target_fd, 0):
         return "gone"
-    since_ticks = since_ticks or _start_ticks(os.getpid())
-    return "woken" if _wake(target, target_fd, since_ticks, 0.0 if clean else _WATCH_S) else "fine"
+    woken = _wake(target, target_fd, since_ticks, 0.0 if clean else _WATCH_S)
+    if link >= 0 and not second:
+        _tell(link)
+    return "woken" if woken else "fine"
 
 
-def _watch(target: int, target_fd: int, gdb: int, gdb_fd: int, livedbg: int) -> bool:
+def _doubled() -> tuple[bool, int]:
+    """Fork the second guard.
+
+    Returns:
+        Whether this is the second one; its end of a pipe on which the first one says that all is well.
+    """
+    theirs, ours = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(theirs)
+        os.waitpid(child, 0)
+        return False, ours
+    os.setsid()
+    with open("/proc/self/comm", "w", encoding="ascii") as name:  # noqa: PTH123 - no imports
+        name.write("touch-guard")
+    if os.fork():
+        os._exit(0)
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1):  # livedbg's pipes are the first one's
+        os.dup2(nothing, fd)
+    os.close(ours)
+    return True, theirs
+
+
+def _watch(touch: _Touch) -> bool:
     """Until gdb or the target is gone; whether livedbg said that all is well."""
-    poll = select.poll()
-    for fd in (0, target_fd, gdb_fd):
-        poll.register(fd, select.POLLIN)
-    stood = 0
+    poll, stood = _poll_of(0, touch), 0
     while True:
         ready = {fd for fd, _ in poll.poll(_LOOK_S * 1000)}
-        if target_fd in ready or gdb_fd in ready:
+        if touch.target_fd in ready or touch.gdb_fd in ready:
             return False
-        if 0 in ready:
-            if os.read(0, 1):
+        if 0 in ready and os.read(0, 1):
+            return True
+        stood = stood + 1 if touch.stuck() else 0
+        if 0 in ready or stood > _LOOKS:
+            touch.end_gdb()
+            return False
+
+
+def _watch_second(touch: _Touch, link: int) -> bool:
+    """The same for the second guard; whether the first one said that all is well, or there is nothing to guard."""
+    poll, alone, stood, free = _poll_of(link, touch), False, 0, 0
+    while True:
+        ready = {fd for fd, _ in poll.poll(_LOOK_S * 1000)}
+        if touch.target_fd in ready or touch.gdb_fd in ready:
+            return False
+        if link in ready:
+            if os.read(link, 1):
                 return True
-            _end(gdb, gdb_fd)
+            alone = True
+            poll.unregister(link)
+        orphan = touch.livedbg_fd is None or _readable(touch.livedbg_fd, 0)
+        stood = stood + 1 if orphan or touch.stuck() else 0
+        if stood > (_LOOKS if alone else _LOOKS_SECOND):
+            touch.end_gdb()
             return False
-        stuck = "T" in (_state(gdb), _state(livedbg)) and _stands(target)
-        stood = stood + 1 if stuck else 0
-        if stood > 1:
-            _end(gdb, gdb_fd)
-            return False
+        free = free + 1 if alone and not orphan and not _traced(touch.target) else 0
+        if free > _LOOKS_FREE:
+            return True
 
 
-def _end(gdb: int, gdb_fd: int) -> None:
-    """End gdb: it detaches at SIGTERM, also where it was stopped; it is killed if that takes too long."""
-    for number in (signal.SIGTERM, signal.SIGCONT):
-        _send(gdb_fd, number)
-    if not _readable(gdb_fd, _GDB_ENDS_S):
-        _send(gdb_fd, signal.SIGKILL)
-        _readable(gdb_fd, _GDB_ENDS_S)
+def _poll_of(told: int, touch: _Touch) -> select.poll:
+    poll = select.poll()
+    for fd in (told, touch.target_fd, touch.gdb_fd):
+        if fd is not None:
+            poll.register(fd, select.POLLIN)
+    return poll
 
 
 def _wake(target: int, target_fd: int, since_ticks: int, watch_s: float) -> bool:
@@ -121,6 +202,10 @@ def _left_stopped(pid: int) -> bool:
         if fields.get("TracerPid", "0") == "0" and (fields.get("State", "")[:1] == "T" or pending & _STOP_PENDING):
             return True
     return False
+
+
+def _traced(target: int) -> bool:
+    return any("\nTracerPid:\t0\n" not in status for task in _tasks(target) if (status := _read(task + "/status")))
 
 
 def _stands(target: int) -> bool:
@@ -176,7 +261,15 @@ def _send(fd: int, number: int) -> None:
         pass  # it is gone, or not ours to signal
 
 
+def _tell(fd: int) -> None:
+    try:
+        os.write(fd, b"q")
+    except OSError:
+        pass  # the second one is gone
+
+
 if __name__ == "__main__":
+    os.chdir("/")
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     said = main(*map(int, sys.argv[1:6]))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from livedbg.config import refuse_touch
 from livedbg.errors import LivedbgError
 from livedbg.linux.procfs import read_stat
 
@@ -48,21 +49,24 @@ class Guard:
             since_ticks: of the guard that it replaces.
 
         Raises:
+            TouchRefused: touches are forbidden on this box.
             GuardMissing: it doesn't start, or the target is gone.
         """
+        if not since_ticks:  # else it watches over a touch that is there already
+            refuse_touch(None, "A debugger would be attached")
         words = [str(number) for number in (target, start_ticks, gdb, os.getpid(), since_ticks)]
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
                 "-S",
-                str(_PROGRAM),
+                _PROGRAM.name,  # without the folder: `pkill -f livedbg` is not to hit it
                 *words,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
-                cwd="/",
+                cwd=_PROGRAM.parent,
             )
         except OSError as error:
             raise GuardMissing(f"The guard can't be started: {error.strerror}.", "", "guard-missing") from None
