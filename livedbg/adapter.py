@@ -70,7 +70,8 @@ class Request:
         stacks: take stacks: `none`, `python`, or `native` (Python and native merged).
         local_variables: Python local variables in stacks.
         once: one look for a report: an adapter reads what is there and settles.
-        read_only: no touch of any kind, whatever is asked for.
+        read_only: no touch of any kind, whatever is asked for (livedbg.config.refuse_touch).
+        read_only_by: what forbids it, where that is not `--read-only`.
         gdb: path of the gdb to use, or None to find one.
         options: settings of single adapters, `adapter.key` -> value.
     """
@@ -84,6 +85,7 @@ class Request:
     local_variables: bool = False
     once: bool = False
     read_only: bool = False
+    read_only_by: str = ""
     gdb: str | None = None
     options: dict[str, str] = field(default_factory=dict)
 

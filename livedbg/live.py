@@ -42,7 +42,6 @@ class LiveView:
         adapters: the adapters to run, instead of all that apply.
     """
 
-    mode = "observe"
     timeline: Timeline | None = None
 
     def __init__(
@@ -53,7 +52,6 @@ class LiveView:
         sink: EventSink | None = None,
         adapters: Sequence[Adapter] | None = None,
     ) -> None:
-        self.request = request
         self._title = title
         self._latest = NOTHING_YET
         self._callbacks: list[Callable[[Update], None]] = []
@@ -62,10 +60,16 @@ class LiveView:
         self._lock = threading.Lock()
         chosen = adapters_for(request) if adapters is None else list(adapters)
         self._session = Session(request, chosen, self._take, sink)
+        self.request = self._session.request
         self._thread = threading.Thread(target=self._main, name="livedbg-session", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._up = threading.Event()
         self._logs: LogReader | None = None
+
+    @property
+    def mode(self) -> str:
+        """For the header: whether touches are forbidden."""
+        return "read-only" if self.request.read_only else "observe"
 
     @property
     def title(self) -> str:

@@ -19,6 +19,7 @@ from typing import Final
 
 from livedbg.adapter import Adapter, Request
 from livedbg.analysis import Diagnostician
+from livedbg.config import restricted
 from livedbg.errors import LivedbgError
 from livedbg.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.intents import Intent, Refresh
@@ -83,7 +84,7 @@ class Session:
     """Runs adapters over a request and publishes updates. Lives on one event loop.
 
     Args:
-        request: what to look at.
+        request: what to look at; read-only too where a configuration file says so.
         adapters: the adapters to run.
         publish: called with every update, on the loop's thread.
         sink: gets all events before they are folded.
@@ -96,7 +97,7 @@ class Session:
         publish: Callable[[Update], None],
         sink: EventSink | None = None,
     ) -> None:
-        self.request = request
+        self.request = restricted(request)
         self.stamp = Stamper(request.host)
         self.decoders: tuple[LogDecoder, ...] = tuple(d for a in adapters for d in a.decoders(request))
         self._adapters = tuple(adapters)

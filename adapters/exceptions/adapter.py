@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.exceptions.armed import Armed
 from livedbg.catchpoints import Catchpoint, Moment, patterns_of
-from livedbg.errors import TouchRefused, UsageError
+from livedbg.errors import UsageError
 from livedbg.gdbmi import find_gdb
 from livedbg.intents import Catch, Intent, Uncatch
 from livedbg.sanitize import clean_line
@@ -64,7 +64,7 @@ class ExceptionsAdapter(Adapter):
         """Set a catchpoint, or take one out.
 
         Raises:
-            TouchRefused: the session is read-only.
+            TouchRefused: touches are forbidden; the catchpoint says so too.
             UsageError: there is no such catchpoint, or the pattern is none.
             TargetError: the process can't be listened to.
         """
@@ -75,10 +75,6 @@ class ExceptionsAdapter(Adapter):
             await armed.disarm()
             return
         assert isinstance(intent, Catch)
-        if context.request.read_only:
-            raise TouchRefused(
-                "A probe is a touch, and this session is read-only.", "leave out --read-only", "read-only"
-            )
         moment, patterns = patterns_of(intent.pattern)
         self._count += 1
         catchpoint = Catchpoint(

@@ -21,7 +21,8 @@ from livedbg.adapters.exceptions.hits import Code, Hits, Kind
 from livedbg.adapters.exceptions.listener import Heard, Listener, Nowhere
 from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.catchpoints import Catchpoint, CatchpointState, Moment, Pattern
-from livedbg.errors import LivedbgError, TargetError
+from livedbg.config import refuse_touch
+from livedbg.errors import LivedbgError, TargetError, TouchRefused
 from livedbg.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.intents import Catch
 from livedbg.linux.maps import Mapping, parse_maps
@@ -75,6 +76,7 @@ class Armed:
 
         Raises:
             TargetError: it can't be done; the catchpoint says why too.
+            TouchRefused: touches are forbidden; the catchpoint says so too.
         """
         catchpoint = self.catchpoint
         pid = int(ids.parse(catchpoint.process).parts[1])
@@ -87,9 +89,10 @@ class Armed:
                 loop.call_soon_threadsafe(self._take, heard)
 
         try:
+            refuse_touch(self._context.request, "A probe is a touch")
             listener = await asyncio.to_thread(self._started, pid, functions, tell)
-        except (OSError, Nowhere) as error:
-            refused = _refused(error, pid, functions)
+        except (OSError, Nowhere, TouchRefused) as error:
+            refused = error if isinstance(error, TouchRefused) else _refused(error, pid, functions)
             self._put(state=CatchpointState.FAILED, note=refused.message, remedy=refused.remedy)
             raise refused from None
         self._listener = listener

@@ -1,7 +1,7 @@
 """The adapter: carries out `Glance`, or one glance at all targets for a command that looks once.
 
 Invariants:
-    G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; with `Request.read_only` never.
+    G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; where touches are forbidden never.
     G2. Stops stand in the ledger before anything that could fail is done with what they gave.
 """
 
@@ -16,7 +16,8 @@ from typing import ClassVar, Final
 
 from livedbg import ids
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.adapters.glance.words import denied, refused, skipped_words, stacks_of
+from livedbg.adapters.glance.words import denied, skipped_words, stacks_of
+from livedbg.config import refuse_touch
 from livedbg.errors import LivedbgError, TargetError, TargetGone, ToolMissing
 from livedbg.events import StacksSeen, StatusSeen, Touched
 from livedbg.gdbmi import find_gdb
@@ -72,13 +73,11 @@ class GlanceAdapter(Adapter):
         """Glance at threads of one process.
 
         Raises:
-            TouchRefused: this session is read-only.
+            TouchRefused: touches are forbidden.
             ToolMissing: not on this machine, or without gdb.
             TargetError: no thread of the process can be glanced at.
         """
         assert isinstance(intent, Glance)
-        if context.request.read_only:
-            raise refused()
         process = context.snapshot().processes.get(intent.process)
         if process is None or process.exited:
             raise TargetGone("That process has ended.", "", "gone")
@@ -86,8 +85,6 @@ class GlanceAdapter(Adapter):
         await self._glance(context, process, wanted, "asked for in the app: stacks of running threads")
 
     async def _all(self, context: Context) -> None:
-        if context.request.read_only:
-            raise refused()
         end = time.monotonic() + _PATIENCE_S
         while not context.snapshot().threads and time.monotonic() < end and not targets_ended(context):
             await context.sleep(_FIRST_S)
@@ -99,6 +96,7 @@ class GlanceAdapter(Adapter):
                     self._say(context, process.id, error.code, f"No native stacks: {error.message}", error.remedy)
 
     async def _glance(self, context: Context, process: Process, wanted: set[int], why: str) -> None:
+        refuse_touch(context.request, "A glance stops each running thread for a moment")
         gdb = self._gdb(context.request)
         async with self._locks[process.id]:
             taken_ns = time.monotonic_ns()

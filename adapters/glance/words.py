@@ -5,26 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg import ids
-from livedbg.errors import TargetDenied, TouchRefused
+from livedbg.errors import TargetDenied
 from livedbg.linux.access import access_problem
 from livedbg.model import Stack
 from livedbg.unwind.glance import Glanced
 from livedbg.unwind.refusal import Refusal
 from livedbg.unwind.unwinder import Unwound
 
-__all__ = ["denied", "refused", "skipped_words", "stacks_of"]
+__all__ = ["denied", "skipped_words", "stacks_of"]
 
 _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is not known without a stop"
 _LOST: Final = "outer frames may be missing: code without unwind tables, or more stack than was copied"
-
-
-def refused() -> TouchRefused:
-    """What a read-only session answers."""
-    return TouchRefused(
-        "A glance stops each running thread for a moment, and this session is read-only.",
-        "leave out --read-only, or look at Python's stacks, which need no stop",
-        "read-only",
-    )
 
 
 def denied(pid: int) -> TargetDenied:

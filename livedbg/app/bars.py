@@ -101,7 +101,7 @@ class HeaderBar(_Bar):
             (9, *frozen),
             (3, f"{word}: {caught}" if caught else "", ink.style(Role.ACCENT)),
             (3, ended, ink.style(Role.WARN)),
-            (2, self.mode, dim),
+            (6 if self.mode == "read-only" else 2, self.mode, dim),
             (5, paused, touched),
             (1, speed, dim),
             (4, clock(self.now_ns), ink.style(Role.TEXT)),

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from livedbg.cli.common import Look, running
+from livedbg.config import ban_of, files
 from livedbg.hostinfo import Capability, capabilities
 from livedbg.model import SourceHealth
 from livedbg.targets import resolve
@@ -28,7 +29,7 @@ def command(target: str | None, gdb: str | None) -> int:
 
     With a TARGET: what can be seen of that process too.
     """
-    facts = [*own_facts(), *capabilities()]
+    facts = [*own_facts(), *capabilities(), _touching()]
     width = max(len(fact.name) for fact in facts)
     for fact in facts:
         click.echo(f"{'ok ' if fact.ok else '-- '} {fact.name:<{width}}  {fact.value}")
@@ -71,6 +72,18 @@ def own_facts() -> list[Capability]:
             "" if term not in {"", "dumb"} else "export TERM=xterm-256color",
         ),
     ]
+
+
+def _touching() -> Capability:
+    """Whether configuration lets livedbg touch a target."""
+    ban = ban_of()
+    value = (
+        f"allowed: neither {' nor '.join(map(str, files()))} forbids it"
+        if ban is None
+        else f"read-only: {ban.by} forbids it"
+    )
+    enables = "catchpoints, glances at running threads, stops"
+    return Capability("touching", ban is None, value, enables, "" if ban is None else ban.remedy)
 
 
 def _target(word: str, gdb: str | None) -> None:

@@ -19,6 +19,7 @@ from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.report import render, write
 from livedbg.cli.watch import OnStall, follow
+from livedbg.config import refuse_touch
 from livedbg.errors import UsageError
 from livedbg.hostinfo import host_name
 from livedbg.launch import Launched, launch, launch_folder
@@ -68,6 +69,8 @@ def command(
         argv = argv[1:]
     if not argv:
         raise UsageError("What shall be started?", "livedbg launch -- python train.py", "usage")
+    if catches:
+        refuse_touch(None, "--catch sets probes")
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
         if headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty()):
             stall = OnStall(on_stall) if on_stall is not None else None

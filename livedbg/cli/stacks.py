@@ -9,7 +9,8 @@ import msgspec
 
 from livedbg.adapter import Request
 from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
-from livedbg.errors import TouchRefused, UsageError
+from livedbg.config import refuse_touch
+from livedbg.errors import UsageError
 from livedbg.intents import GLANCE_ONCE
 from livedbg.model import Frame, Stack, Thread
 from livedbg.snapshot import Snapshot
@@ -64,15 +65,12 @@ def _request(look: Look, glance: bool) -> Request:
     """The request of a session: with a glance, one adapter takes all native stacks.
 
     Raises:
-        TouchRefused: the session is read-only.
+        TouchRefused: touches are forbidden.
         UsageError: native frames are both wanted and not.
     """
     if not glance:
         return look.request(once=True)
-    if look.read_only:
-        raise TouchRefused(
-            "--glance stops running threads for a moment, and --read-only forbids that.", "", "read-only"
-        )
+    refuse_touch(look.request(), "--glance stops running threads for a moment")
     if not look.native:
         raise UsageError("--glance is for native frames, and --no-native leaves them out.", "leave one of them out")
     return replace(look.request(once=True, stacks="python"), options={GLANCE_ONCE: "yes"})
