@@ -182,6 +182,8 @@ class Frame(Struct, frozen=True, omit_defaults=True):
         language: `native` or `python`.
         address: program counter, for native frames.
         local_variables: `name=value` texts; empty unless asked for.
+        source: lines of its source around `line`; empty unless asked for.
+        source_from: number of the first of them.
     """
 
     function: str
@@ -191,6 +193,8 @@ class Frame(Struct, frozen=True, omit_defaults=True):
     language: str = "native"
     address: int | None = None
     local_variables: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    source_from: int = 0
 
 
 class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):

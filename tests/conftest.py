@@ -19,6 +19,9 @@ settings.register_profile("same-every-time", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("LIVEDBG_HYPOTHESIS", "same-every-time"))
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""What a shell puts into the background ignores Ctrl-C, and all that the tests start would inherit that."""
+
 TARGETS = Path(__file__).parent / "targets"
 BUILD = TARGETS / "build"
 

@@ -6,7 +6,8 @@ attaches, so a thread stands only for the moment in which it is seized: later, o
 Breakpoints are never set. A trap that is left behind ends the target, and no guard is quick enough to take it out:
 the debug registers of a thread outlive its tracer, as do bytes in its memory, and a thread that stands at a trap when
 gdb is killed gets the SIGTRAP itself (kernel/ptrace.c, exit_ptrace; measured: docs/reliability.md). Exceptions are
-listened to by kernel probes instead (livedbg.linux.uprobes).
+listened to by kernel probes instead, and where a thread shall stand at a throw, it is given a signal that does
+nothing (livedbg.linux.knock).
 
 Invariants:
     A1. A guard watches from before the first touch until after the last.
@@ -15,7 +16,8 @@ Invariants:
         answered by going on.
     A4. When the guard is gone, the target is let go under a new one: gdb may leave a thread stopped that it was just
         about to seize.
-    A5. Letting go takes a bounded time: by command, by SIGTERM, at last by SIGKILL and the guard.
+    A5. A thread that stands at a knock goes on when its time is over, in the same way.
+    A6. Letting go takes a bounded time: by command, by SIGTERM, at last by SIGKILL and the guard.
 """
 
 from __future__ import annotations
@@ -98,6 +100,10 @@ class Attachment:
         self._watch: asyncio.Task[None] | None = None
         self._threads: dict[str, int] = {}
         self._held: dict[str, asyncio.Event] = {}
+        self._knock = ""
+        self._knocked: Callable[[str], None] | None = None
+        self._knock_limit_s = 0.0
+        self._standing: dict[str, asyncio.TimerHandle] = {}
         self._going_on: set[asyncio.Task[None]] = set()
         self._attached = False
         self._start_ticks = 0
@@ -184,6 +190,27 @@ class Attachment:
             self._held.pop(number, None)  # from now on a late stop is answered by going on
             await self._go_on(number)
 
+    async def stand_at(self, number: signal.Signals, knocked: Callable[[str], None], limit_s: float) -> None:
+        """Have a thread stand when it gets this signal, which is kept from it.
+
+        Args:
+            number: one that does nothing (livedbg.linux.knock).
+            knocked: called with gdb's number of a thread that stands, which `go_on` lets go.
+            limit_s: when it goes on at the latest.
+
+        Raises:
+            GdbCommandError, GdbTimeout, GdbGone: gdb can't do that.
+        """
+        self._knock, self._knocked, self._knock_limit_s = number.name, knocked, limit_s
+        await self.engine.console(f"handle {number.name} stop print nopass")
+
+    async def go_on(self, number: str) -> None:
+        """Let a thread that stands at a knock go on; nothing happens where it does already."""
+        timer = self._standing.pop(number, None)
+        if timer is not None:
+            timer.cancel()
+            await self._go_on(number)
+
     async def detach(self) -> None:
         """Let the target go; gdb stays for another attach."""
         async with self._letting_go:
@@ -198,6 +225,9 @@ class Attachment:
                     await self._terminate()
             self._attached = False
             self._threads.clear()
+            for timer in self._standing.values():
+                timer.cancel()
+            self._standing.clear()
             await self._release_guard()
 
     async def close(self) -> None:
@@ -239,6 +269,7 @@ class Attachment:
         task.add_done_callback(self._going_on.discard)
 
     async def _go_on(self, number: str) -> None:
+        self._standing.pop(number, None)
         with contextlib.suppress(GdbError):  # it runs already, it is gone, or gdb is: then the guard takes over
             await self.engine.command(f"-exec-continue --thread {number}", _DETACH_S)
 
@@ -247,6 +278,10 @@ class Attachment:
         if record.name == "stopped" and isinstance(number, str) and self._attached:
             if number in self._held:
                 self._held[number].set()
+            elif self._knocked is not None and record.payload.get("signal-name") == self._knock:
+                loop = asyncio.get_running_loop()
+                self._standing[number] = loop.call_later(self._knock_limit_s, self._let_go_on, number)
+                self._knocked(number)
             else:
                 self._let_go_on(number)
 

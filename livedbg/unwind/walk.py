@@ -1,0 +1,141 @@
+"""Walks the stacks of threads that gdb knows, of a core file or of a process, with the symbols that this takes.
+
+Symbols and unwind tables are loaded on demand: first of the files that the program counters are in, then of those
+that the frames lead into, until no frame lies in a file that was not loaded. They stay loaded for the next time.
+
+Invariants:
+    U1. Only files that a frame lies in are loaded.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from livedbg.gdbmi import GdbEngine
+from livedbg.model import Frame
+from livedbg.sanitize import clean_line
+from livedbg.unwind.modules import Module, Modules
+from livedbg.unwind.symbols import Symbols
+
+__all__ = ["Unwound", "Walker"]
+
+_DEPTH: Final = 256
+_ROUNDS: Final = 24
+_SAMPLES: Final = 3  # threads with the same program counter that are walked to find the files
+_WALK: Final = Path(__file__).with_name("gdb_walk.py")
+_ROOT_FRAMES: Final = re.compile(r"^(_start|__?clone3?|start_thread|__libc_start_(call_)?main(_impl)?)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Unwound:
+    """The native stack of one thread.
+
+    Attributes:
+        whole: the outermost frame was reached.
+    """
+
+    frames: tuple[Frame, ...]
+    whole: bool
+
+
+class Walker:
+    """Walks stacks in one gdb.
+
+    Args:
+        engine: the gdb.
+    """
+
+    def __init__(self, engine: GdbEngine) -> None:
+        self._engine = engine
+        self.symbols = Symbols(engine)
+
+    async def prepare(self) -> None:
+        """Teach gdb to walk.
+
+        Raises:
+            GdbCommandError: it has no Python.
+            GdbGone, GdbTimeout: it has ended, or doesn't answer.
+        """
+        await self._engine.console(f"source {_WALK}")
+        await self._engine.python("1")
+
+    async def walk(self, counters: Mapping[int, int], modules: Modules, end: float) -> dict[int, Unwound]:
+        """The stacks of threads.
+
+        Args:
+            counters: their program counters, by thread.
+            modules: the files of their process.
+            end: when it must be done, by `time.monotonic()`.
+
+        Raises:
+            GdbTimeout, GdbCommandError, GdbGone: it took longer, or gdb can't do it.
+        """
+        await self._load_what_frames_need(counters, modules, end)
+        answer = await self._engine.python(f"livedbg_frames({sorted(counters)!r}, {_DEPTH})", _left(end))
+        return {int(tid): _unwound(frames, whole, modules) for tid, (frames, whole) in answer.items()}
+
+    async def _load_what_frames_need(self, counters: Mapping[int, int], modules: Modules, end: float) -> None:
+        samples: dict[int, list[int]] = {}
+        for tid, counter in counters.items():
+            same = samples.setdefault(counter, [])
+            if len(same) < _SAMPLES:
+                same.append(tid)
+        await self.symbols.load({module for pc in samples if (module := modules.at(pc)) is not None}, end)
+        tids = [tid for same in samples.values() for tid in same]
+        for _ in range(_ROUNDS):
+            walked = await self._engine.python(f"livedbg_counters({tids!r}, {_DEPTH})", _left(end))
+            missing = {module for pcs in walked.values() if (module := self._first_missing(pcs, modules))}
+            if not missing:
+                break
+            await self.symbols.load(missing, end)
+
+    def _first_missing(self, counters: Sequence[int], modules: Modules) -> Module | None:
+        """The innermost file of a stack that is not loaded: what lies beyond it can't be trusted yet."""
+        for counter in counters:
+            module = modules.at(counter)
+            if module is None:
+                continue
+            if self.symbols.refused(module):
+                return None
+            if module not in self.symbols:
+                return module
+        return None
+
+
+def _left(end: float) -> float:
+    return max(0.05, end - time.monotonic())
+
+
+def _unwound(frames: list[tuple[int, str | None, str | None, int | None]], whole: bool, modules: Modules) -> Unwound:
+    made: list[Frame] = []
+    for pc, name, file, line in frames:
+        module = modules.name_at(pc)
+        if module is None and name is None:
+            break  # not code: the unwinder has lost its way
+        function = clean_line(name, 400) if name else f"{pc:#x}"
+        made.append(
+            Frame(
+                function=function,
+                file=clean_line(file) if file else None,
+                line=line,
+                module=clean_line(module) if module else None,
+                address=pc,
+            )
+        )
+    lost = len(made) < len(frames)
+    ended = bool(made) and _ROOT_FRAMES.match(made[-1].function) is not None
+    return Unwound(tuple(_up_to_main(made)), (whole or ended) and not lost)
+
+
+def _up_to_main(frames: list[Frame]) -> list[Frame]:
+    """Without what the C library has below `main`, as gdb shows it (`set backtrace past-main off`)."""
+    names = [frame.function for frame in frames]
+    if "main" not in names:
+        return frames
+    end = names.index("main") + 1
+    return frames[:end] if all(_ROOT_FRAMES.match(name) for name in names[end:]) else frames
