@@ -14,7 +14,7 @@ from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import living_task
 
-__all__ = ["Interpreter", "find_interpreter"]
+__all__ = ["Interpreter", "InterpreterFile", "find_interpreter", "interpreter_in"]
 
 _LIBRARY: Final = re.compile(r"^libpython(\d)\.(\d+)([a-z]*)\.so")
 _PROGRAM: Final = re.compile(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
@@ -45,6 +45,52 @@ class Interpreter:
         """For users: `Python 3.11`."""
         name = "Python " + ".".join(map(str, self.version)) if self.version else "Python of an unknown version"
         return f"{name}, free-threaded" if self.free_threaded else name
+
+
+@dataclass(frozen=True, slots=True)
+class InterpreterFile:
+    """A file that holds an interpreter, whoever runs it.
+
+    Attributes:
+        version: (3, 11); None before 3.11.
+        symbols: addresses of the asked for symbols in the file's own terms (no load bias).
+        runtime: the same for `_PyRuntime`.
+        layout: how to read its state; None when this version is not known to us.
+    """
+
+    version: tuple[int, int] | None
+    symbols: dict[str, int]
+    runtime: int
+    layout: Layout | None
+
+
+def interpreter_in(path: str, *names: str) -> InterpreterFile | None:
+    """The interpreter that a file holds; None when it holds none.
+
+    Args:
+        path: a path of ours.
+        names: of symbols whose places in the file are wanted.
+
+    Raises:
+        OSError: the file can't be opened.
+        ElfError: it is no ELF file, or cut short.
+    """
+    with ElfFile(path) as elf:
+        symbols = {
+            symbol.name: symbol.address for symbol in elf.symbols(("_PyRuntime", "Py_Version", *names)).values()
+        }
+        if "_PyRuntime" not in symbols:
+            return None
+        version = _version(elf.initial(symbols["Py_Version"], 8)) if "Py_Version" in symbols else None
+        published = elf.initial(symbols["_PyRuntime"], DEBUG_OFFSETS_SIZE)
+    layout = layout_of(version, published) if version is not None else None
+    return InterpreterFile(version, symbols, symbols["_PyRuntime"], layout)
+
+
+def _version(word: bytes) -> tuple[int, int]:
+    """(3, 11) from `Py_Version`: const unsigned long, the same as PY_VERSION_HEX; 3.11 and later."""
+    number = int.from_bytes(word, "little")
+    return number >> 24 & 0xFF, number >> 16 & 0xFF
 
 
 def find_interpreter(pid: int) -> Interpreter | None:
@@ -89,9 +135,8 @@ def _look(pid: int, path: str, mappings: Sequence[Mapping], vdso: int) -> Interp
     if bias is None or "_PyRuntime" not in symbols:
         return Interpreter(version, None, name, None, free_threaded, vdso) if by_name else None
     runtime = bias + symbols["_PyRuntime"].address
-    if "Py_Version" in symbols:  # const unsigned long, the same as PY_VERSION_HEX; 3.11 and later
-        number = int.from_bytes(memory.read(pid, bias + symbols["Py_Version"].address, 8), "little")
-        version = (number >> 24 & 0xFF, number >> 16 & 0xFF)
+    if "Py_Version" in symbols:
+        version = _version(memory.read(pid, bias + symbols["Py_Version"].address, 8))
     (published,) = memory.read_many(pid, [(runtime, DEBUG_OFFSETS_SIZE)])
     layout = layout_of(version, published) if version and published else None
     if layout is not None and layout.free_threaded:

@@ -4,7 +4,7 @@ Sources: 3.11 and 3.12 Include/internal/{pycore_runtime,pycore_interp,pycore_fra
 Include/cpython/{pystate,code}.h, checked with the debug information of 3.11.7 and 3.12.1 builds
 for x86-64; from 3.13 on `_Py_DebugOffsets` (pycore_runtime.h; from 3.14 pycore_debug_offsets.h), which
 the process publishes at the start of `_PyRuntime`. What that table lacks (the value stack's size,
-the exception table, the lock types) is fixed here; checked with 3.13.0. 3.14 is from its headers
+the exception table, the lock types, a thread's exception) is fixed here; checked with 3.13.0. 3.14 is from its headers
 only and untried.
 """
 
@@ -28,6 +28,7 @@ class ThreadLayout:
     Attributes:
         frame: offset of the innermost frame's address, or of the pointer to the _PyCFrame with it.
         cframe: offset of current_frame in _PyCFrame; None where there is none (3.13 on).
+        exception: offset of current_exception; up to 3.11 of curexc_type, with the value and the traceback behind it.
         on_delete_data: weak reference to the lock that `Thread.join` waits for (up to 3.12).
     """
 
@@ -35,6 +36,7 @@ class ThreadLayout:
     ident: int
     native_id: int
     frame: int
+    exception: int
     cframe: int | None = None
     on_delete_data: int | None = None
 
@@ -74,6 +76,7 @@ class Layout:
         gil_pointer: offset in PyInterpreterState of the pointer to its GIL (3.12 on).
         ascii_text: size of PyASCIIObject, where a pure ASCII string's characters start.
         other_text: the same for the other compact strings (PyCompactUnicodeObject).
+        type_qualname: offset of ht_qualname in PyHeapTypeObject (Include/cpython/object.h; measured in 3.11 to 3.13).
         lock_word: the lock of a `_thread.lock` is a byte of the object (3.14 PyMutex) and no semaphore.
         free_threaded: the build has no GIL.
     """
@@ -89,6 +92,7 @@ class Layout:
     code: CodeLayout
     ascii_text: int
     other_text: int
+    type_qualname: int = 872
     lock_word: bool = False
     free_threaded: bool = False
 
@@ -103,11 +107,12 @@ _LAYOUTS: Final = {
         threads_head=16,
         gil_in_runtime=360,
         gil_pointer=0,
-        thread=ThreadLayout(next=8, ident=152, native_id=160, frame=56, cframe=8, on_delete_data=192),
+        thread=ThreadLayout(next=8, ident=152, native_id=160, frame=56, exception=96, cframe=8, on_delete_data=192),
         frame=FrameLayout(code=32, previous=48, instruction=56, owner=69, size=72),
         code=_CODE_311,
         ascii_text=48,
         other_text=72,
+        type_qualname=864,
     ),
     (3, 12): Layout(
         version=(3, 12),
@@ -116,13 +121,16 @@ _LAYOUTS: Final = {
         threads_head=72,
         gil_in_runtime=None,
         gil_pointer=384,
-        thread=ThreadLayout(next=8, ident=136, native_id=144, frame=56, cframe=0, on_delete_data=176),
+        thread=ThreadLayout(next=8, ident=136, native_id=144, frame=56, exception=96, cframe=0, on_delete_data=176),
         frame=FrameLayout(code=0, previous=8, instruction=56, owner=70, size=72),
         code=_CODE_312,
         ascii_text=40,
         other_text=56,
     ),
 }
+
+# PyThreadState from 3.13 on: current_frame, two trace functions and their two objects, current_exception
+_EXCEPTION_BEHIND_FRAME: Final = 40
 
 # `_Py_DebugOffsets`: cookie, version and free_threaded, then the words of each group in this order
 _GROUPS_313: Final = {
@@ -179,6 +187,7 @@ def _from_published(version: tuple[int, int], published: bytes) -> Layout:
             ident=thread["thread_id"],
             native_id=thread["native_thread_id"],
             frame=thread["current_frame"],
+            exception=thread["current_frame"] + _EXCEPTION_BEHIND_FRAME,
         ),
         frame=FrameLayout(
             frame["executable"], frame["previous"], frame["instr_ptr"], frame["owner"], frame["localsplus"]

@@ -121,6 +121,14 @@ class ElfFile:
                     return mapping.start - segment.address // _PAGE * _PAGE
         return None
 
+    def initial(self, address: int, size: int) -> bytes:
+        """What the file puts at an address when it is loaded, before relocation; b"" where it puts nothing."""
+        for segment in self.segments():
+            start = address - segment.address
+            if 0 <= start and start + size <= segment.file_size:
+                return self._data[segment.offset + start : segment.offset + start + size]
+        return b""
+
     def symbols(self, names: Collection[str]) -> dict[str, Symbol]:
         """Those of `names` that the file defines: in .dynsym, or else in .symtab.
 
