@@ -9,7 +9,7 @@ Where it is less than probe events (livedbg.linux.tracefs):
   - four addresses a thread, fewer where somebody else uses some;
   - every call comes to us: types can't be sorted out by the kernel;
   - a message is read just after the call: where the thread has called again by then, it is left out;
-  - a process that is started by the target is not heard after its exec.
+  - a process that is started by the target is not heard after its exec, which the note says.
 
 Invariants:
     R1. Threads born later are heard from their first instruction: the events are inherited.
@@ -20,16 +20,14 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import os
 import select
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from livedbg.adapters.exceptions.calls import Call, describe
-from livedbg.adapters.exceptions.listener import Counts, Heard, Nowhere
+from livedbg.adapters.exceptions.hearing import Heard, Hearing, Nowhere, family, threads_of
 from livedbg.adapters.exceptions.places import Found, find_places
 from livedbg.adapters.exceptions.reading import read_call
 from livedbg.adapters.exceptions.types import Types
@@ -62,7 +60,20 @@ class _Part:
     rest: list[Sample] = field(default_factory=list)
 
 
-class DebuggedListener:
+@dataclass(slots=True)
+class _Process:
+    """A process that was there when it began; what it starts since is heard with it.
+
+    Attributes:
+        searched: its files that need not be looked at again.
+        places: what is listened to in it.
+    """
+
+    searched: set[tuple[str, int]] = field(default_factory=set)
+    places: list[Found] = field(default_factory=list)
+
+
+class DebuggedListener(Hearing):
     """Hears the calls of some functions; used as `Listener` is.
 
     Args:
@@ -84,7 +95,7 @@ class DebuggedListener:
         tell: Callable[[Sequence[Heard]], None],
         follow: bool,
     ) -> None:
-        self.counts = Counts()
+        super().__init__()
         self._pid = pid
         self._moment = moment
         self._functions = tuple(functions)
@@ -92,64 +103,61 @@ class DebuggedListener:
         self._tell = tell
         self._follow = follow
         self._types: dict[int, Types] = {}
-        self._searched: set[tuple[str, int]] = set()
-        self._places: list[Found] = []
+        self._processes: dict[int, _Process] = {}
         self._parts: list[_Part] = []
         self._unwanted: set[int] = set()
-        self._awake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="livedbg-listen", daemon=True)
 
-    def start(self) -> None:
-        """Set the breakpoints and listen; `counts.left_out` has the files for which no register was left.
+    def _set(self) -> None:
+        """Set the breakpoints; `counts.left_out` has the files for which no register was left.
 
         Raises:
-            Nowhere: no file of the process has such a function. (A C++ runtime may still be loaded: it is waited for.)
-            OSError: the process is gone, or the kernel or our rights don't allow it (NoPerf), or all registers are
-                in use (ENOSPC).
+            OSError: all registers are in use (ENOSPC), and as `start` does.
         """
-        try:
-            if not self._find() and self._moment is Moment.CALL:
-                raise Nowhere(", ".join(self._functions))
-        except BaseException:
-            self._close()
-            raise
-        self._thread.start()
+        self._processes = {pid: _Process() for pid in family(self._pid, self._follow)}
+        self._find()
+        if self._moment is Moment.CALL and not self._parts:
+            raise Nowhere(", ".join(self._functions))
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files in which functions are listened to, as the process has them."""
-        return tuple(dict.fromkeys(found.file for found in list(self._places)))
+        places = [found for process in list(self._processes.values()) for found in list(process.places)]
+        return tuple(dict.fromkeys(found.file for found in places))
 
-    def stop(self) -> None:
-        """Take the breakpoints out; returns when that is done."""
-        self._over.set()
-        os.eventfd_write(self._awake, 1)
-        if self._thread.ident is not None:
-            self._thread.join()
+    def _find(self) -> None:
+        """Listen to places that were not known.
 
-    def _find(self) -> bool:
-        """Listen to places that were not known; whether there are any."""
-        found, missed = find_places(self._pid, self._functions, self._searched)
+        Raises:
+            OSError: it can't be done in the process itself.
+        """
+        for pid, process in list(self._processes.items()):
+            try:
+                self._find_in(pid, process)
+            except OSError:
+                if pid == self._pid:
+                    raise
+                del self._processes[pid]  # it has ended, or is somebody else's
+
+    def _find_in(self, pid: int, process: _Process) -> None:
+        found, missed = find_places(pid, self._functions, process.searched)
         self.counts.unread += missed
         fresh = list({one.address: one for one in found}.values())
-        room = MOST - len(self._places)
+        room = MOST - len(process.places)
         self.counts.left_out += [one.file for one in fresh[room:]]
         fresh = fresh[:room]
         if not fresh:
-            return False
+            return
         sources = [Source(BREAKPOINT, address=one.address) for one in fresh]
         events = PerfEvents(sources, stack_bytes=_STACK, follow=self._follow)
         try:
-            events.add_all(lambda: procfs.thread_ids(self._pid))
+            events.add_all(lambda: procfs.thread_ids(pid))
         except BaseException:
             events.close()
             raise
-        self._places += fresh
+        process.places += fresh
         self._parts.append(_Part(events, fresh))
-        return True
 
-    def _run(self) -> None:
+    def _listen(self) -> None:
         waiting = select.poll()
         waiting.register(self._awake, select.POLLIN)
         registered = 0
@@ -164,13 +172,12 @@ class DebuggedListener:
             if time.monotonic() >= look_s:
                 look_s = time.monotonic() + _LIBRARIES_S
                 with contextlib.suppress(OSError):  # what is heard so far is still heard
-                    alive = procfs.thread_ids(self._pid)
+                    alive = threads_of(self._pid, self._follow)
                     for part in self._parts:
                         part.events.keep(alive)
                     self._find()
         self._hear()
         self._hear()  # what came while the last was read
-        self._close()
 
     def _hear(self) -> None:
         heard = [one for part in self._parts for one in self._of(part)]
@@ -228,4 +235,3 @@ class DebuggedListener:
         for part in self._parts:
             part.events.close()
         self._parts.clear()
-        os.close(self._awake)

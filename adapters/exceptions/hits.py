@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from livedbg import ids
-from livedbg.adapters.exceptions.listener import Heard
+from livedbg.adapters.exceptions.hearing import Heard
 from livedbg.linux.maps import Mapping
 from livedbg.model import ExceptionHit, Frame
 

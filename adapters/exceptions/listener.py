@@ -18,16 +18,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
+from livedbg.adapters.exceptions.hearing import Counts, Heard, Hearing, Nowhere, family, threads_of
 from livedbg.adapters.exceptions.places import Found, find_in_files, find_places
 from livedbg.adapters.exceptions.types import Types
 from livedbg.catchpoints import Moment
-from livedbg.linux import procfs
-from livedbg.linux.perf import TRACEPOINT, PerfEvents, Sample, Source
+from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
 from livedbg.linux.tracefs import TraceEvent, TraceEvents
 
 __all__ = ["Counts", "Heard", "Listener", "Nowhere"]
@@ -37,18 +37,6 @@ _IDLE_S: Final = 0.2
 _LIBRARIES_S: Final = 1.0  # how often it is looked for libraries that were loaded meanwhile
 _LEARN: Final = 300  # calls of a type that nobody wants, until the kernel is told to drop it
 _LEARNT_MOST: Final = 24  # types in one filter (it has a page: 4096 bytes)
-
-
-class Nowhere(LookupError):
-    """The process has no such function in any file that can be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A call that somebody wants to know of."""
-
-    sample: Sample
-    call: Call
 
 
 @dataclass(slots=True)
@@ -65,24 +53,7 @@ class _Pass:
     until_ns: int | None = None
 
 
-@dataclass(slots=True)
-class Counts:
-    """What was heard so far.
-
-    Attributes:
-        seen: all calls, wanted or not; at least so many, where types are sorted out by the kernel.
-        lost: calls that the kernel could not hand over.
-        unread: files that could not be searched.
-        left_out: files with a function for which no debug register was left.
-    """
-
-    seen: int = 0
-    lost: int = 0
-    unread: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-
-
-class Listener:
+class Listener(Hearing):
     """Hears the calls of some functions.
 
     Args:
@@ -106,8 +77,8 @@ class Listener:
         follow: bool,
         files: Sequence[str] = (),
     ) -> None:
+        super().__init__()
         self._files = tuple(files)
-        self.counts = Counts()
         self._pid = pid
         self._moment = moment
         self._functions = tuple(functions)
@@ -121,40 +92,20 @@ class Listener:
         self._searched: set[tuple[str, int]] = set()
         self._passes: list[_Pass] = []
         self._trace: TraceEvents | None = None
-        self._awake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="livedbg-listen", daemon=True)
 
-    def start(self) -> None:
-        """Set the probes and listen. Blocks for some milliseconds, or some tenths where there are many threads.
-
-        Raises:
-            Nowhere: no file of the process has such a function. (A C++ runtime may still be loaded: it is waited for.)
-            OSError: the process is gone, or the kernel or our rights don't allow it (NoPerf, NoTracefs).
-        """
-        try:
-            self._trace = TraceEvents()
-            self._find()
-            if self._places:
-                self._begin_pass()
-            elif self._moment is Moment.CALL:
-                raise Nowhere(", ".join(self._functions))
-        except BaseException:
-            self._close()
-            raise
-        self._thread.start()
+    def _set(self) -> None:
+        """Set the probes. A C++ runtime may still be loaded: it is waited for."""
+        self._trace = TraceEvents()
+        self._find()
+        if self._places:
+            self._begin_pass()
+        elif self._moment is Moment.CALL:
+            raise Nowhere(", ".join(self._functions))
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files in which functions are listened to, as the process has them."""
         return tuple(dict.fromkeys(found.file for found, _ in list(self._places.values())))
-
-    def stop(self) -> None:
-        """Take the probes out; returns when that is done."""
-        self._over.set()
-        os.eventfd_write(self._awake, 1)
-        if self._thread.ident is not None:
-            self._thread.join()
 
     # what is listened to
 
@@ -162,7 +113,7 @@ class Listener:
         """Whether there are places that were not known."""
         assert self._trace is not None
         before = len(self._places)
-        for pid in self._pids():
+        for pid in family(self._pid, self._follow):
             try:
                 found, missed = find_places(pid, self._functions, self._searched)
             except OSError:
@@ -185,13 +136,6 @@ class Listener:
                     event = self._trace.define(one.place.path, one.place.offset, ARGUMENTS[self._moment])
                     self._places[key] = (one, event)
 
-    def _pids(self) -> list[int]:
-        found = [self._pid]
-        if self._follow:
-            for pid in found:
-                found += [child for child in procfs.child_pids(pid) if child not in found]
-        return found
-
     def _begin_pass(self) -> None:
         """Listen to all places; the pass before it ends at the moment from which this one hears everything."""
         sources = list(self._places.values())
@@ -210,11 +154,11 @@ class Listener:
         self._passes.append(_Pass(events, sources, now_ns if self._passes else 0))
 
     def _threads(self) -> list[int]:
-        return [tid for pid in self._pids() for tid in _threads_of(pid)]
+        return threads_of(self._pid, self._follow)
 
     # the thread
 
-    def _run(self) -> None:
+    def _listen(self) -> None:
         with contextlib.suppress(OSError):  # only root may: what is not read in time is lost
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
         waiting = select.poll()
@@ -232,7 +176,6 @@ class Listener:
             if self._again():
                 waiting.register(self._passes[-1].events.fileno(), select.POLLIN)
         self._hear()
-        self._close()
 
     def _again(self) -> bool:
         """Look for new libraries; begin a new pass where there is something new to say to the kernel."""
@@ -298,11 +241,3 @@ class Listener:
             with contextlib.suppress(OSError):
                 self._count_dropped()
             self._trace.close()
-        os.close(self._awake)
-
-
-def _threads_of(pid: int) -> list[int]:
-    try:
-        return procfs.thread_ids(pid)
-    except OSError:
-        return []

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.procfs import process_exists
 
-__all__ = ["Field", "NoTracefs", "TraceEvent", "TraceEvents"]
+__all__ = ["Field", "NoTracefs", "TraceEvent", "TraceEvents", "kernel_event"]
 
 _PLACES: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # the same on all machines (asm-generic/unistd.h)
@@ -84,7 +84,7 @@ class TraceEvents:
     """
 
     def __init__(self) -> None:
-        self._folder = _opened()
+        self._folder = _opened("uprobe_events", os.O_WRONLY)
         self._group = f"{_GROUP}{os.getpid()}"
         self._names: list[str] = []
         self._drop_stale()
@@ -116,12 +116,7 @@ class TraceEvents:
         finally:
             os.close(opened)
         self._names.append(name)
-        folder = f"events/{self._group}/{name}"
-        fields = [
-            Field(m["name"], int(m["offset"]), int(m["size"]), "__data_loc" in m["type"])
-            for m in _FIELD.finditer(self._read(f"{folder}/format"))
-        ]
-        return TraceEvent(name, int(self._read(f"{folder}/id")), {field.name: field for field in fields})
+        return _event(self._folder, f"{self._group}/{name}")
 
     def calls(self) -> dict[str, int]:
         """How often each event's function was called while somebody listened, filtered out or not."""
@@ -151,9 +146,7 @@ class TraceEvents:
                     self._write(f"-:{group}/{name}")
 
     def _read(self, name: str) -> str:
-        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
-        with os.fdopen(file, encoding="utf-8", errors="replace") as text:
-            return text.read()
+        return _read(self._folder, name)
 
     def _write(self, line: str) -> None:
         file = os.open("uprobe_events", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=self._folder)
@@ -163,13 +156,47 @@ class TraceEvents:
             os.close(file)
 
 
-def _opened() -> int:
-    """A descriptor of tracefs's folder."""
+def kernel_event(system: str, name: str) -> TraceEvent:
+    """A trace event that the kernel has by itself (Documentation/trace/events.rst), such as `signal:signal_deliver`.
+
+    Raises:
+        NoTracefs: there is no way to tracefs (EACCES, EPERM), or this kernel has no such event (ENOENT).
+    """
+    folder = _opened(f"events/{system}/{name}/id", os.O_RDONLY)
+    try:
+        return _event(folder, f"{system}/{name}")
+    except FileNotFoundError:
+        raise NoTracefs(errno.ENOENT, f"this kernel has no trace event {system}:{name}") from None
+    finally:
+        os.close(folder)
+
+
+def _event(folder: int, name: str) -> TraceEvent:
+    fields = [
+        Field(m["name"], int(m["offset"]), int(m["size"]), "__data_loc" in m["type"])
+        for m in _FIELD.finditer(_read(folder, f"events/{name}/format"))
+    ]
+    number = int(_read(folder, f"events/{name}/id"))
+    return TraceEvent(name.rpartition("/")[2], number, {field.name: field for field in fields})
+
+
+def _read(folder: int, name: str) -> str:
+    file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(file, encoding="utf-8", errors="replace") as text:
+        return text.read()
+
+
+def _opened(file: str, flags: int) -> int:
+    """A descriptor of tracefs's folder: of one that lets us open a file of it so, else of a mount of our own."""
     for place in _PLACES:
         try:
             folder = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            os.close(os.open("uprobe_events", os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder))
         except OSError:
+            continue
+        try:
+            os.close(os.open(file, flags | os.O_CLOEXEC, dir_fd=folder))
+        except OSError:
+            os.close(folder)
             continue
         return folder
     return _mounted()
