@@ -8,6 +8,7 @@ comes first: c10/util/Exception.h) and of nvfuser::nvfError (csrc/exceptions.h).
 
 Invariants:
     L1. A message is shown only of types whose layout is known, or where what stands there is text.
+    L2. Texts are fetched up to a fixed length (livedbg.adapters.exceptions.fetched F1).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from livedbg.adapters.exceptions.fetched import pieces, values
 from livedbg.adapters.exceptions.types import Types, demangled
 from livedbg.catchpoints import Moment
 from livedbg.linux.perf import Sample
@@ -23,6 +25,9 @@ from livedbg.linux.tracefs import Field
 from livedbg.sanitize import clean
 
 __all__ = ["ARGUMENTS", "Call", "describe"]
+
+_MESSAGE, _TYPE, _TEXT, _ARGUMENT = 1536, 512, 512, 256  # bytes that are fetched; 3072 a definition
+_REGISTERS: Final = ("%di", "%si", "%dx", "%cx")
 
 
 def _thrown(type_info: str, thrown: str) -> tuple[str, ...]:
@@ -34,10 +39,10 @@ def _thrown(type_info: str, thrown: str) -> tuple[str, ...]:
     """
     return (
         f"type_info={type_info}:x64",
-        f"type=+0(+8({type_info})):string",
-        f"message=+0(+8({thrown})):string",
+        *pieces("type", f"+8({type_info})", _TYPE),
+        *pieces("message", f"+8({thrown})", _MESSAGE),
         f"value=+0({thrown}):x64",
-        f"text=+0(+0({thrown})):string",
+        *pieces("text", f"+0({thrown})", _TEXT),
     )
 
 
@@ -46,8 +51,8 @@ ARGUMENTS: Final[Mapping[Moment, tuple[str, ...]]] = {
     Moment.RETHROW: (),
     Moment.CATCH: _thrown("-80(%di)", "-8(%di)"),
     Moment.CALL: (
-        *(f"a{number}={register}:x64" for number, register in enumerate(("%di", "%si", "%dx", "%cx"))),
-        *(f"s{number}=+0({register}):string" for number, register in enumerate(("%di", "%si", "%dx", "%cx"))),
+        *(f"a{number}={register}:x64" for number, register in enumerate(_REGISTERS)),
+        *(part for number, register in enumerate(_REGISTERS) for part in pieces(f"s{number}", register, _ARGUMENT)),
     ),
 }
 """What the kernel is asked to read (Documentation/trace/uprobetracer.rst)."""
@@ -66,36 +71,38 @@ class Call:
     Attributes:
         names: the thrown type and its bases, nearest first; the function's name for any other function.
         type_info: address of the type's description; 0 where there is none.
+        words: what tells its stack from others, where the copy of the stack does not; else ().
     """
 
     names: tuple[str, ...]
     message: str
     type_info: int = 0
+    words: tuple[int, ...] = ()
 
 
 def describe(sample: Sample, fields: Mapping[str, Field], moment: Moment, function: str, types: Types) -> Call:
     """The call that a sample is of."""
-    values = {name: field.read(sample.raw) for name, field in fields.items()}
+    read = values(fields, sample.raw)
     if moment is Moment.CALL:
-        return Call((function,), _arguments(values))
-    type_info = _number(values, "type_info")
+        return Call((function,), _arguments(read))
+    type_info = _number(read, "type_info")
     names = types.names(type_info) if type_info else ()
     if not names:
-        mangled = _bytes(values, "type").decode("ascii", "replace")
+        mangled = _bytes(read, "type").decode("ascii", "replace")
         names = (demangled(mangled),) if mangled else (function,)
-    return Call(names, _message(names, values), type_info)
+    return Call(names, _message(names, read), type_info)
 
 
-def _message(names: tuple[str, ...], values: Mapping[str, int | bytes]) -> str:
+def _message(names: tuple[str, ...], read: Mapping[str, int | bytes]) -> str:
     kind = names[0]
     if kind in _TEXT_TYPES:
-        return _text(_bytes(values, "text"))
+        return _text(_bytes(read, "text"))
     if kind in _NUMBERS:
         bits = _NUMBERS[kind]
-        number = _number(values, "value") & ((1 << bits) - 1)
+        number = _number(read, "value") & ((1 << bits) - 1)
         signed = not kind.startswith("unsigned") and number >> (bits - 1)
         return str(number - (1 << bits) if signed else number)
-    said = _bytes(values, "message")
+    said = _bytes(read, "message")
     if not _WITH_TEXT.isdisjoint(names):
         return _text(said)
     if kind.startswith("std::") or "std::exception" not in names:
@@ -104,12 +111,12 @@ def _message(names: tuple[str, ...], values: Mapping[str, int | bytes]) -> str:
     return _text(said) if len(text) >= _SHORTEST and text.replace("\n", " ").isprintable() else ""
 
 
-def _arguments(values: Mapping[str, int | bytes]) -> str:
+def _arguments(read: Mapping[str, int | bytes]) -> str:
     shown = []
     for number in range(4):
-        text = _bytes(values, f"s{number}").decode("utf-8", "replace")
+        text = _bytes(read, f"s{number}").decode("utf-8", "replace")
         readable = len(text) >= _SHORTEST and text.replace("\n", " ").isprintable()
-        shown.append(f'"{_text(text.encode())}"' if readable else f"{_number(values, f'a{number}'):#x}")
+        shown.append(f'"{_text(text.encode())}"' if readable else f"{_number(read, f'a{number}'):#x}")
     return ", ".join(shown)
 
 
@@ -117,11 +124,11 @@ def _text(data: bytes) -> str:
     return clean(data[:_LONGEST].decode("utf-8", "replace"))
 
 
-def _number(values: Mapping[str, int | bytes], name: str) -> int:
-    value = values.get(name, 0)
+def _number(read: Mapping[str, int | bytes], name: str) -> int:
+    value = read.get(name, 0)
     return value if isinstance(value, int) else 0
 
 
-def _bytes(values: Mapping[str, int | bytes], name: str) -> bytes:
-    value = values.get(name, b"")
-    return value if isinstance(value, bytes) else b""
+def _bytes(read: Mapping[str, int | bytes], name: str) -> bytes:
+    value = read.get(name, b"")
+    return value.partition(b"\0")[0] if isinstance(value, bytes) else b""
