@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from livedbg.catchpoints import Moment
 
-__all__ = ["GLANCE_ONCE", "Catch", "Glance", "Intent", "OpenLog", "Refresh", "Uncatch", "WantStacks"]
+__all__ = ["GLANCE_ONCE", "Catch", "Glance", "GoOn", "Intent", "OpenLog", "Refresh", "Uncatch", "WantStacks"]
 
 GLANCE_ONCE = "glance.once"
 """Key of `Request.options`: glance once at every target process before settling, for a command that looks once."""
@@ -56,6 +56,8 @@ class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
         count: take it out after so many hits; 0 never.
         follow: processes that it starts too.
         files: files that the process has not loaded and may load: listened to from the first moment.
+        stop: have the thread stand for a look at its frames, variables and source, by an attached gdb.
+        hold_s: with `stop`: how long it stands after that, unless `GoOn` comes.
     """
 
     process: str
@@ -65,6 +67,14 @@ class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
     count: int = 0
     follow: bool = False
     files: tuple[str, ...] = ()
+    stop: bool = False
+    hold_s: float = 0.0
+
+
+class GoOn(Struct, frozen=True, kw_only=True, tag="go-on"):
+    """Let the thread that stands at a catchpoint go on."""
+
+    catchpoint: str
 
 
 class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):
@@ -83,4 +93,4 @@ class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):
     path: str
 
 
-Intent: TypeAlias = WantStacks | Glance | Catch | Uncatch | Refresh | OpenLog
+Intent: TypeAlias = WantStacks | Glance | Catch | GoOn | Uncatch | Refresh | OpenLog

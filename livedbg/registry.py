@@ -23,6 +23,7 @@ _BUILT_IN: dict[str, str] = {
     "native": "livedbg.adapters.native:NativeAdapter",
     "glance": "livedbg.adapters.glance:GlanceAdapter",
     "exceptions": "livedbg.adapters.exceptions:ExceptionsAdapter",
+    "stopping": "livedbg.adapters.exceptions:StoppingAdapter",
     "logs": "livedbg.adapters.logfiles:LogAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
 }

@@ -1,5 +1,6 @@
-"""Catchpoints that listen: C++ exceptions and calls of functions, by kernel probes, without a stop."""
+"""Catchpoints: those that listen without a stop, and those at which a thread stands for a look."""
 
 from livedbg.adapters.exceptions.adapter import ExceptionsAdapter
+from livedbg.adapters.exceptions.stopping import StoppingAdapter
 
-__all__ = ["ExceptionsAdapter"]
+__all__ = ["ExceptionsAdapter", "StoppingAdapter"]

@@ -1,8 +1,10 @@
-"""`livedbg catch`: exceptions of a type, as they are thrown, without stopping anything."""
+"""`livedbg catch`: exceptions of a type, as they are thrown: without stopping anything, or for a look at the thread."""
 
 from __future__ import annotations
 
 import queue
+import select
+import sys
 import time
 from typing import Final
 
@@ -14,15 +16,15 @@ from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn_all
 from livedbg.cli.hits import HitPrinter
 from livedbg.errors import TargetError, UsageError
 from livedbg.hostinfo import host_name
-from livedbg.intents import Catch
+from livedbg.intents import Catch, GoOn
 from livedbg.live import LiveView
 from livedbg.registry import adapter_classes
+from livedbg.snapshot import Snapshot
 from livedbg.targets import resolve
 from livedbg.view import Update
 
 __all__ = ["command"]
 
-_ADAPTERS: Final = ("proc", "exceptions")
 _LAST_WORD_S: Final = 15.0  # for the stacks of what was heard last
 _CHECK_S: Final = 0.5
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
@@ -35,7 +37,11 @@ _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after N.")
 @click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after that time, with exit code 4.")
 @click.option("--follow", is_flag=True, help="Child processes too, those that it starts later included.")
-@click.option("--gdb", metavar="PATH", help="The gdb that unwinds stack copies; never attached.")
+@click.option("--stop", is_flag=True, help="Stop the thread that throws, for a look at its variables and source.")
+@click.option(
+    "--hold", type=click.FloatRange(0, 600), metavar="SECONDS", help="With --stop: then hold it, or to Enter."
+)
+@click.option("--gdb", metavar="PATH", help="The gdb that unwinds stack copies; attached with --stop only.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--presets", is_flag=True, help="Print what TYPE can be by name.")
 def command(
@@ -45,14 +51,19 @@ def command(
     count: int | None,
     timeout: float | None,
     follow: bool,
+    stop: bool,
+    hold: float | None,
     gdb: str | None,
     as_json: bool,
     presets: bool,
 ) -> int:
-    """Print exceptions of a type as they are thrown: type, message, stack. Nothing is stopped.
+    """Print exceptions of a type as they are thrown: type, message, stack. Nothing is stopped without --stop.
 
     TYPE is a name (std::runtime_error: its children too), a glob ('c10::*'), a regular expression between slashes, a
     preset, or with --moment call the name of a function.
+
+    With --stop, a gdb attaches without stopping the process; the one thread that throws stands until its frames, their
+    variables and the source around them are read, usually some hundredths of a second. Ends after 1, or --count.
     """
     if presets:
         for name, preset in PRESETS.items():
@@ -65,8 +76,13 @@ def command(
     found = resolve(targets)
     warn_all(found.problems)
     host = host_name()
+    if hold is not None and not stop:
+        raise UsageError("Only a thread that was stopped can be held.", "add --stop", "usage")
+    if stop and count is None:
+        count = 1
     request = Request(host=host, processes=found.processes, tree=follow, stacks="none", gdb=gdb)
-    view = LiveView(request, adapters=[adapter_classes()[name]() for name in _ADAPTERS])
+    adapters = ("proc", "stopping" if stop else "exceptions")
+    view = LiveView(request, adapters=[adapter_classes()[name]() for name in adapters])
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     view.subscribe(updates.put)
     printer = HitPrinter(as_json)
@@ -82,6 +98,8 @@ def command(
                         message=message,
                         count=count or 0,
                         follow=follow,
+                        stop=stop,
+                        hold_s=hold or 0.0,
                     )
                 )
             in_time = _listen(view, updates, printer, len(found.processes), count, timeout)
@@ -115,9 +133,11 @@ def _listen(
         try:
             update = updates.get(timeout=_CHECK_S if left is None else min(left, _CHECK_S))
         except queue.Empty:
+            _let_go(view, view.latest().snapshot)
             continue
         snapshot = update.snapshot
         printer.show(snapshot)
+        _let_go(view, snapshot)
         points = list(snapshot.catchpoints.values())
         if len(points) == targets and all(point.state is CatchpointState.FAILED for point in points):
             raise TargetError(points[0].note, points[0].remedy, "not-armed")
@@ -127,3 +147,12 @@ def _listen(
             return True
         if count is not None and targets > 1 and sum(point.hits for point in points) >= count:
             return True
+
+
+def _let_go(view: LiveView, snapshot: Snapshot) -> None:
+    """Let a thread that stands go on where Enter was pressed."""
+    standing = [point.id for point in snapshot.catchpoints.values() if point.standing]
+    if standing and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
+        sys.stdin.readline()
+        for point in standing:
+            view.send(GoOn(catchpoint=point))

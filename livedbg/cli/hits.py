@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import click
 import msgspec
+from msgspec import structs
 
 from livedbg.catchpoints import Catchpoint, CatchpointState
 from livedbg.cli.stacks import frame_text
@@ -15,6 +16,8 @@ from livedbg.report.build import exception_out
 from livedbg.snapshot import Snapshot
 
 __all__ = ["HitPrinter"]
+
+_DOES = {"registers": "listens by debug registers to", "gdb": "stops threads of"}
 
 
 class HitPrinter:
@@ -30,6 +33,8 @@ class HitPrinter:
         self._error = error
         self._counts: dict[str, int] = {}
         self._armed: set[str] = set()
+        self._standing: set[str] = set()
+        self._paused_ms: dict[str, float] = {}
 
     def show(self, snapshot: Snapshot) -> None:
         """Print what is new."""
@@ -37,21 +42,30 @@ class HitPrinter:
             if point.state is CatchpointState.ARMED and point.id not in self._armed:
                 self._armed.add(point.id)
                 pid = point.process.rpartition("/")[2]
-                how = " by debug registers" if point.engine == "registers" else ""
-                click.echo(f"livedbg: {point.id} listens to process {pid}{how}: {point.note}", err=True)
+                does = _DOES.get(point.engine, "listens to")
+                click.echo(f"livedbg: {point.id} {does} process {pid}: {point.note}", err=True)
+            if point.standing and point.standing not in self._standing:
+                left_s = max(0.0, ((point.until_wall_ns or 0) - time.time_ns()) / 1e9)
+                click.echo(f"livedbg: the thread stands for {left_s:.0f} s at most: Enter lets it go on.", err=True)
+            self._standing = {other.standing for other in snapshot.catchpoints.values() if other.standing}
         for hit in snapshot.exceptions.values():
             before = self._counts.get(hit.id, 0)
             if hit.count > before:
                 self._counts[hit.id] = hit.count
                 for line in self._lines(hit, before, snapshot):
                     click.echo(line, err=self._error)
+            if hit.paused_ms > self._paused_ms.get(hit.id, 0.0):
+                stood_ms = hit.paused_ms - self._paused_ms.get(hit.id, 0.0)
+                self._paused_ms[hit.id] = hit.paused_ms
+                click.echo(
+                    f"livedbg: thread {_thread(hit, snapshot)} stood for {stood_ms:,.1f} ms, and goes on.", err=True
+                )
 
     def _lines(self, hit: ExceptionHit, before: int, snapshot: Snapshot) -> Iterator[str]:
         if self._as_json:
             yield msgspec.json.encode(exception_out(hit)).decode()
             return
-        thread = snapshot.threads.get(hit.thread or "")
-        where = f"{thread.tid} {thread.name}" if thread is not None else (hit.thread or "").rpartition("/")[2]
+        where = _thread(hit, snapshot)
         stamp = time.strftime("%H:%M:%S", time.localtime((hit.at_wall_ns or 0) / 1e9))
         text = f"{hit.type}: {hit.message}" if hit.message else hit.type
         if before:
@@ -60,7 +74,11 @@ class HitPrinter:
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         yield f"{stamp} thread {where}: {text}{again}"
         for number, frame in enumerate(hit.stack):
-            yield f"    #{number:<3}{frame_text(frame)}"
+            yield f"    #{number:<3}{frame_text(structs.replace(frame, local_variables=()))}"
+            for text in frame.local_variables:
+                yield f"          {text}"
+            for line, text in enumerate(frame.source, frame.source_from):
+                yield f"        {'>' if line == frame.line else ' '} {line:5} {text}".rstrip()
         if hit.partial:
             yield "    (the stack is not whole)" if hit.stack else "    (no stack)"
 
@@ -71,6 +89,12 @@ class HitPrinter:
                 click.echo(f"livedbg: {_summary(point)}", err=True)
 
 
+def _thread(hit: ExceptionHit, snapshot: Snapshot) -> str:
+    thread = snapshot.threads.get(hit.thread or "")
+    return f"{thread.tid} {thread.name}" if thread is not None else (hit.thread or "").rpartition("/")[2]
+
+
 def _summary(point: Catchpoint) -> str:
-    lost = f", {point.lost:,} lost (too many at once)" if point.lost else ""
+    why = "went by while another stood" if point.engine == "gdb" else "lost (too many at once)"
+    lost = f", {point.lost:,} {why}" if point.lost else ""
     return f"{point.id} {point.pattern}: {point.hits:,} caught of {point.seen:,} seen{lost}."

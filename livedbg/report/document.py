@@ -73,14 +73,17 @@ class FindingOut(Struct, frozen=True, kw_only=True):
     since: str | None
 
 
-class FrameOut(Struct, frozen=True, kw_only=True):
-    """One frame of a stack."""
+class FrameOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One frame of a stack. `locals`, `source` and `source_from` are left out where they were not asked for."""
 
     function: str
     file: str | None
     line: int | None
     module: str | None
     language: str
+    locals: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    source_from: int = 0
 
 
 class EntityOut(Struct, frozen=True, kw_only=True):

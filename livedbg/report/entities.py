@@ -39,7 +39,17 @@ def chosen_entities(snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[list[str]
 def frames_out(frames: Iterable[Frame]) -> tuple[FrameOut, ...]:
     """Frames as a report gives them."""
     return tuple(
-        FrameOut(function=f.function, file=f.file, line=f.line, module=f.module, language=f.language) for f in frames
+        FrameOut(
+            function=f.function,
+            file=f.file,
+            line=f.line,
+            module=f.module,
+            language=f.language,
+            locals=f.local_variables,
+            source=f.source,
+            source_from=f.source_from,
+        )
+        for f in frames
     )
 
 

@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -21,30 +22,7 @@ __all__ = ["with_source"]
 
 _AROUND: Final = 3  # lines before and after
 _MOST_BYTES: Final = 16 << 20
-_SUFFIXES: Final = frozenset(
-    [
-        ".c",
-        ".cc",
-        ".cpp",
-        ".cxx",
-        ".c++",
-        ".h",
-        ".hh",
-        ".hpp",
-        ".hxx",
-        ".inl",
-        ".ipp",
-        ".tcc",
-        ".cu",
-        ".cuh",
-        ".py",
-        ".pyx",
-        ".rs",
-        ".go",
-        ".f90",
-        ".f",
-    ]
-)
+_LANGUAGES: Final = re.compile(r"\.(c|cc|cpp|cxx|c\+\+|h|hh|hpp|hxx|inl|ipp|tcc|cuh?|pyx?|rs|go|f|f90)", re.IGNORECASE)
 
 
 def with_source(pid: int, frames: Sequence[Frame]) -> tuple[Frame, ...]:
@@ -56,7 +34,7 @@ def _with_source(pid: int, frame: Frame) -> Frame:
     if not frame.file or not frame.line or frame.source:
         return frame
     path = Path(frame.file)
-    if not path.is_absolute() or path.suffix.lower() not in _SUFFIXES:
+    if not path.is_absolute() or not _LANGUAGES.fullmatch(path.suffix):
         return frame
     first = max(1, frame.line - _AROUND)
     for place in (Path(f"/proc/{pid}/root{path}"), path):

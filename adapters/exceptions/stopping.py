@@ -1,0 +1,244 @@
+"""The adapter that stops: catchpoints at which a thread stands for a look, and the hits with what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from msgspec import structs
+
+from livedbg import ids
+from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.adapters.exceptions.calls import Call
+from livedbg.adapters.exceptions.listener import Nowhere
+from livedbg.adapters.exceptions.places import RUNTIME
+from livedbg.adapters.exceptions.refusal import refused
+from livedbg.adapters.exceptions.stopper import Stop, Stopper
+from livedbg.catchpoints import Catchpoint, CatchpointState, Moment, Pattern, patterns_of
+from livedbg.config import refuse_touch
+from livedbg.errors import LivedbgError, TargetUnsuitable, UsageError
+from livedbg.events import CatchpointSeen, ExceptionSeen, Touched
+from livedbg.gdbmi import find_gdb
+from livedbg.intents import Catch, GoOn, Intent, Uncatch
+from livedbg.model import ExceptionHit, Intrusion
+from livedbg.sanitize import clean_line
+
+__all__ = ["StoppingAdapter"]
+
+_SAID_S: Final = 0.25  # between two words on a catchpoint's counts
+_IDLE_S: Final = 1.0
+_HOLD_MOST_S: Final = 600.0
+
+
+class StoppingAdapter(Adapter):
+    """Has threads stand at what they throw, one at a time."""
+
+    name: ClassVar[str] = "stopping"
+    sees: ClassVar[str] = "a thread at the moment it throws: frames, variables, source."
+    cost: ClassVar[str] = (
+        "gdb attached without a stop; the one thread that throws stands for some hundredths of a second."
+    )
+    level: ClassVar[Level] = Level.TOUCH
+    handles: ClassVar[tuple[type[Intent], ...]] = (Catch, GoOn, Uncatch)
+
+    def __init__(self) -> None:
+        self._points: dict[str, _Point] = {}
+        self._count = 0
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Wherever there is a process."""
+        return bool(request.processes)
+
+    async def run(self, context: Context) -> None:
+        """Say what was seen, until the session ends."""
+        context.settled()
+        try:
+            while not (context.request.once or targets_ended(context)):
+                await asyncio.sleep(_SAID_S if self._points else _IDLE_S)
+                for point in self._points.values():
+                    point.say()
+        finally:
+            await asyncio.gather(*(point.disarm() for point in self._points.values()))
+
+    async def handle(self, intent: Intent, context: Context) -> None:
+        """Set a catchpoint, take one out, or let its thread go on; what is meant for listening is left alone.
+
+        Raises:
+            TouchRefused: touches are forbidden.
+            UsageError: the pattern is none, or can't be stopped at.
+            LivedbgError: the process can't be attached to.
+        """
+        if isinstance(intent, Uncatch | GoOn):
+            point = self._points.get(intent.catchpoint)
+            if point is not None:
+                await (point.disarm() if isinstance(intent, Uncatch) else point.go_on())
+            return
+        assert isinstance(intent, Catch)
+        if not intent.stop:
+            return
+        refuse_touch(context.request, "A stop is a touch")
+        gdb = find_gdb(context.request.gdb)
+        if gdb is None:
+            raise TargetUnsuitable(
+                "There is no gdb here, and a stop needs one.", "install gdb, or name one: --gdb PATH", "gdb-missing"
+            )
+        if intent.follow:
+            raise UsageError("A stop works in one process, not in its children.", "leave out --follow", "usage")
+        moment, patterns = patterns_of(intent.pattern)
+        self._count += 1
+        catchpoint = Catchpoint(
+            id=f"S{self._count}",
+            process=intent.process,
+            pattern=clean_line(intent.pattern),
+            moment=moment or intent.moment or Moment.THROW,
+            message=clean_line(intent.message),
+            engine="gdb",
+        )
+        if catchpoint.moment not in (Moment.CALL, *RUNTIME):
+            raise UsageError(f"A {catchpoint.moment} can't be stopped at.", "catch it without --stop", "usage")
+        point = _Point(catchpoint, patterns, intent, context, gdb)
+        self._points[catchpoint.id] = point
+        await point.arm()
+
+
+class _Point:
+    """One catchpoint: its stopper and its hits."""
+
+    def __init__(
+        self, catchpoint: Catchpoint, patterns: Sequence[Pattern], intent: Catch, context: Context, gdb: str
+    ) -> None:
+        self.catchpoint = catchpoint
+        self._patterns = patterns
+        self._most = intent.count
+        self._context = context
+        self._pid = int(ids.parse(catchpoint.process).parts[1])
+        self._hold_s = min(intent.hold_s, _HOLD_MOST_S)
+        self._hits: dict[object, ExceptionHit] = {}
+        self._disarming = asyncio.Lock()
+        self._ending: asyncio.Task[None] | None = None
+        calls = catchpoint.moment is Moment.CALL
+        self._functions = [p.text for p in patterns] if calls else [RUNTIME[catchpoint.moment]]
+        self._stopper: Stopper | None = Stopper(
+            gdb,
+            self._pid,
+            catchpoint.moment,
+            self._functions,
+            wanted=self._wants,
+            message=catchpoint.message,
+            stands=self._stands,
+            went_on=self._went_on,
+            lost=self._lost,
+            hold_s=self._hold_s,
+        )
+
+    async def arm(self) -> None:
+        """Attach.
+
+        Raises:
+            LivedbgError: it can't be done; the catchpoint says why too.
+        """
+        self._put(note="gdb loads symbols; nothing is touched yet")
+        stopper = self._stopper
+        assert stopper is not None
+        try:
+            cost = await stopper.arm(self._loaded)
+        except (OSError, Nowhere, LivedbgError) as error:
+            why = error if isinstance(error, LivedbgError) else refused(error, self._pid, self._functions)
+            self._stopper = None
+            self._put(state=CatchpointState.FAILED, note=why.message, remedy=why.remedy)
+            raise why from None
+        self._touched("attach", "gdb, without stopping the process as a whole", cost.stood_ns, cost.threads)
+        self._put(state=CatchpointState.ARMED, note=self._note(stopper))
+
+    async def disarm(self) -> None:
+        """Let go of the process."""
+        async with self._disarming:
+            stopper, self._stopper = self._stopper, None
+            if stopper is None:
+                return
+            await stopper.disarm()
+            self._put(seen=stopper.seen, lost=stopper.passed, standing=None, until_wall_ns=None)
+            if self.catchpoint.state is not CatchpointState.FAILED:
+                self._put(state=CatchpointState.DONE)
+
+    async def go_on(self) -> None:
+        """Let the thread that stands go on."""
+        if self._stopper is not None:
+            self._stopper.go_on()
+
+    def say(self) -> None:
+        """Put on the stream what has changed."""
+        if self._stopper is not None and self.catchpoint.state is CatchpointState.ARMED:
+            self._put(seen=self._stopper.seen, lost=self._stopper.passed, note=self._note(self._stopper))
+
+    def _loaded(self, files: int) -> None:
+        self._put(note=f"symbols of {files} files are loaded; attaching")
+
+    def _note(self, stopper: Stopper) -> str:
+        files = ", ".join(file.rpartition("/")[2] for file in stopper.files)
+        left_out = f"; not in {', '.join(stopper.left_out[:3])}: no debug register is left" if stopper.left_out else ""
+        return clean_line(f"in {files}; one thread stands at a time{left_out}")
+
+    def _wants(self, call: Call) -> bool:
+        return self.catchpoint.moment is Moment.CALL or any(p.matches(call.names) for p in self._patterns)
+
+    def _stands(self, stop: Stop) -> None:
+        host = self._context.request.host
+        thread = ids.thread(host, self._pid, stop.tid)
+        kind = (stop.call.names[0], stop.call.message, tuple(frame.address for frame in stop.frames))
+        before = self._hits.get(kind)
+        hit = ExceptionHit(
+            id=before.id if before else f"exception:{host}/{self.catchpoint.id}/{len(self._hits) + 1}",
+            type=stop.call.names[0],
+            message=stop.call.message,
+            thread=thread,
+            process=self.catchpoint.process,
+            stack=stop.frames,
+            at_wall_ns=stop.wall_ns,
+            first_wall_ns=before.first_wall_ns if before else stop.wall_ns,
+            catchpoint=self.catchpoint.id,
+            count=before.count + 1 if before else 1,
+            paused_ms=before.paused_ms if before else 0.0,
+            partial=not stop.whole,
+        )
+        self._hits[kind] = hit
+        self._emit_hit(hit)
+        until = time.time_ns() + int(self._hold_s * 1e9) if self._hold_s else None
+        self._put(hits=self.catchpoint.hits + 1, standing=thread if until else None, until_wall_ns=until)
+
+    def _went_on(self, stop: Stop, stood_ns: int) -> None:
+        kind = (stop.call.names[0], stop.call.message, tuple(frame.address for frame in stop.frames))
+        hit = structs.replace(self._hits[kind], paused_ms=self._hits[kind].paused_ms + stood_ns / 1e6)
+        self._hits[kind] = hit
+        self._emit_hit(hit)
+        self._touched("stop", f"{self.catchpoint.moment} of {stop.call.names[0]} in thread {stop.tid}", stood_ns, 1)
+        self._put(standing=None, until_wall_ns=None)
+        if self._most and self.catchpoint.hits >= self._most and self._ending is None:
+            self._ending = asyncio.create_task(self.disarm())
+
+    def _lost(self, why: str) -> None:
+        self._put(state=CatchpointState.FAILED, note=why, remedy="livedbg catch, without --stop")
+        self._ending = asyncio.create_task(self.disarm())
+
+    def _emit_hit(self, hit: ExceptionHit) -> None:
+        self._context.emit(ExceptionSeen(hit=hit, **self._context.stamp()))
+
+    def _touched(self, what: str, why: str, paused_ns: int, stops: int) -> None:
+        touch = Intrusion(
+            target=self.catchpoint.process,
+            what=what,
+            why=clean_line(why),
+            paused_ns=paused_ns,
+            stops=stops,
+            at_wall_ns=time.time_ns(),
+        )
+        self._context.emit(Touched(intrusion=touch, **self._context.stamp()))
+
+    def _put(self, **changes: object) -> None:
+        fresh = structs.replace(self.catchpoint, **changes)
+        if fresh != self.catchpoint:
+            self.catchpoint = fresh
+            self._context.emit(CatchpointSeen(catchpoint=fresh, **self._context.stamp()))

@@ -1,0 +1,355 @@
+"""Threads of real programs that stand at what they throw, for a look, and go on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stopper
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.catchpoints import Catchpoint, CatchpointState, Moment
+from livedbg.intents import Catch, GoOn, Uncatch
+from livedbg.linux.procfs import child_pids, read_stat, status_fields
+from livedbg.linux.tracefs import NoTracefs
+from livedbg.live import LiveView
+from livedbg.model import ExceptionHit, ThreadState
+from tests.conftest import Target, eventually
+from tests.probes import refused
+from tests.touch.health import changed_code, untouched
+
+Build = Callable[..., Path]
+Spawn = Callable[..., Target]
+
+HOLD_S = 60.0
+
+
+class Watch:
+    """A session that stops threads of one process."""
+
+    def __init__(self, pid: int, *, read_only: bool = False) -> None:
+        self.pid = pid
+        self.process = f"process:box/{pid}"
+        request = Request(host="box", processes=(TargetProcess(pid),), stacks="none", read_only=read_only)
+        self.view = LiveView(request, adapters=[ProcAdapter(), ExceptionsAdapter(), StoppingAdapter()])
+        self.notices: list[str] = []
+        self.view.subscribe(lambda update: self.notices.append(update.notice) if update.notice else None)
+        self.view.start()
+
+    def catch(self, pattern: str, **options: object) -> Catchpoint:
+        """Set a catchpoint; returns when it is armed, or has failed."""
+        known = set(self.points)
+        self.view.send(Catch(process=self.process, pattern=pattern, stop=True, **options))  # type: ignore[arg-type]
+        settled: list[Catchpoint] = []
+
+        def is_settled() -> bool:
+            settled[:] = [
+                p for p in self.points.values() if p.id not in known and p.state is not CatchpointState.ARMING
+            ]
+            return bool(settled)
+
+        eventually(is_settled, 60)
+        return settled[0]
+
+    @property
+    def points(self) -> dict[str, Catchpoint]:
+        return dict(self.view.latest().snapshot.catchpoints)
+
+    @property
+    def point(self) -> Catchpoint:
+        (found,) = self.points.values()
+        return found
+
+    @property
+    def hits(self) -> list[ExceptionHit]:
+        return list(self.view.latest().snapshot.exceptions.values())
+
+    def saw(self, count: int) -> list[ExceptionHit]:
+        """The hits once so many threads have stood and gone on."""
+        eventually(lambda: sum(hit.count for hit in self.hits) >= count and all(hit.paused_ms for hit in self.hits))
+        return self.hits
+
+    def is_done(self) -> bool:
+        return self.point.state in (CatchpointState.DONE, CatchpointState.FAILED)
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[..., Watch]]:
+    made: list[Watch] = []
+
+    def start(pid: int, **options: bool) -> Watch:
+        made.append(Watch(pid, **options))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.view.stop()
+
+
+@pytest.fixture(params=["probes", "registers"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the calls are noticed by: kernel probes, or debug registers as where those are not allowed."""
+    if request.param == "probes" and refused():
+        pytest.skip(refused())
+    if request.param == "registers":
+
+        def none_here() -> None:
+            raise NoTracefs(errno.EACCES, "not for us")
+
+        monkeypatch.setattr(stopper, "TraceEvents", none_here)
+    return str(request.param)
+
+
+@pytest.fixture
+def thrower(build_target: Build, spawn: Spawn) -> Target:
+    return spawn([build_target("throws")])
+
+
+def tell(target: Target, command: str) -> None:
+    assert target.process.stdin is not None
+    target.process.stdin.write(command.encode() + b"\n")
+
+
+def answer(target: Target) -> int:
+    """How many exceptions the program has caught after its next command."""
+    assert target.process.stdout is not None
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(target.process.stdout.fileno(), 1)
+        assert byte, "the program has ended"
+        line += byte
+    return int(line.split()[-1])
+
+
+def is_as_before(target: Target) -> bool:
+    return untouched(target.pid) and changed_code(target.pid) == [] and target.process.poll() is None
+
+
+def test_a_throw_is_seen_with_variables_and_source_and_the_target_goes_on(
+    thrower: Target, watch: Callable[..., Watch], engine: str
+) -> None:
+    session = watch(thrower.pid)
+    assert session.catch("std::runtime_error", count=1).state is CatchpointState.ARMED
+    tell(thrower, "runtime said so")
+    assert answer(thrower) == 1
+    (hit,) = session.saw(1)
+    assert (hit.type, hit.message, hit.count) == ("std::runtime_error", "said so", 1)
+    assert [frame.function for frame in hit.stack][:3] == ["__cxa_throw", "innermost", "outer"]
+    assert hit.stack[-1].function == "main" and not hit.partial
+    innermost = hit.stack[1]
+    assert 'kind="runtime"' in innermost.local_variables and 'text="said so"' in innermost.local_variables
+    assert innermost.file is not None and innermost.file.endswith("throws.cpp") and innermost.line is not None
+    assert "throw std::runtime_error(text)" in innermost.source[innermost.line - innermost.source_from]
+    eventually(session.is_done)
+    assert session.point.engine == "gdb"
+    touches = session.view.latest().snapshot.intrusions
+    assert [touch.what for touch in touches] == ["attach", "stop"]
+    assert all(touch.paused_ns > 0 and touch.measured for touch in touches)
+    eventually(lambda: is_as_before(thrower))
+    assert child_pids(os.getpid()) == [thrower.pid]
+    tell(thrower, "runtime again")
+    assert answer(thrower) == 2
+
+
+def test_a_thread_that_is_born_later_stands_too(thrower: Target, watch: Callable[..., Watch], engine: str) -> None:
+    session = watch(thrower.pid)
+    session.catch("demo::Broken", count=1)
+
+    def thrown() -> bool:
+        tell(thrower, "thread broken in a new thread")
+        answer(thrower)
+        return bool(session.hits)
+
+    eventually(thrown)  # one that throws in its first moment may go by
+    (hit,) = session.saw(1)
+    assert hit.thread != f"thread:box/{thrower.pid}/{thrower.pid}" and hit.stack[1].function == "innermost"
+
+
+def test_J3_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watch: Callable[..., Watch]) -> None:
+    if refused():
+        pytest.skip(refused())
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error", count=1)
+    tell(thrower, "flood logic 2000 5000")
+    assert answer(thrower) == 2000
+    assert session.point.state is CatchpointState.ARMED and session.point.seen < 200
+    tell(thrower, "runtime said so")
+    answer(thrower)
+    session.saw(1)
+
+
+def test_J3_it_ends_by_itself_where_types_that_nobody_wants_come_often(
+    thrower: Target, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopper, "_UNWANTED_MOST", 5)
+    monkeypatch.setattr(stopper, "_LEARN", 1000)
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error")
+    tell(thrower, "flood logic 200 100")
+    assert answer(thrower) == 200
+    eventually(lambda: session.point.state is CatchpointState.FAILED)
+    assert "that nobody wants" in session.point.note and session.point.remedy
+    eventually(lambda: is_as_before(thrower))
+
+
+def test_only_with_a_text_in_the_message(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid)
+    session.catch("std::exception", message="wanted", count=1)
+    for text in ("other", "this is wanted", "other"):
+        tell(thrower, f"runtime {text}")
+        answer(thrower)
+    (hit,) = session.saw(1)
+    assert hit.message == "this is wanted"
+
+
+def test_a_function_is_stopped_at_with_its_arguments(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid)
+    session.catch("outer", moment=Moment.CALL, count=1)
+    tell(thrower, "int 42")
+    assert answer(thrower) == 1
+    (hit,) = session.saw(1)
+    assert hit.type == "_Z5outerRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES6_"
+    assert [frame.function for frame in hit.stack] == ["outer", "run", "main"]
+
+
+def test_J2_a_held_thread_stands_until_it_is_let_go(thrower: Target, watch: Callable[..., Watch], engine: str) -> None:
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error", hold_s=HOLD_S)
+    tell(thrower, "runtime said so")
+    eventually(lambda: session.point.standing is not None)
+    point = session.point
+    assert point.standing == f"thread:box/{thrower.pid}/{thrower.pid}" and point.until_wall_ns is not None
+    assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
+    assert session.hits[0].stack[1].local_variables
+    session.view.send(GoOn(catchpoint=point.id))
+    assert answer(thrower) == 1
+    session.saw(1)
+    eventually(lambda: session.point.standing is None)
+
+
+def test_J2_a_held_thread_goes_on_when_its_time_is_over(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error", hold_s=0.5)
+    tell(thrower, "runtime said so")
+    assert answer(thrower) == 1
+    (hit,) = session.saw(1)
+    assert hit.paused_ms >= 500
+
+
+def test_a_catchpoint_that_is_taken_out_lets_its_thread_go(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error", hold_s=HOLD_S)
+    tell(thrower, "runtime said so")
+    eventually(lambda: session.point.standing is not None)
+    session.view.send(Uncatch(catchpoint=session.point.id))
+    assert answer(thrower) == 1
+    eventually(session.is_done)
+    eventually(lambda: is_as_before(thrower))
+
+
+def test_the_end_of_the_session_lets_a_thread_go(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error", hold_s=HOLD_S)
+    tell(thrower, "runtime said so")
+    eventually(lambda: session.point.standing is not None)
+    session.view.stop()
+    assert answer(thrower) == 1
+    eventually(lambda: is_as_before(thrower))
+
+
+def test_K1_a_gdb_that_is_killed_leaves_the_thread_going(
+    thrower: Target, watch: Callable[..., Watch], engine: str
+) -> None:
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error", hold_s=HOLD_S)
+    tell(thrower, "runtime said so")
+    eventually(lambda: session.point.standing is not None)
+    os.kill(int(status_fields(thrower.pid)["TracerPid"]), signal.SIGKILL)
+    assert answer(thrower) == 1
+    eventually(lambda: session.point.state is CatchpointState.FAILED)
+    assert session.point.note == f"gdb has ended, so process {thrower.pid} was let go." and session.point.remedy
+    eventually(lambda: is_as_before(thrower))
+    tell(thrower, "flood runtime 100 1000")
+    assert answer(thrower) == 101
+
+
+def test_threads_that_throw_at_once_stand_one_at_a_time(
+    build_target: Build, spawn: Spawn, watch: Callable[..., Watch], tmp_path: Path
+) -> None:
+    target = spawn([build_target("thrower"), tmp_path / "counters", "3", "2000", "1"])
+    session = watch(target.pid)
+    session.catch("any", count=5)
+    session.saw(5)
+    eventually(session.is_done)
+    point = session.point
+    assert point.state is CatchpointState.DONE and point.hits >= 5 and point.seen >= point.hits
+    eventually(lambda: untouched(target.pid))
+    assert changed_code(target.pid) == []
+
+
+def test_a_signal_of_somebody_else_is_no_stop(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error")
+    for _ in range(5):
+        os.kill(thrower.pid, signal.SIGURG)
+    tell(thrower, "int 1")
+    assert answer(thrower) == 1
+    assert session.hits == []
+    tell(thrower, "runtime said so")
+    assert answer(thrower) == 2
+    session.saw(1)
+
+
+def test_a_target_that_handles_all_harmless_signals_is_refused(spawn: Spawn, watch: Callable[..., Watch]) -> None:
+    code = (
+        "import signal, time; f = lambda *a: None; signal.signal(signal.SIGURG, f); signal.signal(signal.SIGWINCH, f);"
+        "print('READY', flush=True); time.sleep(1000)"
+    )
+    target = spawn([sys.executable, "-c", code])
+    session = watch(target.pid)
+    point = session.catch("any")
+    assert point.state is CatchpointState.FAILED and "SIGURG and SIGWINCH" in point.note
+    assert point.remedy == "catch without --stop"
+    assert untouched(target.pid)
+
+
+def test_what_can_not_be_attached_to_says_why(thrower: Target, watch: Callable[..., Watch]) -> None:
+    tracer = subprocess.Popen(
+        ["gdb", "-nx", "-q", "-p", str(thrower.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    try:
+        eventually(lambda: status_fields(thrower.pid)["TracerPid"] == str(tracer.pid))
+        point = watch(thrower.pid).catch("any")
+        assert point.state is CatchpointState.FAILED
+        assert f"already traced by process {tracer.pid}" in point.note and point.remedy == (
+            f"end that one first: kill {tracer.pid}"
+        )
+    finally:
+        tracer.kill()
+        tracer.communicate()
+
+
+def test_read_only_means_no_stop(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid, read_only=True)
+    session.view.send(Catch(process=session.process, pattern="any", stop=True))
+    eventually(lambda: any("stop is a touch" in notice for notice in session.notices))
+    assert untouched(thrower.pid)
+
+
+def test_a_target_that_ends_while_it_is_watched(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid)
+    session.catch("std::runtime_error", hold_s=HOLD_S)
+    tell(thrower, "runtime said so")
+    eventually(lambda: session.point.standing is not None)
+    thrower.process.kill()
+    threading.Thread(target=thrower.process.wait, daemon=True).start()
+    eventually(session.is_done)
+    assert session.hits[0].stack
