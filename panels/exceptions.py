@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 from rich.style import Style
 
 from livedbg.catchpoints import PRESETS, CatchpointState
-from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
 from livedbg.panels.cells import Line, wrap
+from livedbg.panels.hitlinks import LINK_KEYS, HitLinks
 from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
@@ -24,11 +24,13 @@ from livedbg.themes import Role
 __all__ = ["HitStackPanel", "HitsPanel"]
 
 _HIT_KEYS: Final = (
+    *LINK_KEYS,
     SORT_KEY,
     Key("m", "m", "merge", "merge hits with equal stacks into one row, and apart again"),
     UNCATCH_KEY,
 )
 _STACK_KEYS: Final = (
+    *LINK_KEYS,
     Key("left", "←", "shift(-8)", "shift left"),
     Key("right", "→", "shift(8)", "shift right"),
 )
@@ -37,13 +39,14 @@ _MESSAGE_LINES: Final = 3
 Drawn = tuple[str, Style]
 
 
-class HitsPanel(TablePanel):
+class HitsPanel(HitLinks, TablePanel):
     """Everything caught; equal stacks are one row."""
 
     LABEL = "Exceptions"
     HELP = (
         "What was thrown, failed or aborted, merged by type and stack. EACH SECOND shows how many came in each of the "
-        "last seconds up to LAST. A row's thread is selected with it, for the other screens."
+        "last seconds up to LAST. A row's thread is selected with it, for the other screens: T, L and W go there, to "
+        "the thread, its log lines, its task."
     )
     COLUMNS = (
         Column("TYPE", 17, stretch=2, keep=10, sort="type"),
@@ -69,6 +72,10 @@ class HitsPanel(TablePanel):
         """The hit of the selected row."""
         group = self._group(self.cursor)
         return group.newest.id if group is not None else None
+
+    def selected(self) -> HitGroup | None:
+        """That of the row."""
+        return self._group(self.cursor)
 
     def source(self, look: Look) -> object:
         """All hits, and whether they are merged."""
@@ -173,7 +180,7 @@ class HitsPanel(TablePanel):
             self.post_message(Pointed(self._pointed))
 
 
-class HitStackPanel(LinePanel):
+class HitStackPanel(HitLinks):
     """Message and stack of the selected hit; where there is none, what to do."""
 
     LABEL = "Stack where it was thrown"
@@ -198,6 +205,10 @@ class HitStackPanel(LinePanel):
             self.look_changed(self.look)
             self.resize_rows()
             self.repaint()
+
+    def selected(self) -> HitGroup | None:
+        """The one that is shown."""
+        return self.group
 
     def look_changed(self, before: Look) -> None:
         """Counts and the last thread change while it is shown."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from livedbg import ids
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord, Severity
 from livedbg.panels.base import LinePanel
@@ -14,7 +15,7 @@ from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.messages import Noticed, Unfolded
 from livedbg.panels.pages import LogPages, Search
-from livedbg.panels.records import draw_record, source_name
+from livedbg.panels.records import concerns, draw_record, source_name
 from livedbg.panels.units import plural
 from livedbg.themes import Role
 
@@ -31,6 +32,8 @@ _KEYS = (
     Key("right", "→", "shift(20)", "shift right"),
 )
 _LEVELS = (Severity.DEBUG, Severity.WARNING, Severity.ERROR)
+_NEAR_NS: Final = 10_000_000_000
+"""So much before or after a moment is around it."""
 ALL = ""
 """The source that stands for the newest records of all logs."""
 
@@ -52,6 +55,7 @@ class LogsPanel(LinePanel):
         self.reader: LogReader | None = None
         self.source = ALL
         self.least = Severity.DEBUG
+        self.only: str | None = None
         self.following = True
         self.offset_x = 0
         self.pattern: re.Pattern[str] | None = None
@@ -77,6 +81,8 @@ class LogsPanel(LinePanel):
         self._recent = self.look.snapshot.recent_logs
         if self.least is not Severity.DEBUG and self.source == ALL:
             self._recent = [record for record in self._recent if record.severity.rank >= self.least.rank]
+        if self.only is not None:
+            self._recent = [record for record in self._recent if self._is_of(record, self.only)]
         self.renew()
 
     def renew(self) -> None:
@@ -162,8 +168,61 @@ class LogsPanel(LinePanel):
         for job, word in ((self.search, "searching"), (self.scan, "filtering")):
             if job is not None and not job.done:
                 busy = f"{word} {job.share:.0%} (Escape gives up)"
+        only = "" if self.only is None else f"of {self.look.names.label(self.only)} (Escape: all)"
         follow = "following" if self.following else ""
-        self.title("  ".join(filter(None, (self.LABEL, lines, least, busy))), follow)
+        self.title("  ".join(filter(None, (self.LABEL, lines, only, least, busy))), follow)
+
+    # what was logged about something
+
+    def lead_to(self, entity: str, at_wall_ns: int | None) -> str:
+        """Show what a thread logged around a time; where it logged nothing, its process, or anybody.
+
+        Returns:
+            What is shown, in a sentence.
+        """
+        self.least = Severity.DEBUG
+        self.choose(ALL)
+        parts = ids.parse(entity).parts if entity.startswith("thread:") else ()
+        whose = [entity, ids.process(parts[0], int(parts[1]))] if parts else [entity]
+
+        def near(only: str | None) -> list[int]:
+            self._narrow(only)
+            if at_wall_ns is None:
+                return []
+            away = ((abs(r.wall_ns - at_wall_ns), n) for n, r in enumerate(self._recent) if r.wall_ns is not None)
+            return [row for distance, row in sorted(away) if distance <= _NEAR_NS]
+
+        for only in (*whose, None):
+            rows = near(only)
+            if rows:
+                self.cursor, self.following = rows[0], False  # what is selected stays
+                self.reveal()
+                self._retitle()
+                who = "all logs" if only is None else self.look.names.label(only)
+                return f"What was logged around that time: {who}"
+        for only in whose:
+            self._narrow(only)
+            if self._recent:
+                timed = any(record.wall_ns is not None for record in self._recent)
+                why = "none of it is from around that time" if timed else "without time stamps"
+                return f"The newest that was logged by {self.look.names.label(only)}: {why}"
+        self._narrow(None)
+        return "Nothing is known to have been logged around that time: the newest of all logs"
+
+    def _narrow(self, only: str | None) -> None:
+        """Show what one thread or process logged only; None: all."""
+        if only != self.only:
+            self.only = only
+            self.look_changed(self.look)
+
+    def _is_of(self, record: LogRecord, entity: str) -> bool:
+        if concerns(record, entity):
+            return True
+        log = self.look.snapshot.log_sources.get(record.source)
+        if log is not None and log.process == entity:
+            return True
+        process = self.look.snapshot.processes.get(entity)
+        return process is not None and record.pid == process.pid
 
     # searching
 
@@ -172,6 +231,7 @@ class LogsPanel(LinePanel):
         self.pattern = None
         self._wanted = text
         if not text:
+            self._narrow(None)
             self.refresh()
             return
         try:
@@ -243,7 +303,7 @@ class LogsPanel(LinePanel):
         if self.scan is not None:
             self.scan.cancel()
             self.scan = None
-        self.source, self.cursor, self.following = source, 0, True
+        self.source, self.cursor, self.following, self.only = source, 0, True, None
         if source != ALL and self.least is not Severity.DEBUG and self.reader is not None:
             self.scan = Search(self.reader, source, self._changed_elsewhere)
             self.scan.scan(self.least)

@@ -9,7 +9,7 @@ from textual.message import Message
 from livedbg.intents import Intent
 from livedbg.model import LogRecord
 
-__all__ = ["Asked", "Noticed", "Opened", "Picked", "Pointed", "Unfolded"]
+__all__ = ["Asked", "Led", "Noticed", "Opened", "Picked", "Pointed", "Unfolded"]
 
 
 @dataclass
@@ -31,6 +31,15 @@ class Opened(Message):
     """The user wants the details of `entity`."""
 
     entity: str
+
+
+@dataclass
+class Led(Message):
+    """The user wants to see `entity` on the screen `view`; on that of the logs, what was logged at a time."""
+
+    view: str
+    entity: str
+    at_wall_ns: int | None = None
 
 
 @dataclass

@@ -41,7 +41,7 @@ from livedbg.panels.keys import bindings
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII, UNICODE
-from livedbg.panels.messages import Asked, Noticed, Opened, Picked, Unfolded
+from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded
 from livedbg.panels.recordsheet import record_sheet
 from livedbg.panels.sheet import Sheet
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET
@@ -254,6 +254,19 @@ class LivedbgApp(ReplayActions, PromptingApp):
     @on(Unfolded)
     def _unfolded(self, message: Unfolded) -> None:
         self.open_sheet(record_sheet(message.record))
+
+    @on(Led)
+    async def _led(self, message: Led) -> None:
+        self._chose = True
+        self.change(selection=message.entity)
+        await self.action_view(message.view)
+        for panel in [*self.current.panels()][:1]:
+            if isinstance(panel, LogsPanel):
+                self.say(panel.lead_to(message.entity, message.at_wall_ns))
+                continue
+            if panel.find(message.entity) is None:
+                panel.filter("")
+            panel.follow(message.entity)
 
     @on(Asked)
     def _asked(self, message: Asked) -> None:

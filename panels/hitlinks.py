@@ -1,0 +1,84 @@
+"""From something caught to the screens that say more: its thread, what was logged around it, the task it belongs to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.model import Task, TaskState
+from livedbg.panels.base import LinePanel
+from livedbg.panels.hits import HitGroup
+from livedbg.panels.keys import Key
+from livedbg.panels.look import Look
+from livedbg.panels.messages import Led, Noticed
+
+__all__ = ["LINK_KEYS", "HitLinks", "task_of"]
+
+LINK_KEYS: Final = (
+    Key("T", "T", "to_thread", "to the thread that threw it last, on the screen Threads"),
+    Key("L", "L", "to_log", "to what was logged around that time, by that thread where it logs"),
+    Key("W", "W", "to_task", "to the task that the thread works on, on the screen Tasks"),
+)
+_LIKELY: Final = (TaskState.RUNNING, TaskState.FAILED, TaskState.COMPLETED)
+
+
+class HitLinks(LinePanel):
+    """A panel in which something caught is selected."""
+
+    def selected(self) -> HitGroup | None:
+        """What is selected."""
+        raise NotImplementedError
+
+    def action_to_thread(self) -> None:
+        """Show its thread; where that has ended, say so."""
+        group = self.selected()
+        if group is None:
+            self._say("Nothing is selected.")
+            return
+        known = self.look.snapshot.threads
+        living = [thread for thread in group.threads if thread in known and not known[thread].exited]
+        if living:
+            self.post_message(Led("threads", living[0]))
+        elif group.threads:
+            self._say(f"{self._label(group)} has ended; its stack at the throw stands here.")
+        else:
+            self._say("It isn't known which thread threw it.")
+
+    def action_to_log(self) -> None:
+        """Show what was logged around its last time."""
+        group = self.selected()
+        if group is None:
+            self._say("Nothing is selected.")
+        elif not self.look.snapshot.recent_logs:
+            self._say("No log is being read: --logs PATH reads some, and so does `livedbg launch`.")
+        else:
+            newest = group.newest
+            self.post_message(Led("logs", newest.thread or newest.process or "", newest.at_wall_ns))
+
+    def action_to_task(self) -> None:
+        """Show its task; where none is known, say why."""
+        group = self.selected()
+        if group is None:
+            self._say("Nothing is selected.")
+            return
+        task = task_of(self.look, group)
+        if task is not None:
+            self.post_message(Led("tasks", task.id))
+        elif not self.look.snapshot.tasks:
+            self._say("There is no task to go to: no runtime tells of its tasks here.")
+        else:
+            self._say(f"No task is known to run on {self._label(group)}: its runtime names cores, or other threads.")
+
+    def _label(self, group: HitGroup) -> str:
+        return self.look.names.label(group.threads[0]) if group.threads else "its thread"
+
+    def _say(self, text: str) -> None:
+        self.post_message(Noticed(text))
+
+
+def task_of(look: Look, group: HitGroup) -> Task | None:
+    """A task on one of the threads: one that runs before one that failed, and that before one that is over."""
+    threads = set(group.threads)
+    if not threads:
+        return None
+    found = [task for task in look.snapshot.tasks.values() if not threads.isdisjoint(task.where)]
+    return min(found, key=lambda task: _LIKELY.index(task.state) if task.state in _LIKELY else 9, default=None)
