@@ -1,0 +1,144 @@
+"""The stacks of calls: which code a process has where, taken down while it lives, and the frames made of that.
+
+Invariants:
+    B1. What is kept is bounded, however many processes, places and calls there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from livedbg.adapters.exceptions.hearing import Heard, threads_of
+from livedbg.adapters.exceptions.hits import Code, Kind
+from livedbg.errors import LivedbgError
+from livedbg.linux.layouts import Layouts
+from livedbg.linux.maps import Mapping
+from livedbg.model import Frame
+from livedbg.unwind.capture import SP, Capture, ThreadCopy
+from livedbg.unwind.pool import UnwinderPool
+
+__all__ = ["CallStacks", "Frames", "Newest"]
+
+Frames: TypeAlias = tuple[tuple[Frame, ...], bool]
+"""Frames, innermost first, and whether they are whole."""
+
+_UNWIND_S: Final = 30.0  # for the stack of one call
+_PROCESSES: Final = 64
+_PLACES: Final = 4096
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+class Newest(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
+    """A dictionary that keeps what was put in last.
+
+    Args:
+        most: how many.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: _Key, value: _Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        while len(self) > self._most:
+            self.popitem(last=False)
+
+
+class CallStacks:
+    """What is known of the code of a process and of those that it starts, and stacks by it.
+
+    Args:
+        pid: the process.
+        pool: of unwinders; None where there is no gdb.
+        follow: children too.
+    """
+
+    def __init__(self, pid: int, pool: UnwinderPool | None, *, follow: bool) -> None:
+        self._pid = pid
+        self._pool = pool
+        self._follow = follow
+        self._layouts = Layouts(pid)
+        self._code: Newest[int, tuple[tuple[Mapping, ...], Code]] = Newest(_PROCESSES)
+        self._stacks: Newest[tuple[int, tuple[int, ...]], Frames | None] = Newest(_PLACES)
+
+    @property
+    def possible(self) -> bool:
+        """Whether stacks can be had at all."""
+        return self._pool is not None
+
+    async def begin(self) -> None:
+        """Learn what is there, and be told of changes where the kernel allows that."""
+        with contextlib.suppress(OSError):  # then what is read now and then has to do
+            await asyncio.to_thread(self._layouts.watch, self._threads, follow=self._follow)
+        await self.remember()
+
+    def _threads(self) -> list[int]:
+        return threads_of(self._pid, self._follow) if self._follow else [self._pid]
+
+    async def remember(self) -> None:
+        """Take down what the process has loaded: when it ends by what is heard, it is too late."""
+        self._layouts.update()
+        self._layouts.keep(self._threads())
+        with contextlib.suppress(OSError):
+            self._layouts.know(self._pid, *await asyncio.to_thread(self._layouts.read, self._pid))
+
+    def mappings(self, pid: int) -> tuple[Mapping, ...]:
+        """Those of a process that are known: its own, or of one of which nothing is known its parent's.
+
+        Any thread may ask.
+        """
+        return self._layouts.of(pid) or self._layouts.of(self._pid)
+
+    def kind_of(self, heard: Heard) -> Kind:
+        """What tells a call from others before it is unwound."""
+        pid = heard.sample.pid
+        if not self._layouts.of(pid):
+            self._layouts.update()
+        mappings = self.mappings(pid)
+        known = self._code.get(pid)
+        if known is None or known[0] is not mappings:
+            known = self._code[pid] = (mappings, Code(mappings))
+        return known[1].kind_of(heard)
+
+    def close(self) -> None:
+        """Be told nothing any more."""
+        self._layouts.close()
+
+    async def of(self, kind: Kind, heard: Heard) -> Frames | None:
+        """The stack of a call; None when it can't be had."""
+        place = (kind.pid, kind.words)
+        if place not in self._stacks:
+            self._stacks[place] = await self._unwound(heard)
+        return self._stacks[place]
+
+    async def _unwound(self, heard: Heard) -> Frames | None:
+        sample = heard.sample
+        copy = ThreadCopy(sample.tid, sample.registers, sample.registers[SP], sample.stack)
+        assert self._pool is not None
+        self._layouts.update()
+        try:
+            with contextlib.suppress(OSError):  # it ended by what was heard: then as they were
+                self._layouts.know(sample.pid, *await asyncio.to_thread(self._layouts.read, sample.pid))
+            mappings = self.mappings(sample.pid)
+            unwinder = await self._pool.of(self._like(sample.pid))
+            done = await unwinder.unwind(Capture(sample.pid, (copy,), (), mappings), _UNWIND_S)
+        except (OSError, LivedbgError):
+            return None
+        found = done.get(sample.tid)
+        return (found.frames, found.whole) if found is not None else None
+
+    def _like(self, pid: int) -> int:
+        """Whose unwinder is used: the parent's for a child that has the same code, so that a child costs no gdb."""
+        return self._pid if _code(self.mappings(pid)) == _code(self.mappings(self._pid)) else pid
+
+
+def _code(mappings: tuple[Mapping, ...]) -> list[Mapping]:
+    return [mapping for mapping in mappings if mapping.executable and mapping.inode]

@@ -1,0 +1,74 @@
+"""How a process ended, whoever its parent is: by a descriptor of it that was opened while it lived.
+
+While it is a zombie its wait status stands in /proc/PID/stat (proc_pid_stat(5), field 52); once it is reaped the kernel
+tells it through the descriptor (PIDFD_GET_INFO with PIDFD_INFO_EXIT, include/uapi/linux/pidfd.h, Linux 6.15).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import struct
+from typing import Final
+
+from livedbg.linux.procfs import read_stat
+
+__all__ = ["Ending"]
+
+_INFO: Final = struct.Struct("<QQ11Ii")  # struct pidfd_info, PIDFD_INFO_SIZE_VER0
+_GET_INFO: Final = 0xC000FF0B | _INFO.size << 16  # _IOWR(0xFF, 11, struct pidfd_info)
+_EXIT: Final = 1 << 3
+
+
+class Ending:
+    """Watches for the end of a process. Close it.
+
+    Args:
+        pid: the process.
+
+    Raises:
+        OSError: it is gone, or this kernel has no such descriptors.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._file = os.pidfd_open(pid)
+        self._status: int | None = None
+
+    def over(self) -> bool:
+        """Whether it has ended."""
+        poll = select.poll()
+        poll.register(self._file, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def status(self) -> int | None:
+        """Its wait status (waitpid(2)); None while it lives, or where nobody tells."""
+        if self._status is None and self.over():
+            self._status = self._told()
+            if self._status is None:
+                self._status = self._read()
+            if self._status is None:
+                self._status = self._told()  # it was reaped between the two
+        return self._status
+
+    def close(self) -> None:
+        """Let it go."""
+        os.close(self._file)
+
+    def _told(self) -> int | None:
+        info = bytearray(_INFO.size)
+        struct.pack_into("<Q", info, 0, _EXIT)
+        try:
+            fcntl.ioctl(self._file, _GET_INFO, info)
+        except OSError:
+            return None  # not this kernel
+        mask, *_, status = _INFO.unpack(info)
+        return int(status) if mask & _EXIT else None
+
+    def _read(self) -> int | None:
+        try:
+            stat = read_stat(self._pid)
+        except OSError:
+            return None
+        return stat.exit_code if stat.state == "zombie" else None

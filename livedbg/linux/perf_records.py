@@ -1,0 +1,126 @@
+"""The records of a perf ring: samples, and what a process does to its memory (linux/perf_event.h, PERF_RECORD_*).
+
+Registers: asm/perf_regs.h, x86-64 only.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple, TypeAlias
+
+from livedbg.linux.maps import Mapping
+
+__all__ = ["REGISTERS_MASK", "Change", "Executed", "Forked", "Mapped", "Sample", "layout_change", "sample_of"]
+
+# perf's numbers of the registers (asm/perf_regs.h): ax bx cx dx si di bp sp ip flags cs ss, r8 to r15
+_WANTED: Final = (*range(12), *range(16, 24))
+REGISTERS_MASK: Final = sum(1 << number for number in _WANTED)
+"""Which registers a sample is to bring."""
+_PLACE: Final = {number: place for place, number in enumerate(_WANTED)}
+_REGISTERS: Final = struct.Struct(f"<{len(_WANTED)}Q")
+# struct user_regs_struct (sys/user.h): r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss
+_USER_REGS: Final = (23, 22, 21, 20, 6, 1, 19, 18, 17, 16, 0, 2, 3, 4, 5, None, 8, 10, 9, 7, 11)
+
+_COMM, _FORK, _MMAP2 = 3, 7, 10  # PERF_RECORD_*
+_BY_EXEC: Final = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
+_MMAP2_HEAD: Final = struct.Struct("<IIQQQIIQQII")
+_SAMPLE_ID: Final = 24  # bytes at the end of a record: pid and tid, time, identifier
+
+
+class Sample(NamedTuple):
+    """One.
+
+    Attributes:
+        source: its number, as they were given.
+        mono_ns: when, CLOCK_MONOTONIC.
+        raw: the fields of a trace event; b"" for others.
+        registers: of struct user_regs_struct, the first 21.
+        stack: the bytes from the stack pointer upwards.
+    """
+
+    source: int
+    pid: int
+    tid: int
+    mono_ns: int
+    raw: bytes
+    registers: tuple[int, ...]
+    stack: bytes
+
+
+class Mapped(NamedTuple):
+    """Code was mapped."""
+
+    pid: int
+    mono_ns: int
+    mapping: Mapping
+
+
+class Forked(NamedTuple):
+    """A process was started as a copy of another."""
+
+    pid: int
+    mono_ns: int
+    parent: int
+
+
+class Executed(NamedTuple):
+    """A process runs another program from now on."""
+
+    pid: int
+    mono_ns: int
+
+
+Change: TypeAlias = Mapped | Forked | Executed
+
+
+def layout_change(kind: int, misc: int, record: bytes) -> Change | None:
+    """What a record says of a process's memory; None when it is of another kind, or of a thread.
+
+    Args:
+        kind: of the record.
+        misc: flags of its header.
+        record: with its header, and the identity at its end (sample_id_all).
+    """
+    (mono_ns,) = struct.unpack_from("<Q", record, len(record) - _SAMPLE_ID + 8)
+    if kind == _FORK:
+        pid, parent = struct.unpack_from("<II", record, 8)
+        return Forked(pid, mono_ns, parent) if pid != parent else None
+    if kind == _COMM and misc & _BY_EXEC:
+        return Executed(struct.unpack_from("<I", record, 8)[0], mono_ns)
+    if kind != _MMAP2:
+        return None
+    pid, _, start, size, offset, major, minor, inode, _, access, flags = _MMAP2_HEAD.unpack_from(record, 8)
+    path = record[8 + _MMAP2_HEAD.size : -_SAMPLE_ID].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    permissions = "".join(letter if access & 1 << bit else "-" for bit, letter in enumerate("rwx"))
+    permissions += "s" if flags & 1 else "p"  # MAP_SHARED
+    shown = "" if path == "//anon" else path
+    mapping = Mapping(start, start + size, permissions, offset, f"{major:02x}:{minor:02x}", inode, shown, False)
+    return Mapped(pid, mono_ns, mapping)
+
+
+def sample_of(record: bytes, number: int, has_fields: bool) -> Sample | None:
+    """The sample of a record; None of a thread of the kernel.
+
+    Args:
+        record: of the kind PERF_RECORD_SAMPLE, with its header.
+        number: of its source.
+        has_fields: it is of a trace event.
+    """
+    _, pid, tid, mono_ns = struct.unpack_from("<QIIQ", record, 8)
+    at, raw = 32, b""
+    if has_fields:
+        (size,) = struct.unpack_from("<I", record, at)
+        raw = record[at + 4 : at + 4 + size]
+        at += 4 + size
+    (abi,) = struct.unpack_from("<Q", record, at)
+    if not abi:  # no user registers: a thread of the kernel
+        return None
+    values = _REGISTERS.unpack_from(record, at + 8)
+    registers = tuple(values[_PLACE[n]] if n is not None else 0xFFFFFFFFFFFFFFFF for n in _USER_REGS)
+    at += 8 + _REGISTERS.size
+    (size,) = struct.unpack_from("<Q", record, at)
+    stack = b""
+    if size:
+        (filled,) = struct.unpack_from("<Q", record, at + 8 + size)
+        stack = record[at + 8 : at + 8 + filled]
+    return Sample(number, pid, tid, mono_ns, raw, registers, stack)

@@ -1,0 +1,164 @@
+"""Signals of real programs, heard by the kernel's trace event."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.catchpoints import CatchpointState, Moment, patterns_of
+from livedbg.errors import UsageError
+from livedbg.model import ExceptionHit
+from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.conftest import Target, eventually
+from tests.probes import refused
+
+pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+
+Build = Callable[..., Path]
+Spawn = Callable[..., Target]
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[..., Ear]]:
+    ears: list[Ear] = []
+
+    def start(pid: int) -> Ear:
+        ears.append(Ear(pid))
+        return ears[-1]
+
+    yield start
+    for ear in ears:
+        ear.stop()
+
+
+@pytest.fixture
+def faulty(build_target: Build, spawn: Spawn) -> Target:
+    return spawn([build_target("signals")])
+
+
+def last_words(ear: Ear, target: Target, command: str) -> ExceptionHit:
+    """The one hit of a command that ends the program."""
+    target.stdin.write(command.encode() + b"\n")
+    target.process.wait(20)
+    (hit,) = ear.heard(1)
+    return hit
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "words", "stack"),
+    [
+        ("null", "SIGSEGV", "address not mapped (SEGV_MAPERR); no handler: fatal", "demo::read_through"),
+        ("thread null", "SIGSEGV", "address not mapped (SEGV_MAPERR); no handler: fatal", "demo::read_through"),
+        ("write", "SIGSEGV", "access not allowed at that address (SEGV_ACCERR)", "demo::write_through"),
+        ("divide", "SIGFPE", "integer division by zero (FPE_INTDIV)", "demo::divide"),
+        ("illegal", "SIGILL", "illegal operand, or an instruction that this processor lacks", "demo::illegal"),
+        ("trap", "SIGTRAP", "breakpoint instruction", "demo::trap"),
+        ("abort", "SIGABRT", "sent to the thread, as abort and raise do (SI_TKILL); no handler: fatal", "abort"),
+        ("bus", "SIGBUS", "no memory behind that address", "demo::bus"),
+        ("seccomp", "SIGSYS", "a system call that its seccomp filter forbids (SYS_SECCOMP)", "demo::forbidden"),
+    ],
+)
+def test_a_fatal_signal_has_its_cause_and_its_stack(
+    faulty: Target, listen: Callable[..., Ear], command: str, name: str, words: str, stack: str
+) -> None:
+    ear = listen(faulty.pid)
+    ear.catch("signals")
+    assert ear.points["C1"].state is CatchpointState.ARMED
+    hit = last_words(ear, faulty, command)
+    assert hit.type == name
+    assert words in hit.message and "fatal" in hit.message
+    assert any(stack in function for function in functions(hit)), functions(hit)
+    eventually(lambda: f"was killed by {name}" in ear.points["C1"].note)
+    in_thread = hit.thread != f"thread:box/{faulty.pid}/{faulty.pid}"
+    assert in_thread == command.startswith("thread")
+
+
+def test_one_signal_by_its_name(faulty: Target, listen: Callable[..., Ear]) -> None:
+    ear = listen(faulty.pid)
+    ear.catch("SIGUSR1")
+    assert ear.points["C1"].moment is Moment.SIGNAL
+    tell(faulty, f"handled {int(signal.SIGUSR2)}")
+    tell(faulty, f"handled {int(signal.SIGUSR1)}")
+    (hit,) = ear.heard(1)
+    assert hit.type == "SIGUSR1" and "handled, by a function in signals" in hit.message
+
+
+def test_sent_from_outside(faulty: Target, listen: Callable[..., Ear]) -> None:
+    ear = listen(faulty.pid)
+    ear.catch("signals")
+    os.kill(faulty.pid, signal.SIGSEGV)
+    faulty.process.wait(20)
+    (hit,) = ear.heard(1)
+    assert hit.type == "SIGSEGV" and hit.message.startswith("sent by kill (SI_USER); no handler: fatal")
+    assert functions(hit)[-1] == "main"
+
+
+def test_a_handled_one_is_told_from_a_fatal_one(faulty: Target, listen: Callable[..., Ear]) -> None:
+    ear = listen(faulty.pid)
+    ear.catch("signals")
+    tell(faulty, "guarded 5")
+    hits = ear.heard(5)
+    assert {hit.type for hit in hits} == {"SIGSEGV"} and sum(hit.count for hit in hits) == 5
+    assert all("handled, by a function in signals" in hit.message for hit in hits)
+    assert all(functions(hit)[0].startswith("demo::write_through") for hit in hits)
+    assert faulty.process.poll() is None
+
+
+def test_G2_what_the_kernel_sorts_out_is_not_heard(faulty: Target, listen: Callable[..., Ear]) -> None:
+    ear = listen(faulty.pid)
+    ear.catch("signals")
+    tell(faulty, f"handled {int(signal.SIGTRAP)}")  # with others: only where it is fatal
+    tell(faulty, f"handled {int(signal.SIGUSR1)}")
+    tell(faulty, f"handled {int(signal.SIGFPE)}")
+    ear.heard(1)
+    ear.stop()
+    assert [hit.type for hit in ear.hits] == ["SIGFPE"]
+
+
+@pytest.mark.parametrize("how", ["fork", "exec"])
+def test_G1_children(faulty: Target, listen: Callable[..., Ear], how: str) -> None:
+    ear = listen(faulty.pid)
+    ear.catch("signals", follow=True)
+    tell(faulty, f"{how} null")
+    (hit,) = ear.heard(1)
+    assert hit.type == "SIGSEGV" and hit.process != ear.process
+    assert functions(hit)[0].startswith("demo::read_through"), functions(hit)
+
+
+def test_python(spawn: Spawn, listen: Callable[..., Ear]) -> None:
+    code = (
+        "import ctypes, faulthandler, sys; faulthandler.enable(open('/dev/null', 'w'))\n"
+        "print('READY', flush=True); input(); ctypes.string_at(8)"
+    )
+    target = spawn([sys.executable, "-c", code])
+    ear = listen(target.pid)
+    ear.catch("signals")
+    target.stdin.write(b"\n")
+    target.process.wait(20)
+    hits = ear.heard(2)
+    assert [hit.message.rpartition("; ")[2].split(",")[0] for hit in hits] == ["handled", "no handler: fatal"]
+    assert {hit.type for hit in hits} == {"SIGSEGV"}
+    eventually(lambda: "was killed by SIGSEGV" in ear.points["C1"].note)
+
+
+def test_without_rights_it_says_what_to_do(build_target: Build, spawn: Spawn) -> None:
+    target = spawn([build_target("signals")], user=65534)
+    catch = [sys.executable, "-m", "livedbg", "catch", str(target.pid), "signals", "--timeout", "20"]
+    nobody = ["setpriv", "--reuid=65534", "--clear-groups", *catch]
+    done = subprocess.run(nobody, capture_output=True, text=True, timeout=60, check=False, env={"HOME": "/tmp"})
+    assert done.returncode not in {0, 4}
+    assert "not allowed" in done.stderr and "sudo" in done.stderr
+
+
+def test_names_of_signals() -> None:
+    moment, patterns = patterns_of("SIGSEGV")
+    assert moment is Moment.SIGNAL and [pattern.text for pattern in patterns] == ["SIGSEGV"]
+    with pytest.raises(UsageError, match="no signal SIGNONE"):
+        patterns_of("SIGNONE")
+    assert patterns_of("Signal")[0] is None
