@@ -4,6 +4,8 @@ It starts before the first touch (`python -I -S guard.py TARGET START_TICKS GDB 
 when it watches, and ends with the touch. Its input is a pipe that only livedbg holds: a byte on it is a clean end, its
 end is livedbg's death. Nothing of livedbg is imported: what it needs is in this file and in the standard library.
 
+`guard.py glance TARGET LIVEDBG` watches over a glance in the same way, as long as its input is open.
+
 It has a second one beside it, forked before `ready`: a child of init, in a session and under a name of its own
 (`touch-guard`), so that what kills livedbg's children, its session, or everything named like it does not hit both. The
 second one gives way to the first, and does all of the same when that is killed or stopped.
@@ -20,6 +22,7 @@ Invariants:
     W4. When gdb or livedbg are themselves stopped while the target stands, gdb is ended in the same way.
     W5. No terminal, hang-up or Ctrl-C ends it; it ends by itself with gdb or the target.
     W6. The second one ends with the first; where that was killed and livedbg lives, once gdb has let go.
+    W7. While livedbg traces threads itself and is stopped, it goes on until it has let go, and is stopped again.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import sys
 import time
 
 _LOOK_S = 0.25
+_LOOK_GLANCE_S = 0.05
 _GDB_ENDS_S = 3.0
 _WATCH_S = 1.5  # a thread that sleeps in the kernel takes a pending SIGSTOP late
 _LOOKS = 1  # how many looks in a row must see a target that is stuck
@@ -49,11 +53,21 @@ class _Touch:
     def __init__(self, target: int, target_fd: int, gdb: int, livedbg: int) -> None:
         self.target, self.target_fd = target, target_fd
         self.gdb, self.gdb_fd = gdb, _pidfd(gdb)
+        self.gdb_leads = self.gdb_fd is not None and _field(f"/proc/{gdb}/stat", 2) == str(gdb)
         self.livedbg, self.livedbg_fd = livedbg, _pidfd(livedbg)
 
     def stuck(self) -> bool:
         """Whether the target stands because one that should let it go on stands itself."""
         return "T" in (_state(self.gdb), _state(self.livedbg)) and _stands(self.target)
+
+    def end_rest(self) -> None:
+        """Once gdb is gone: end what it tries ptrace on (gdb/nat/linux-ptrace.c, linux_check_ptrace_features). Such a
+        child of its own would be left behind, stopped."""
+        if self.gdb_leads and self.gdb_fd is not None and _readable(self.gdb_fd, 0):
+            try:
+                os.killpg(self.gdb, signal.SIGKILL)
+            except OSError:
+                pass  # nobody is left
 
     def end_gdb(self) -> None:
         """End it: it detaches at SIGTERM, also where it was stopped; it is killed if that takes too long."""
@@ -85,11 +99,19 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
     since_ticks = since_ticks or _start_ticks(os.getpid())
     clean, second, link = False, False, -1
     if touch.gdb_fd is not None:
-        second, link = _doubled()
-    if not second:
+        theirs, ours = os.pipe()  # on which the first one says that all is well
+        second = _doubled()
+        link, other = (theirs, ours) if second else (ours, theirs)
+        os.close(other)
+    if second:
+        nothing = os.open("/dev/null", os.O_RDWR)
+        for fd in (0, 1):  # livedbg's pipes are the first one's
+            os.dup2(nothing, fd)
+    else:
         os.write(1, b"ready\n")
     if touch.gdb_fd is not None:
         clean = _watch_second(touch, link) if second else _watch(touch)
+        touch.end_rest()
     if _readable(target_fd, 0):
         return "gone"
     woken = _wake(target, target_fd, since_ticks, 0.0 if clean else _WATCH_S)
@@ -98,28 +120,43 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
     return "woken" if woken else "fine"
 
 
-def _doubled() -> tuple[bool, int]:
-    """Fork the second guard.
+def main_glance(target: int, livedbg: int) -> None:
+    """Watch over a glance until its end. What livedbg traces itself runs on when livedbg dies, but not while livedbg is
+    stopped: then it is made to go on until it has let go, and stopped again.
 
-    Returns:
-        Whether this is the second one; its end of a pipe on which the first one says that all is well.
+    Args:
+        target: the process whose threads are glanced at.
+        livedbg: who glances; its end of our input is open as long as it does.
     """
-    theirs, ours = os.pipe()
+    livedbg_fd = _pidfd(livedbg)
+    if livedbg_fd is None:
+        return
+    if not _doubled():
+        os.write(1, b"ready\n")
+    poll = select.poll()
+    for fd in (0, livedbg_fd):
+        poll.register(fd, select.POLLIN)
+    while not poll.poll(_LOOK_GLANCE_S * 1000):
+        if _state(livedbg) == "T" and _traced(target, livedbg):
+            _send(livedbg_fd, signal.SIGCONT)
+            end = time.monotonic() + _WATCH_S
+            while _traced(target, livedbg) and time.monotonic() < end:
+                time.sleep(0.001)
+            _send(livedbg_fd, signal.SIGSTOP)
+
+
+def _doubled() -> bool:
+    """Fork the second guard; whether this is it."""
     child = os.fork()
     if child:
-        os.close(theirs)
         os.waitpid(child, 0)
-        return False, ours
+        return False
     os.setsid()
     with open("/proc/self/comm", "w", encoding="ascii") as name:  # noqa: PTH123 - no imports
         name.write("touch-guard")
     if os.fork():
         os._exit(0)
-    nothing = os.open("/dev/null", os.O_RDWR)
-    for fd in (0, 1):  # livedbg's pipes are the first one's
-        os.dup2(nothing, fd)
-    os.close(ours)
-    return True, theirs
+    return True
 
 
 def _watch(touch: _Touch) -> bool:
@@ -154,7 +191,7 @@ def _watch_second(touch: _Touch, link: int) -> bool:
         if stood > (_LOOKS if alone else _LOOKS_SECOND):
             touch.end_gdb()
             return False
-        free = free + 1 if alone and not orphan and not _traced(touch.target) else 0
+        free = free + 1 if alone and not orphan and not _traced(touch.target, touch.gdb) else 0
         if free > _LOOKS_FREE:
             return True
 
@@ -204,8 +241,15 @@ def _left_stopped(pid: int) -> bool:
     return False
 
 
-def _traced(target: int) -> bool:
-    return any("\nTracerPid:\t0\n" not in status for task in _tasks(target) if (status := _read(task + "/status")))
+def _traced(target: int, tracer: int) -> bool:
+    """Whether a thread of one process is traced by one of the other."""
+    tracers = {task.rpartition("/")[2] for task in _tasks(tracer)}
+    return any(
+        line.rpartition("\t")[2] in tracers
+        for task in _tasks(target)
+        for line in _read(task + "/status").splitlines()
+        if line.startswith("TracerPid")
+    )
 
 
 def _stands(target: int) -> bool:
@@ -272,6 +316,9 @@ if __name__ == "__main__":
     os.chdir("/")
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
+    if sys.argv[1] == "glance":
+        main_glance(*map(int, sys.argv[2:4]))
+        sys.exit()
     said = main(*map(int, sys.argv[1:6]))
     try:
         os.write(1, said.encode() + b"\n")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +16,10 @@ from livedbg.config import refuse_touch
 from livedbg.errors import LivedbgError
 from livedbg.linux.procfs import read_stat
 
-__all__ = ["Guard", "GuardMissing"]
+__all__ = ["Guard", "GuardMissing", "glance_guarded"]
 
 _PROGRAM: Final = Path(__file__).with_name("guard.py")
+_ARGV: Final = (sys.executable, "-I", "-S", _PROGRAM.name)  # without the folder: `pkill -f livedbg` is not to hit it
 _START_S: Final = 10.0
 _END_S: Final = 5.0
 _LAST_WORDS: Final = (b"gone", b"fine", b"woken")
@@ -23,6 +27,41 @@ _LAST_WORDS: Final = (b"gone", b"fine", b"woken")
 
 class GuardMissing(LivedbgError):
     """The guard could not be started: then nothing may be touched."""
+
+
+@contextlib.contextmanager
+def glance_guarded(target: int) -> Iterator[None]:
+    """A guard over what this process traces itself, for as long as the block runs.
+
+    Without one, a glance is as safe, but for one case: livedbg is stopped in the part of a millisecond in which a
+    thread stands. So where none can be started the block runs all the same.
+    """
+    process: subprocess.Popen[bytes] | None = None
+    with contextlib.suppress(OSError):
+        process = subprocess.Popen(
+            [*_ARGV, "glance", str(target), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=_PROGRAM.parent,
+        )
+    if process is None:
+        yield
+        return
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        select.select([process.stdout], [], [], _START_S)  # it says `ready`
+        yield
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:  # it is stopped
+            process.kill()
+            process.wait()
 
 
 class Guard:
@@ -57,10 +96,7 @@ class Guard:
         words = [str(number) for number in (target, start_ticks, gdb, os.getpid(), since_ticks)]
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-S",
-                _PROGRAM.name,  # without the folder: `pkill -f livedbg` is not to hit it
+                *_ARGV,
                 *words,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,

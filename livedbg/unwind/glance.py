@@ -10,7 +10,8 @@ Invariants:
     L2. Nothing is left traced or stopped, however this ends: what can't be released by `detach` is released by the
         end of the OS thread that traced it, before the next one is seized (livedbg.linux.ptrace).
     L3. No wait without an end: a thread that doesn't stop in time is let go and skipped, with the reason.
-    L4. Every stop is measured and reported, also when the rest fails.
+    L4. A guard watches while threads are stopped: also a livedbg that is stopped itself lets go.
+    L5. Every stop is measured and reported, also when the rest fails.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Final
 from livedbg.linux import memory, procfs, ptrace
 from livedbg.linux.procfs import Running
 from livedbg.model import ThreadState
+from livedbg.touch.guarding import glance_guarded
 from livedbg.unwind.capture import SP, STACK_BYTES, Capture, StackReader, ThreadCopy
 from livedbg.unwind.refusal import Refusal, refusal
 
@@ -82,7 +84,7 @@ def glance(pid: int, tids: Sequence[int], enough: Callable[[], bool] = lambda: F
     """
     work = _Work(StackReader(pid), Glanced(pid), time.monotonic() + limit_s, enough)
     left = deque(tid for tid in tids if not work.copied(tid))
-    with _one_at_a_time, _quick_switches():
+    with _one_at_a_time, glance_guarded(pid) if left else contextlib.nullcontext(), _quick_switches():
         while left and not work.over():
             tracer = threading.Thread(target=work.trace, args=(left,), name="livedbg-glance", daemon=True)
             tracer.start()

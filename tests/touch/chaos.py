@@ -1,257 +1,134 @@
-"""Kills gdb, livedbg and the guard at random moments of attach, hold and detach, and one that listens by debug
-registers; looks how the target fares.
+"""Kills and stops livedbg, gdb and the guard at random moments of all that they do to targets, and looks how those
+fare.
 
-    python -m tests.touch.chaos [ROUNDS]
+    python -m tests.touch.chaos [ROUNDS] [--seed N] [--first N] [--aim NAME] [--action WORDS] [--signal NAME]
 
-What can't be survived for sure is left out: a SIGKILL of the guard and of livedbg together. Then nobody is left to wake
-the target; `kill -CONT` does.
-
-Prints a table of figures; exit status 1 when a single round went wrong.
+Every round draws from the seed and its own number: what went wrong is played again by `--seed N --first NUMBER` and
+one round. Prints tables of figures; exit status 1 when a single round went wrong.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
+import argparse
 import random
+import secrets
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from livedbg.linux.procfs import child_pids, command_line, read_stat
-from livedbg.model import ThreadState
-from tests.touch.health import changed_code, counters, counts_on, untouched
+from tests.touch.actions import ACTIONS
+from tests.touch.aims import AIMS, Aim, Running
+from tests.touch.rounds import SIGNALS, Blow, Outcome, play
 
-DRIVER: Final = Path(__file__).with_name("driver.py")
-LISTEN: Final = Path(__file__).with_name("listen.py")
-ROOT: Final = Path(__file__).parents[2]
-_WELL_S: Final = 20.0
-_CYCLE_S: Final = 0.09  # a little more than one attach, hold and detach takes
+__all__ = ["blows", "plan", "rounds"]
 
-
-class Blow(NamedTuple):
-    """What is done: a signal, to whom."""
-
-    victims: tuple[str, ...]
-    number: signal.Signals
-
-    def __str__(self) -> str:
-        return f"{' and '.join(self.victims)} by {self.number.name}"
-
-
-BLOWS: Final = (
-    Blow(("gdb",), signal.SIGKILL),
-    Blow(("livedbg",), signal.SIGKILL),
-    Blow(("guard",), signal.SIGKILL),
-    Blow(("gdb", "livedbg"), signal.SIGKILL),
-    Blow(("livedbg", "gdb"), signal.SIGKILL),
-    Blow(("gdb", "guard"), signal.SIGKILL),
-    Blow(("gdb",), signal.SIGTERM),
-    Blow(("livedbg",), signal.SIGTERM),
-    Blow(("gdb", "livedbg", "guard"), signal.SIGTERM),
-    Blow(("gdb",), signal.SIGHUP),
-    Blow(("gdb", "livedbg", "guard"), signal.SIGHUP),
-    Blow(("gdb",), signal.SIGSTOP),
-    Blow(("livedbg",), signal.SIGSTOP),
-    Blow(("guard",), signal.SIGSTOP),
-    Blow(("listener",), signal.SIGKILL),
-    Blow(("listener",), signal.SIGTERM),
-    Blow(("listener",), signal.SIGSTOP),
+_COLUMNS: Final[tuple[tuple[str, Callable[[Outcome], str]], ...]] = (
+    ("target", lambda one: one.aim),
+    ("action", lambda one: one.blow.action.name),
+    ("victim", lambda one: one.blow.victims),
+    ("signal", lambda one: one.blow.number.name),
 )
 
 
-class Outcome(NamedTuple):
-    """How a round ended.
-
-    Attributes:
-        well_s: from the blow until the target ran on untouched.
-        wrong: what was wrong; "" when all was well.
-    """
-
-    blow: Blow
-    well_s: float
-    wrong: str
+def blows() -> list[Blow]:
+    """All that can be tried on this box."""
+    return [
+        Blow(action, victims, number)
+        for action in ACTIONS
+        if not action.refused()
+        for victims in action.victims
+        for number in SIGNALS
+    ]
 
 
-class Round:
-    """One driver on a target, and one blow.
+def rounds(chosen: Sequence[tuple[Aim, Blow]], seed: int, first: int, folder: Path) -> Iterator[Outcome]:
+    """Play a plan. A target of which a round went wrong proves nothing any more: the next round gets another one."""
+    targets: dict[Aim, Running] = {}
+    with ExitStack() as stack:
+        for number, (aim, blow) in enumerate(chosen, first):
+            if aim not in targets:
+                targets[aim] = stack.enter_context(Running(aim, folder))
+            outcome = play(targets[aim], blow, random.Random(f"{seed}/{number}"))
+            if outcome.wrong:
+                del targets[aim]
+            yield outcome
+
+
+def plan(
+    seed: int, first: int, number: int, *, aim: str = "", action: str = "", signals: str = ""
+) -> list[tuple[Aim, Blow]]:
+    """Every blow on every target as often as the next, in an order that the seed gives.
 
     Args:
-        pid: the target.
-        counted: its file of counters.
-        blow: what is to come.
+        seed: of the order.
+        first: how many rounds to leave out.
+        number: how many to play.
+        aim, action, signals: only those with these words in their names.
     """
-
-    def __init__(self, pid: int, counted: Path, blow: Blow) -> None:
-        self.pid = pid
-        self._blow = blow
-        self._counted = counted
-        listens = blow.victims == ("listener",)
-        argv = [str(LISTEN), str(pid), "0", "no such type"] if listens else [str(DRIVER), str(pid)]
-        self._driver = subprocess.Popen(
-            [sys.executable, *argv],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            start_new_session=True,
-        )
-        self._helpers: set[int] = set()
-
-    def run(self, after_s: float) -> Outcome:
-        """Strike after a time, and look."""
-        assert self._driver.stdout is not None
-        blow, line = self._blow, self._driver.stdout.readline()
-        if line != b"READY\n":
-            return Outcome(blow, 0.0, f"the driver said {line!r}")
-        time.sleep(after_s)
-        self._strike(blow)
-        struck = time.monotonic()
-        try:
-            return Outcome(blow, *self._look(blow, struck))
-        finally:
-            self._clean_up()
-
-    def _strike(self, blow: Blow) -> None:
-        for victim in blow.victims:
-            for pid in self._pids(victim):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, blow.number)
-
-    def _pids(self, victim: str) -> list[int]:
-        for pid in child_pids(self._driver.pid):
-            self._helpers.add(pid)
-        if victim in ("livedbg", "listener"):
-            return [self._driver.pid]
-        word = "guard.py" if victim == "guard" else "--interpreter="
-        return [pid for pid in self._helpers if any(word in argument for argument in _arguments(pid))]
-
-    def _look(self, blow: Blow, struck: float) -> tuple[float, str]:
-        if not counts_on(self._counted, deadline_s=_WELL_S):
-            return 0.0, f"it does not count on: {counters(self._counted)}, {_states(self.pid)}"
-        well_s = time.monotonic() - struck
-        self._pids("gdb")
-        self._driver.kill()  # what the blow left of livedbg
-        if not _soon(lambda: untouched(self.pid)):
-            return 0.0, f"it is traced or stands: {_states(self.pid)}"
-        if blow.number is not signal.SIGSTOP and not {"livedbg", "listener"}.isdisjoint(blow.victims):
-            well_s = time.monotonic() - struck
-        if blow.number is signal.SIGSTOP:
-            self._wake_helpers()  # a gdb that is stopped while it holds nothing stays until somebody wakes it
-        if not counts_on(self._counted, deadline_s=_WELL_S):
-            return 0.0, f"it does not count on after the end: {_states(self.pid)}"
-        changed = changed_code(self.pid)
-        if changed:
-            return 0.0, f"its code differs: {changed}"
-        if blow.victims != ("guard",) and not _soon(lambda: not any(map(_lives, self._helpers))):
-            return 0.0, f"helpers are left: {[_arguments(pid) for pid in self._helpers]}"
-        return well_s, ""
-
-    def _clean_up(self) -> None:
-        self._driver.kill()
-        self._driver.wait()
-        assert self._driver.stdout is not None
-        self._driver.stdout.close()
-        self._wake_helpers()
-        _soon(lambda: not any(map(_lives, self._helpers)))
-
-    def _wake_helpers(self) -> None:
-        for pid in self._helpers:
-            if _arguments(pid) and _lives(pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
+    every = [
+        (one, blow)
+        for one in AIMS
+        for blow in blows()
+        if aim in one.name and action in blow.action.name and signals in blow.number.name
+    ]
+    chance, found = random.Random(seed), list[tuple[Aim, Blow]]()
+    while len(found) < first + number:
+        chance.shuffle(every)
+        found += every
+    return found[first : first + number]
 
 
-def blows_for(pid: int) -> tuple[Blow, ...]:
-    """All of them; without those to a listener where the kernel doesn't let us listen."""
-    argv = [sys.executable, str(LISTEN), str(pid), "0", "*"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}) as listener:
-        assert listener.stdout is not None
-        heard = listener.stdout.readline() == b"READY\n"
-        listener.kill()
-    return tuple(blow for blow in BLOWS if heard or blow.victims != ("listener",))
-
-
-def play(pid: int, counted: Path, rounds: int, seed: int = 0) -> list[Outcome]:
-    """Rounds on one target, until one goes wrong: after that the target proves nothing any more."""
-    chance, blows = random.Random(seed), blows_for(pid)
-    outcomes: list[Outcome] = []
-    for number in range(rounds):
-        outcomes.append(Round(pid, counted, blows[number % len(blows)]).run(chance.random() * _CYCLE_S))
-        if outcomes[-1].wrong:
-            break
-    return outcomes
-
-
-def _arguments(pid: int) -> tuple[str, ...]:
-    try:
-        return command_line(pid)
-    except OSError:
-        return ()
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return read_stat(pid).state not in (ThreadState.ZOMBIE, ThreadState.DEAD)
-    except OSError:
-        return False
-
-
-def _states(pid: int) -> str:
-    try:
-        return read_stat(pid).state.value
-    except OSError:
-        return "gone"
-
-
-def _soon(look: Callable[[], bool]) -> bool:
-    end = time.monotonic() + _WELL_S
-    while not look():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def _table(outcomes: list[Outcome]) -> str:
-    lines = ["| blow | rounds | wrong | runs on after, median | worst |", "| --- | ---: | ---: | ---: | ---: |"]
-    for blow in BLOWS:
-        mine = [outcome for outcome in outcomes if outcome.blow == blow]
-        times = [outcome.well_s * 1000 for outcome in mine if not outcome.wrong]
-        if times:
-            wrong = len(mine) - len(times)
-            median, worst = statistics.median(times), max(times)
-            lines.append(f"| {blow} | {len(mine)} | {wrong} | {median:.0f} ms | {worst:.0f} ms |")
+def _table(outcomes: Sequence[Outcome], *columns: int) -> str:
+    """Rounds by some of the columns."""
+    names, keys = zip(*(_COLUMNS[column] for column in columns), strict=True)
+    groups: dict[tuple[str, ...], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(tuple(key(outcome) for key in keys), []).append(outcome)
+    lines = [
+        "| " + " | ".join((*names, "rounds", "wrong", "runs on after, median", "worst")) + " |",
+        "| " + " | ".join(["---"] * len(names) + ["---:"] * 4) + " |",
+    ]
+    for words, group in sorted(groups.items()):
+        times = [outcome.well_s * 1000 for outcome in group if not outcome.wrong] or [0.0]
+        wrong = sum(bool(outcome.wrong) for outcome in group)
+        figures = (str(len(group)), str(wrong), f"{statistics.median(times):.0f} ms", f"{max(times):.0f} ms")
+        lines.append("| " + " | ".join((*words, *figures)) + " |")
     return "\n".join(lines)
 
 
-def main(rounds: int) -> int:
-    """Play on a target of our own, print the figures."""
+def main(argv: Sequence[str]) -> int:
+    """Play, print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m tests.touch.chaos")
+    parser.add_argument("rounds", type=int, nargs="?", default=500)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 30))
+    parser.add_argument("--first", type=int, default=0)
+    for word in ("--aim", "--action", "--signal"):
+        parser.add_argument(word, default="")
+    found = parser.parse_args(argv)
+    chosen = plan(found.seed, found.first, found.rounds, aim=found.aim, action=found.action, signals=found.signal)
+    outcomes: list[Outcome] = []
+    print(f"seed {found.seed}", flush=True)
+    for action in ACTIONS:
+        if action.refused():
+            print(f"left out: {action.name}: {action.refused()}")
     with tempfile.TemporaryDirectory(prefix="livedbg-chaos-") as folder:
-        program, counted = Path(folder, "thrower"), Path(folder, "counters")
-        source = ROOT / "tests" / "targets" / "thrower.cpp"
-        subprocess.run(["g++", "-O1", "-g", "-pthread", str(source), "-o", str(program)], check=True)
-        argv = [str(program), str(counted), "3", "2000", "1"]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as target:
-            assert target.stdout is not None
-            target.stdout.readline()
-            try:
-                outcomes = play(target.pid, counted, rounds, seed=int(time.time()))
-            finally:
-                os.killpg(target.pid, signal.SIGKILL)  # with children that a wrong round left stopped
-    print(_table(outcomes))
-    wrong = [outcome for outcome in outcomes if outcome.wrong]
-    for outcome in wrong:
-        print(f"{outcome.blow}: {outcome.wrong}")
-    print(f"{len(outcomes)} rounds, {len(wrong)} wrong")
+        for outcome in rounds(chosen, found.seed, found.first, Path(folder)):
+            outcomes.append(outcome)
+            if outcome.wrong:
+                number = found.first + len(outcomes) - 1
+                print(f"round {number}, {outcome.aim}, {outcome.blow}: {outcome.wrong}", flush=True)
+    for columns in ((0, 1), (1, 2, 3)):
+        print("\n" + _table(outcomes, *columns))
+    wrong = sum(bool(outcome.wrong) for outcome in outcomes)
+    print(f"\nseed {found.seed}: {len(outcomes)} rounds, {wrong} wrong")
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 500))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    sys.exit(main(sys.argv[1:]))

@@ -11,23 +11,28 @@ from typing import Final
 
 from livedbg.linux.elf import mapped_file
 from livedbg.linux.maps import parse_maps
-from livedbg.linux.procfs import read_stat, status_fields, thread_ids
+from livedbg.linux.procfs import child_pids, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
 
 COUNTERS: Final = ("heartbeat", "runtime_error", "sold_out", "closed", "number", "forks")
+"""What tests/targets/thrower.cpp counts."""
+
 _STANDING: Final = (ThreadState.STOPPED, ThreadState.TRACED)
+_CHUNK: Final = 4 << 20
 
 
-def counters(file: Path) -> dict[str, int]:
-    """What tests/targets/thrower.cpp has counted."""
-    data = file.read_bytes()[: 8 * len(COUNTERS)]
-    return dict(zip(COUNTERS, struct.unpack(f"<{len(COUNTERS)}Q", data), strict=True))
+def counters(file: Path, layout: tuple[str, ...] = COUNTERS) -> dict[str, int]:
+    """What a target has counted: 8 bytes a counter, in the order of the layout."""
+    data = file.read_bytes()[: 8 * len(layout)]
+    return dict(zip(layout, struct.unpack(f"<{len(layout)}Q", data), strict=True))
 
 
-def counts_on(file: Path, names: tuple[str, ...] = COUNTERS, deadline_s: float = 10.0) -> bool:
+def counts_on(
+    file: Path, names: tuple[str, ...] = COUNTERS, deadline_s: float = 10.0, layout: tuple[str, ...] = COUNTERS
+) -> bool:
     """Whether each counter moves within a time."""
-    first, end = counters(file), time.monotonic() + deadline_s
-    while any(counters(file)[name] == first[name] for name in names):
+    first, end = counters(file, layout), time.monotonic() + deadline_s
+    while any(counters(file, layout)[name] == first[name] for name in names):
         if time.monotonic() > end:
             return False
         time.sleep(0.01)
@@ -45,6 +50,13 @@ def untouched(pid: int) -> bool:
         return False  # a thread that ended meanwhile: look again
 
 
+def family_untouched(pid: int) -> bool:
+    """Whether no thread of a process and of its children that last is traced or stands."""
+    if not untouched(pid):
+        return False
+    return all(untouched(child) or not Path(f"/proc/{child}").exists() for child in child_pids(pid))
+
+
 def changed_code(pid: int) -> list[str]:
     """The mapped code that differs from its file."""
     found = []
@@ -53,12 +65,14 @@ def changed_code(pid: int) -> list[str]:
         for mapping in parse_maps(pid):
             if not mapping.executable or not mapping.path.startswith("/"):
                 continue
-            live = os.pread(memory, mapping.end - mapping.start, mapping.start)
-            with mapped_file(pid, mapping).open("rb") as file:
+            with mapped_file(pid, mapping).open("rb", buffering=0) as file:
                 file.seek(mapping.offset)
-                kept = file.read(len(live))
-            if live[: len(kept)] != kept:
-                found.append(mapping.path)
+                at = mapping.start
+                while kept := file.read(min(_CHUNK, mapping.end - at)):
+                    if os.pread(memory, len(kept), at) != kept:
+                        found.append(mapping.path)
+                        break
+                    at += len(kept)
     finally:
         os.close(memory)
     return found

@@ -17,8 +17,7 @@ from livedbg.linux.procfs import process_exists, read_stat, status_fields
 from livedbg.model import ThreadState
 from livedbg.touch import Attachment
 from tests.conftest import eventually
-from tests.touch.chaos import BLOWS, play
-from tests.touch.health import COUNTERS, changed_code, counts_on, untouched
+from tests.touch.health import changed_code, counts_on, untouched
 
 Make = Callable[..., Awaitable[Attachment]]
 
@@ -190,10 +189,3 @@ async def test_what_cant_be_attached_to_is_refused_untouched(thrower: Any, make:
     thrower.kill()
     with pytest.raises(TargetGone):
         await second.attach(30)
-
-
-def test_chaos_the_target_survives_the_death_of_everybody(thrower: Any) -> None:
-    outcomes = play(thrower.pid, thrower.counted, len(BLOWS), seed=3)
-    assert [str(outcome) for outcome in outcomes if outcome.wrong] == []
-    assert len(outcomes) == len(BLOWS)
-    assert counts_on(thrower.counted, COUNTERS)
