@@ -21,6 +21,9 @@ _IDLE_S: Final = 1.0  # between two looks whether the target has ended
 _REMEMBERED: Final = 8  # of those: between two looks at what the process has loaded
 
 
+_SETTLED: Final = (Moment.CALL, Moment.SIGNAL, Moment.RAISE)  # of these the pattern says it; of the others the user may
+
+
 class ExceptionsAdapter(Adapter):
     """Hears exceptions as they are thrown, and calls of functions, by kernel probes."""
 
@@ -70,18 +73,22 @@ class ExceptionsAdapter(Adapter):
         """
         if isinstance(intent, Uncatch):
             armed = self._armed.get(intent.catchpoint)
+            if armed is None and intent.catchpoint in context.snapshot().catchpoints:
+                return  # another adapter's
             if armed is None:
                 raise UsageError(f"There is no catchpoint {intent.catchpoint}.", "see the screen Exceptions")
             await armed.disarm()
             return
         assert isinstance(intent, Catch)
+        if intent.stop:
+            return  # livedbg.adapters.exceptions.stopping
         moment, patterns = patterns_of(intent.pattern)
         self._count += 1
         catchpoint = Catchpoint(
             id=f"C{self._count}",
             process=intent.process,
             pattern=clean_line(intent.pattern),
-            moment=moment if moment is Moment.CALL else intent.moment or Moment.THROW,
+            moment=moment if moment in _SETTLED else intent.moment or Moment.THROW,
             message=clean_line(intent.message),
             engine="listen",
             follow=intent.follow,

@@ -18,8 +18,10 @@ from livedbg.adapter import Context
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.debugged import DebuggedListener
 from livedbg.adapters.exceptions.hits import Code, Hits, Kind
-from livedbg.adapters.exceptions.listener import Heard, Listener, Nowhere
+from livedbg.adapters.exceptions.listener import Heard, Listener
 from livedbg.adapters.exceptions.places import RUNTIME
+from livedbg.adapters.exceptions.python import PythonRaises, refused_raises
+from livedbg.adapters.exceptions.subject import NativeCalls, Subject
 from livedbg.catchpoints import Catchpoint, CatchpointState, Moment, Pattern
 from livedbg.config import refuse_touch
 from livedbg.errors import LivedbgError, TargetError, TouchRefused
@@ -37,6 +39,7 @@ __all__ = ["Armed"]
 
 _UNWIND_S: Final = 30.0  # for the stack of one call
 _WAITING: Final = 64  # kinds of calls that wait for their stacks; what comes meanwhile is counted without one
+_NO_PYTHON: Final = "no Python is there yet"
 _NO_RUNTIME: Final = "no C++ runtime is loaded yet (one that is linked statically and stripped can't be heard)"
 _ROOT: Final = "run livedbg by sudo, or give it CAP_PERFMON and CAP_SYS_ADMIN"
 
@@ -91,8 +94,10 @@ class Armed:
         try:
             refuse_touch(self._context.request, "A probe is a touch")
             listener = await asyncio.to_thread(self._started, pid, functions, tell)
-        except (OSError, Nowhere, TouchRefused) as error:
+        except (OSError, LookupError, TouchRefused) as error:
             refused = error if isinstance(error, TouchRefused) else _refused(error, pid, functions)
+            if catchpoint.moment is Moment.RAISE and not isinstance(error, TouchRefused):
+                refused = refused_raises(error, pid) or refused
             self._put(state=CatchpointState.FAILED, note=refused.message, remedy=refused.remedy)
             raise refused from None
         self._listener = listener
@@ -112,11 +117,14 @@ class Armed:
     ) -> Listener | DebuggedListener:
         """A listener by probe events, or where those are not allowed, by debug registers."""
         moment, follow = self.catchpoint.moment, self.catchpoint.follow
+        subject: Subject = NativeCalls(moment, functions)
+        if moment is Moment.RAISE:
+            subject = PythonRaises(awaited=follow or bool(self._files))
         try:
-            first = Listener(pid, moment, functions, wanted=self._wants, tell=tell, follow=follow, files=self._files)
+            first = Listener(pid, subject, wanted=self._wants, tell=tell, follow=follow, files=self._files)
             first.start()
         except OSError as error:
-            if not isinstance(error, NoTracefs | NoPerf):
+            if not isinstance(error, NoTracefs | NoPerf) or moment is Moment.RAISE:
                 raise
             second = DebuggedListener(pid, moment, functions, wanted=self._wants, tell=tell, follow=follow)
             second.start()
@@ -148,7 +156,8 @@ class Armed:
 
     def _note(self, listener: Listener | DebuggedListener) -> str:
         files = [file.rpartition("/")[2] for file in listener.files]
-        where = f"in {', '.join(files)}" if files else _NO_RUNTIME
+        nowhere = _NO_PYTHON if self.catchpoint.moment is Moment.RAISE else _NO_RUNTIME
+        where = f"in {', '.join(files)}" if files else nowhere
         stacks = "" if self._pool is not None else "; no stacks: gdb is not there"
         unread = listener.counts.unread
         blind = f"; can't be read: {', '.join(unread[:3])}" if unread else ""
@@ -176,7 +185,9 @@ class Armed:
                 continue
             self._heard += 1
             kind = self._code_of(one.sample.pid).kind_of(one)
-            if kind in self._waiting:
+            if one.frames is not None:
+                self._count_in(kind, one, one.frames)
+            elif kind in self._waiting:
                 self._waiting[kind].append(replace(one, sample=one.sample._replace(stack=b"")))
             elif self._hits.known(kind) or self._pool is None or len(self._waiting) >= _WAITING:
                 self._count_in(kind, one)
@@ -244,8 +255,8 @@ def _mappings(pid: int) -> tuple[Mapping, ...]:
     return found
 
 
-def _refused(error: OSError | Nowhere, pid: int, functions: Sequence[str]) -> TargetError:
-    if isinstance(error, Nowhere):
+def _refused(error: OSError | LookupError, pid: int, functions: Sequence[str]) -> TargetError:
+    if isinstance(error, LookupError):
         return TargetError(
             f"Process {pid} has no function {' or '.join(functions)} in any file that can be read.",
             "give it with namespace and class, without arguments, or as `nm -D FILE` has it",

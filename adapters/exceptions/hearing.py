@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.linux import procfs
 from livedbg.linux.perf import Sample
+from livedbg.model import Frame
 from livedbg.sanitize import clean_line
 
 __all__ = ["Counts", "Heard", "Hearing", "Nowhere", "family", "threads_of"]
@@ -25,10 +26,15 @@ class Nowhere(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A call that somebody wants to know of."""
+    """A call that somebody wants to know of.
+
+    Attributes:
+        frames: its frames, and whether they are whole, where they are known already.
+    """
 
     sample: Sample
     call: Call
+    frames: tuple[tuple[Frame, ...], bool] | None = None
 
 
 @dataclass(slots=True)

@@ -51,8 +51,8 @@ class Code:
 
     def kind_of(self, heard: Heard) -> Kind:
         """What tells a call of this process from another."""
-        words: list[int] = []
-        stack = heard.sample.stack[:_LOOKED_AT]
+        words = list(heard.call.words)
+        stack = b"" if words else heard.sample.stack[:_LOOKED_AT]
         for (word,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
             place = bisect_right(self._starts, word) - 1
             if place >= 0 and word < self._ranges[place][1]:

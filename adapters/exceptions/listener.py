@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
+from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.hearing import Counts, Heard, Hearing, Nowhere, family, threads_of
 from livedbg.adapters.exceptions.places import Found, find_in_files, find_places
-from livedbg.adapters.exceptions.types import Types
-from livedbg.catchpoints import Moment
+from livedbg.adapters.exceptions.subject import Subject, Unheard
 from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
 from livedbg.linux.tracefs import TraceEvent, TraceEvents
 
@@ -58,8 +57,7 @@ class Listener(Hearing):
 
     Args:
         pid: the process.
-        moment: what they mean.
-        functions: their names.
+        subject: what is listened to.
         wanted: whether a call is, by its type; called in the listener's thread.
         tell: called in the listener's thread with the wanted calls, in the order of time.
         follow: child processes too.
@@ -69,8 +67,7 @@ class Listener(Hearing):
     def __init__(
         self,
         pid: int,
-        moment: Moment,
-        functions: Sequence[str],
+        subject: Subject,
         *,
         wanted: Callable[[Call], bool],
         tell: Callable[[Sequence[Heard]], None],
@@ -80,27 +77,28 @@ class Listener(Hearing):
         super().__init__()
         self._files = tuple(files)
         self._pid = pid
-        self._moment = moment
-        self._functions = tuple(functions)
+        self._subject = subject
         self._wanted = wanted
         self._tell = tell
         self._follow = follow
-        self._types: dict[int, Types] = {}
         self._unwanted: Counter[int] = Counter()
         self._dropped: set[int] = set()
         self._places: dict[tuple[int, int, int], tuple[Found, TraceEvent]] = {}
         self._searched: set[tuple[str, int]] = set()
         self._passes: list[_Pass] = []
+        self._unheard: list[Unheard] = []
         self._trace: TraceEvents | None = None
 
     def _set(self) -> None:
-        """Set the probes. A C++ runtime may still be loaded: it is waited for."""
+        """Set the probes. Where they are for a runtime that may still be loaded, it is waited for."""
         self._trace = TraceEvents()
         self._find()
         if self._places:
             self._begin_pass()
-        elif self._moment is Moment.CALL:
-            raise Nowhere(", ".join(self._functions))
+        elif self._unheard:
+            raise self._unheard[0]
+        elif not self._subject.awaited:
+            raise Nowhere(", ".join(self._subject.functions))
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -115,7 +113,7 @@ class Listener(Hearing):
         before = len(self._places)
         for pid in family(self._pid, self._follow):
             try:
-                found, missed = find_places(pid, self._functions, self._searched)
+                found, missed = find_places(pid, self._subject.functions, self._searched)
             except OSError:
                 if pid == self._pid and not self._places:
                     raise
@@ -123,7 +121,7 @@ class Listener(Hearing):
             self.counts.unread += missed
             self._define(found)
         files, self._files = self._files, ()
-        self._define(find_in_files(files, self._functions))
+        self._define(find_in_files(files, self._subject.functions))
         return len(self._places) > before
 
     def _define(self, found: Sequence[Found]) -> None:
@@ -132,16 +130,25 @@ class Listener(Hearing):
             with contextlib.suppress(OSError):  # the file is gone, or the kernel finds no code there
                 stat = Path(one.place.path).stat()
                 key = (stat.st_dev, stat.st_ino, one.place.offset)
-                if key not in self._places:
-                    event = self._trace.define(one.place.path, one.place.offset, ARGUMENTS[self._moment])
-                    self._places[key] = (one, event)
+                if key in self._places:
+                    continue
+                try:
+                    arguments = self._subject.arguments(one)
+                except Unheard as unheard:
+                    self._unheard.append(unheard)
+                    self.counts.unread.append(str(unheard))
+                    continue
+                self._places[key] = (one, self._trace.define(one.place.path, one.place.offset, arguments))
 
     def _begin_pass(self) -> None:
         """Listen to all places; the pass before it ends at the moment from which this one hears everything."""
         sources = list(self._places.values())
-        wanted = " && ".join(f"type_info != {address:#x}" for address in sorted(self._dropped))
+        conditions = [self._subject.only] if self._subject.only else []
+        wanted = " && ".join([*conditions, *(f"type_info != {address:#x}" for address in sorted(self._dropped))])
         events = PerfEvents(
-            [Source(TRACEPOINT, event.number, wanted=wanted) for _, event in sources], follow=self._follow
+            [Source(TRACEPOINT, event.number, wanted=wanted) for _, event in sources],
+            stack_bytes=self._subject.stack_bytes,
+            follow=self._follow,
         )
         try:
             events.add_all(self._threads)
@@ -198,8 +205,9 @@ class Listener(Hearing):
         return True
 
     def _count_dropped(self) -> None:
-        """Count those that the kernel sorts out, too. Its figure holds what others listen to at the same place."""
-        if self._dropped and self._trace is not None:
+        """Count those that the kernel sorts out, too. Its figure holds what others listen to at the same place, and
+        all calls, where only some of them are what is listened to."""
+        if self._dropped and not self._subject.only and self._trace is not None:
             self.counts.seen = max(self.counts.seen, sum(self._trace.calls().values()))
 
     def _learnt(self) -> bool:
@@ -223,13 +231,13 @@ class Listener(Hearing):
         for sample in samples:
             if sample.mono_ns < part.since_ns or (part.until_ns is not None and sample.mono_ns >= part.until_ns):
                 continue
-            if sample.pid not in self._types:
-                self._types[sample.pid] = Types(sample.pid)
-            self.counts.seen += 1
             found, event = part.sources[sample.source]
-            call = describe(sample, event.fields, self._moment, found.name, self._types[sample.pid])
+            call = self._subject.describe(sample, event.fields, found)
+            if call is None:
+                continue
+            self.counts.seen += 1
             if self._wanted(call):
-                yield Heard(sample, call)
+                yield Heard(sample, call, self._subject.frames(sample, event.fields, found))
             elif call.type_info:
                 self._unwanted[call.type_info] += 1
 

@@ -22,8 +22,9 @@ RUNTIME: Final = {
     Moment.THROW: "__cxa_throw",
     Moment.RETHROW: "__cxa_rethrow",
     Moment.CATCH: "__cxa_begin_catch",
+    Moment.RAISE: "PyTraceBack_Here",
 }
-"""The function of the C++ runtime that is called at each moment."""
+"""The function of the runtime, C++'s or Python's, that is called at each moment."""
 
 
 class Place(NamedTuple):

@@ -125,7 +125,7 @@ class ElfFile:
         """What the file puts at an address when it is loaded, before relocation; b"" where it puts nothing."""
         for segment in self.segments():
             start = address - segment.address
-            if 0 <= start and start + size <= segment.file_size:
+            if start >= 0 and start + size <= segment.file_size:
                 return self._data[segment.offset + start : segment.offset + start + size]
         return b""
 

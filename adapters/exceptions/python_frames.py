@@ -1,0 +1,147 @@
+"""Python frames of a call: the innermost as the kernel read them, those behind them from memory just after.
+
+A frame's callers don't change while it lives. So if the last frame that the kernel read is still among its thread's
+frames, at the same instruction, once those behind it were read, they are those that were there at the call.
+
+Invariants:
+    T1. A stack is called whole only if all of it was so at the call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
+
+from livedbg.adapters.exceptions.python_probe import DEPTH
+from livedbg.adapters.python.objects import ObjectReader, is_pointer
+from livedbg.linux import memory
+from livedbg.model import Frame
+
+__all__ = ["CallFrames", "PyFrames", "goes_on", "words_of"]
+
+PyFrames: TypeAlias = tuple[tuple[Frame, ...], bool]
+"""Frames, innermost first, and whether they are whole."""
+
+_Place: TypeAlias = tuple[int, int]  # code object, instruction
+_MOST: Final = 400  # frames
+_KEPT: Final = 512  # stacks that are remembered
+_KEPT_NS: Final = 1_000_000_000  # another code object may be made where one was
+_TRAMPOLINE: Final = "<interpreter trampoline>"  # 3.12: an entry of C code (Python/specialize.c)
+
+
+def words_of(values: Mapping[str, int | bytes]) -> tuple[int, ...]:
+    """What tells the stacks of calls apart."""
+    places = _fetched(values)
+    words = tuple(word for place in places for word in place)
+    return (*words, _number(values, "behind")) if len(places) == DEPTH else words
+
+
+def goes_on(words: tuple[int, ...], before: tuple[int, ...]) -> bool:
+    """Whether a call is that of a frame further out than that of the call before it, with nothing done between them."""
+    inner, outer = before[: 2 * DEPTH], words[: 2 * DEPTH]
+    return any(inner[start : start + len(outer)] == outer[: len(inner) - start] for start in range(2, len(inner), 2))
+
+
+class CallFrames:
+    """Makes frames of what was fetched at calls of one process.
+
+    Args:
+        objects: reads its memory; not shared, as it is dropped now and then.
+    """
+
+    def __init__(self, objects: ObjectReader) -> None:
+        self._objects = objects
+        self._fresh_ns = time.monotonic_ns()
+        self._known: OrderedDict[tuple[int, ...], PyFrames] = OrderedDict()
+
+    def of(self, values: Mapping[str, int | bytes]) -> PyFrames:
+        """The frames of a call."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._fresh_ns > _KEPT_NS:
+            self._fresh_ns = now_ns
+            self._known.clear()
+            self._objects = ObjectReader(self._objects.pid, self._objects.layout)
+        key = (_number(values, "state"), *words_of(values))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._read(values)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return known
+
+    def _read(self, values: Mapping[str, int | bytes]) -> PyFrames:
+        places = _fetched(values)
+        whole = True
+        behind = _number(values, "behind") if len(places) == DEPTH else 0
+        if behind:
+            outer = [place for _, place in self._chain(behind)]
+            last = _number(values, "last"), places[-1]
+            whole = last in self._living(_number(values, "state"))
+            places += outer
+        frames = []
+        for code, at in places:
+            frame = self._frame(code & ~7, at)
+            if frame is None:
+                whole = False
+            elif frame.function != _TRAMPOLINE and frame.function:
+                frames.append(frame)
+        return tuple(frames), whole and bool(frames)
+
+    def _frame(self, code: int, at: int) -> Frame | None:
+        """A frame; one without a name for an entry of C code, None for what is not there any more."""
+        found = self._objects.code(code)
+        if found is not None:
+            line = found.line(at - found.start)
+            return Frame(function=found.name, file=found.file, line=line, language="python")
+        try:
+            (head,) = self._objects.heads([code])
+        except OSError:  # the process has ended
+            return None
+        return Frame(function="") if head is not None and self._objects.type_name(head) == "NoneType" else None
+
+    def _living(self, state: int) -> Iterator[tuple[int, _Place]]:
+        """The frames that a thread has now."""
+        at = self._objects.layout.thread
+        try:
+            frame = self._objects.word(state + at.frame)
+            if at.cframe is not None:
+                frame = self._objects.word(frame + at.cframe)
+        except OSError:
+            return
+        yield from self._chain(frame)
+
+    def _chain(self, frame: int) -> Iterator[tuple[int, _Place]]:
+        """A frame and those behind it: addresses, code objects, instructions."""
+        at = self._objects.layout.frame
+        for _ in range(_MOST):
+            if not is_pointer(frame):
+                return
+            try:
+                head = memory.read(self._objects.pid, frame, at.size)
+            except OSError:
+                return
+            code, instruction, previous = (_word(head, place) for place in (at.code, at.instruction, at.previous))
+            yield frame, (code, instruction)
+            frame = previous
+
+
+def _fetched(values: Mapping[str, int | bytes]) -> list[_Place]:
+    """The frames that the kernel read: what stands behind the first that is not there is of another call."""
+    places = []
+    for number in range(DEPTH):
+        code = _number(values, f"code{number}")
+        if not code:
+            break
+        places.append((code, _number(values, f"at{number}")))
+    return places
+
+
+def _word(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")
+
+
+def _number(values: Mapping[str, int | bytes], name: str) -> int:
+    value = values.get(name, 0)
+    return value if isinstance(value, int) else 0

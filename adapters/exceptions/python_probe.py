@@ -1,0 +1,104 @@
+"""What the kernel is asked to read as a Python exception passes through a frame, for each version of CPython.
+
+The eval loop calls `PyTraceBack_Here(frame)` for each frame that an exception is raised in or goes through (CPython
+Python/ceval.c, label `error`; Python/traceback.c). The exception is then the thread's current one, and without a
+traceback at the first such call: that one is the raise. A thread that runs Python has the GIL, and the GIL knows the
+thread state that took it last (struct _gil_runtime_state, pycore_gil.h). All of it hangs on `_PyRuntime`, whose
+distance from the function is the same in every process: so one definition serves all who run the file.
+
+Layouts: Include/cpython/pyerrors.h (PyBaseExceptionObject, PyOSErrorObject), Include/cpython/{object,tupleobject}.h,
+Include/internal/pycore_frame.h (struct _frame) of 3.11 to 3.14.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.adapters.exceptions.fetched import pieces
+from livedbg.adapters.exceptions.places import RUNTIME
+from livedbg.adapters.python.layout import Layout
+from livedbg.catchpoints import Moment
+
+__all__ = ["DEPTH", "FUNCTION", "RAISED", "frame_arguments", "raise_arguments", "thread_arguments"]
+
+FUNCTION: Final = RUNTIME[Moment.RAISE]
+RAISED: Final = "trace == 0 && type_info != 0"
+"""The kernel's filter: this is the raise, and not its way outwards."""
+
+DEPTH: Final = 10
+"""Frames that the kernel reads; 63 letters a definition is its limit (MAX_ARGSTR_LEN), 10 frames of 3.11 have 62."""
+
+_LAST_HOLDER: Final = 8  # in struct _gil_runtime_state
+_TYPE, _TYPE_NAME = 8, 24
+_ARGS, _TRACEBACK, _FILE_NAME = 24, 40, 88
+_TUPLE_SIZE, _TUPLE_ITEMS = 16, 24
+_INTERPRETER_FRAME: Final = 24  # f_frame in struct _frame
+_TEXT, _SHORT, _NAME = 1024, 128, 256  # bytes of objects that are read
+
+
+def thread_arguments(layout: Layout, runtime: str, offset: int) -> tuple[str, tuple[str, ...]]:
+    """How the thread state that has the GIL, or had it last, is reached.
+
+    Args:
+        layout: of the interpreter.
+        runtime: `@+` where `offset` is one in the file, `@` where it is an address.
+        offset: of `_PyRuntime`.
+
+    Returns:
+        Its address in the kernel's language, and arguments that fetch it and the thread's number.
+    """
+    if layout.gil_in_runtime is not None:
+        state = f"{runtime}{offset + layout.gil_in_runtime + _LAST_HOLDER:#x}"
+    else:
+        state = f"+{_LAST_HOLDER}(+{layout.gil_pointer}({runtime}{offset + layout.interpreters_head:#x}))"
+    return state, (f"state={state}:x64", f"tid=+{layout.thread.native_id}({state}):x32")
+
+
+def frame_arguments(layout: Layout, first: str, depth: int = DEPTH) -> tuple[str, ...]:
+    """Code object and instruction of the innermost frames; the last one's address, and that of the frame behind it.
+
+    Args:
+        layout: of the interpreter.
+        first: how the innermost frame is reached.
+        depth: how many.
+    """
+    found: list[str] = []
+    frame = first
+    for number in range(depth):
+        found += (
+            f"code{number}=+{layout.frame.code}({frame}):x64",
+            f"at{number}=+{layout.frame.instruction}({frame}):x64",
+        )
+        last, frame = frame, f"+{layout.frame.previous}({frame})"
+    return (*found, f"last={last}:x64", f"behind={frame}:x64")
+
+
+def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
+    """All that is read at `PyTraceBack_Here`.
+
+    Args:
+        layout: of the interpreter.
+        offset: of `_PyRuntime`, in terms of the file, such as the probe's own offset is.
+    """
+    state, thread = thread_arguments(layout, "@+", offset)
+    current = layout.thread.exception
+    if layout.version <= (3, 11):  # three words; the value may not be an exception yet, but its arguments
+        kind, value, trace = (f"+{current + 8 * place}({state})" for place in range(3))
+        raw = (*pieces("self", value, _TEXT), *pieces("item", f"+{_TUPLE_ITEMS}({value})", _SHORT))
+    else:
+        value = f"+{current}({state})"
+        kind, trace, raw = f"+{_TYPE}({value})", f"+{_TRACEBACK}({value})", ()
+    arguments = f"+{_ARGS}({value})"
+    return (
+        *thread,
+        f"type_info={kind}:x64",
+        f"trace={trace}:x64",
+        f"value={value}:x64",
+        *pieces("name", f"+{_TYPE_NAME}({kind})", _NAME),
+        *raw,
+        f"count=+{_TUPLE_SIZE}({arguments}):x64",
+        *pieces("first", f"+{_TUPLE_ITEMS}({arguments})", _TEXT),
+        *pieces("second", f"+{_TUPLE_ITEMS + 8}({arguments})", _SHORT),
+        *pieces("file", f"+{_FILE_NAME}({value})", _NAME),
+        *frame_arguments(layout, f"+{_INTERPRETER_FRAME}(%di)"),
+    )

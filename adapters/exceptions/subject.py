@@ -1,0 +1,95 @@
+"""What is listened to: in which functions, what is read there, and what that means.
+
+Invariants:
+    J1. A subject is used by one listener's thread alone, once it is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
+from livedbg.adapters.exceptions.places import Found
+from livedbg.adapters.exceptions.types import Types
+from livedbg.catchpoints import Moment
+from livedbg.linux.perf import Sample
+from livedbg.linux.tracefs import Field
+from livedbg.model import Frame
+
+__all__ = ["NativeCalls", "Subject", "Unheard"]
+
+
+class Unheard(LookupError):
+    """A file has the function, but what it means there is not known; the text says why, for users."""
+
+
+class Subject(Protocol):
+    """What is listened to.
+
+    Attributes:
+        functions: their names.
+        only: a filter on the fields of the event, for the kernel; "" for none.
+        awaited: the functions need not be there yet: they may be loaded later.
+        stack_bytes: how much of the stack is to be copied at a call: a multiple of 8, at least 8.
+    """
+
+    @property
+    def functions(self) -> tuple[str, ...]: ...
+
+    @property
+    def only(self) -> str: ...
+
+    @property
+    def awaited(self) -> bool: ...
+
+    @property
+    def stack_bytes(self) -> int: ...
+
+    def arguments(self, found: Found) -> Sequence[str]:
+        """What the kernel is asked to read at a place.
+
+        Raises:
+            Unheard: it is not known what to read there.
+            OSError: the file is gone.
+        """
+
+    def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call | None:
+        """The call that a sample is of; None when it is none of those that are meant."""
+
+    def frames(
+        self, sample: Sample, fields: Mapping[str, Field], found: Found
+    ) -> tuple[tuple[Frame, ...], bool] | None:
+        """The frames of a call that is wanted, and whether they are whole; None: the copy of the stack tells."""
+
+
+class NativeCalls:
+    """C++ exceptions at some moment, and calls of functions.
+
+    Args:
+        moment: what is listened to.
+        functions: their names.
+    """
+
+    only = ""
+    stack_bytes = 24 << 10
+
+    def __init__(self, moment: Moment, functions: Sequence[str]) -> None:
+        self._moment = moment
+        self.functions = tuple(functions)
+        self.awaited = moment is not Moment.CALL
+        self._types: dict[int, Types] = {}
+
+    def arguments(self, found: Found) -> Sequence[str]:
+        """The same everywhere."""
+        return ARGUMENTS[self._moment]
+
+    def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call:
+        """Type and message, or function and arguments."""
+        types = self._types.get(sample.pid)
+        if types is None:
+            types = self._types[sample.pid] = Types(sample.pid)
+        return describe(sample, fields, self._moment, found.name, types)
+
+    def frames(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> None:
+        """The copy of the stack tells."""

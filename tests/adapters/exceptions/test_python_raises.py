@@ -1,0 +1,274 @@
+"""Python exceptions of real interpreters, heard as they are raised, without a stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.catchpoints import CatchpointState, Moment, patterns_of
+from livedbg.errors import UsageError
+from livedbg.intents import Uncatch
+from livedbg.linux.tracefs import TraceEvents
+from livedbg.model import ExceptionHit
+from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.adapters.exceptions.test_listening import text_is_whole
+from tests.adapters.python.test_python_waits import VERSIONS, interpreters, label
+from tests.conftest import TARGETS, Target, eventually
+from tests.probes import refused
+
+pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+
+PROGRAM = TARGETS / "py_raises.py"
+every = pytest.mark.parametrize("python", interpreters("3.12", "3.13"), ids=label)
+Spawn = Callable[..., Target]
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[[int], Ear]]:
+    ears: list[Ear] = []
+
+    def start(pid: int) -> Ear:
+        ears.append(Ear(pid))
+        return ears[-1]
+
+    yield start
+    for ear in ears:
+        ear.stop()
+
+
+@pytest.fixture
+def raiser(spawn: Spawn) -> Target:
+    return spawn([sys.executable, PROGRAM])
+
+
+def one(ear: Ear, kind: str) -> ExceptionHit:
+    """The only hit of a type, once there is one."""
+    eventually(lambda: any(hit.type == kind for hit in ear.hits))
+    (hit,) = [hit for hit in ear.hits if hit.type == kind]
+    return hit
+
+
+@every
+def test_type_message_stack_and_thread(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    target = spawn([python, PROGRAM])
+    ear = listen(target.pid)
+    ear.catch("python:ValueError")
+    (point,) = ear.points.values()
+    assert (point.state, point.moment, point.engine) == (CatchpointState.ARMED, Moment.RAISE, "listen")
+    tell(target, "plain so it goes")
+    (hit,) = ear.heard(1)
+    assert (hit.type, hit.message, hit.count, hit.partial) == ("ValueError", "so it goes", 1, False)
+    assert hit.thread == f"thread:box/{target.pid}/{target.words[1]}"
+    assert functions(hit)[:3] == ["inner", "middle", "run"]
+    assert functions(hit)[-1] == "<module>"
+    source = PROGRAM.read_text().splitlines()
+    assert all(frame.language == "python" and frame.file == str(PROGRAM) for frame in hit.stack)
+    lines = [source[(frame.line or 1) - 1].strip() for frame in hit.stack]
+    assert lines[:3] == ["raise error", "inner(error)", "middle(ValueError(argument))"]
+    assert lines[-1] == "main()"
+
+
+@every
+def test_messages_that_c_code_makes(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    target = spawn([python, PROGRAM])
+    ear = listen(target.pid)
+    ear.catch("python")
+    said = {
+        "key": ("KeyError", "'missing'"),
+        "number": ("KeyError", "-70000000000"),
+        "attribute": ("AttributeError", "'str' object has no attribute 'no_such_thing'"),
+        "type": ("TypeError", "object of type 'int' has no len()"),
+        "file": ("FileNotFoundError", "[Errno 2] No such file or directory: '/no/such/file'"),
+        "value": ("ValueError", "invalid literal for int() with base 10: 'x'"),
+        "index": ("IndexError", "list index out of range"),
+        "zero": ("ZeroDivisionError", "division by zero"),
+        "import": ("ModuleNotFoundError", "No module named 'no_such_module'"),
+    }
+    for word in said:
+        tell(target, f"c {word}")
+    eventually(lambda: any(hit.type == "ModuleNotFoundError" for hit in ear.hits))
+    heard = [(hit.type, hit.message) for hit in ear.hits]
+    assert not set(said.values()) - set(heard)
+    assert [hit.count for hit in ear.hits if hit.type == "ModuleNotFoundError"] == [1]  # relieved of its traceback
+
+
+@every
+def test_every_alphabet_and_length(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    target = spawn([python, PROGRAM], env={**os.environ, "PYTHONUTF8": "1"})
+    ear = listen(target.pid)
+    ear.catch("python:ValueError")
+    texts = ["plain", "na\u00efve", "\u4f60\u597d", "\U0001f600 wide", "x" * 200]
+    for text in texts:
+        tell(target, f"plain {text}")
+    tell(target, f"plain {'y' * 9000}")
+    heard = [hit.message for hit in ear.heard(len(texts) + 1)]
+    assert heard[:-1] == texts
+    assert heard[-1].endswith("y…") and 500 < len(heard[-1]) < 1100
+
+
+@every
+def test_propagation_and_raising_again_are_the_same_exception(
+    python: str, spawn: Spawn, listen: Callable[[int], Ear]
+) -> None:
+    target = spawn([python, PROGRAM])
+    ear = listen(target.pid)
+    ear.catch("python:ValueError")
+    for _ in range(3):
+        tell(target, "again x")
+    tell(target, "many 50")
+    assert sum(hit.count for hit in ear.heard(53)) == 53
+    again = next(hit for hit in ear.hits if hit.message == "x")
+    assert again.count == 3
+    ear.view.send(Uncatch(catchpoint="C1"))
+    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
+    assert (ear.points["C1"].hits, ear.points["C1"].lost) == (53, 0)
+
+
+@every
+def test_the_preset_leaves_the_ends_of_loops_out(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    target = spawn([python, PROGRAM])
+    ear = listen(target.pid)
+    ear.catch("python")
+    ear.catch("python:StopIteration")
+    tell(target, "loops")
+    tell(target, "plain last")
+    eventually(lambda: any(hit.message == "last" for hit in ear.hits))
+    assert {(hit.catchpoint, hit.type) for hit in ear.hits} == {("C1", "ValueError"), ("C2", "StopIteration")}
+
+
+@every
+def test_stacks_deeper_than_the_kernel_reads(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    target = spawn([python, PROGRAM])
+    ear = listen(target.pid)
+    ear.catch("python:ValueError")
+    tell(target, "deep 25")
+    (gone,) = ear.heard(1)
+    assert functions(gone)[:10] == ["inner", *["deep"] * 9]
+    tell(target, "stay 25")
+    stays = next(hit for hit in ear.heard(2) if hit is not gone and hit.message == "stays")
+    assert functions(stays) == ["inner", "stay", *["stay"] * 25, "run", "main.<locals>.guarded", "main", "<module>"]
+    assert not stays.partial
+
+
+def test_children_by_their_bases_and_names(raiser: Target, listen: Callable[[int], Ear]) -> None:
+    ear = listen(raiser.pid)
+    patterns = ["python:Exception", "python:*.Inner", "python:/^Sad$/", "python:LookupError", "python:__main__.Sad"]
+    for pattern in patterns:
+        ear.catch(pattern)
+    tell(raiser, "sad oh")
+    tell(raiser, "inner")
+    tell(raiser, "c index")
+    eventually(lambda: len(ear.hits) >= 7)
+    heard = sorted((hit.catchpoint or "", hit.type) for hit in ear.hits)
+    assert heard == [
+        ("C1", "IndexError"),
+        ("C1", "Outer.Inner"),
+        ("C1", "Sad"),
+        ("C2", "Outer.Inner"),
+        ("C3", "Sad"),
+        ("C4", "IndexError"),
+        ("C5", "Sad"),
+    ]
+
+
+def test_only_those_with_a_text_and_only_so_many(raiser: Target, listen: Callable[[int], Ear]) -> None:
+    ear = listen(raiser.pid)
+    ear.catch("python:ValueError", message="number 7", count=2)
+    tell(raiser, "many 100")
+    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
+    assert [hit.message for hit in ear.hits] == ["number 7", "number 70"]
+
+
+def test_threads_coroutines_and_children(raiser: Target, listen: Callable[[int], Ear]) -> None:
+    ear = listen(raiser.pid)
+    ear.catch("python:/^(ValueError|RuntimeError)$/", follow=True)
+    tell(raiser, "thread plain in a thread")
+    tell(raiser, "async")
+    tell(raiser, "fork in a child")
+    eventually(lambda: {"in a thread", "from a coroutine", "in a child"} <= {hit.message for hit in ear.hits})
+    by_message = {hit.message: hit for hit in ear.hits}
+    assert by_message["in a thread"].thread != f"thread:box/{raiser.pid}/{raiser.pid}"
+    assert functions(by_message["in a thread"])[-1] == "Thread._bootstrap"
+    assert functions(by_message["from a coroutine"])[:3] == ["inner", "awaited", "program"]
+    assert by_message["in a child"].process != ear.process
+
+
+def test_an_exception_that_ends_the_process(raiser: Target, listen: Callable[[int], Ear]) -> None:
+    ear = listen(raiser.pid)
+    ear.catch("python:ValueError")
+    raiser.stdin.write(b"end\n")
+    hit = one(ear, "ValueError")
+    assert hit.message == "the end"
+    raiser.process.wait(20)
+
+
+def test_types_that_nobody_wants_are_sorted_out_by_the_kernel(raiser: Target, listen: Callable[[int], Ear]) -> None:
+    ear = listen(raiser.pid)
+    ear.catch("python:Sad")
+    for _ in range(3):
+        tell(raiser, "many 2000")
+    tell(raiser, "sad at last")
+    (hit,) = ear.heard(1)
+    assert (hit.message, hit.count) == ("at last", 1)
+    assert ear.points["C1"].seen >= 300
+
+
+def test_nothing_is_left(raiser: Target, listen: Callable[[int], Ear]) -> None:
+    ear = listen(raiser.pid)
+    ear.catch("python")
+    assert not text_is_whole(raiser.pid, "PyTraceBack_Here")
+    tell(raiser, "plain heard")
+    ear.heard(1)
+    ear.view.send(Uncatch(catchpoint="C1"))
+    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
+    assert text_is_whole(raiser.pid, "PyTraceBack_Here")
+    with TraceEvents() as trace:
+        assert f"livedbg_{os.getpid()}/" not in trace.defined()
+    assert tell(raiser, "plain not heard") == 2
+
+
+@pytest.mark.skipif(not list(VERSIONS.glob("3.10.*")), reason="no Python 3.10 is here")
+def test_a_version_that_is_not_known_is_refused(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    python = next(VERSIONS.glob("3.10.*/bin/python"))
+    target = spawn([python, PROGRAM])
+    ear = listen(target.pid)
+    ear.catch("python")
+    (point,) = ear.points.values()
+    assert point.state is CatchpointState.FAILED
+    assert "older than 3.11" in point.note and "3.11 to 3.14" in point.note
+
+
+def test_a_program_without_python_is_refused(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    target = spawn(["sleep", "600"], wait_for=None)
+    eventually(lambda: Path(f"/proc/{target.pid}/comm").read_text() == "sleep\n")
+    ear = listen(target.pid)
+    ear.catch("python:KeyError")
+    (point,) = ear.points.values()
+    assert point.state is CatchpointState.FAILED
+    assert "runs no Python" in point.note and point.remedy
+
+
+def test_what_a_pattern_means() -> None:
+    moment, (pattern,) = patterns_of("python:abort")
+    assert moment is Moment.RAISE and pattern.text == "abort"
+    with pytest.raises(UsageError):
+        patterns_of("python:")
+    _, (every_one,) = patterns_of("python")
+    assert every_one.matches(("KeyError", "LookupError", "Exception", "BaseException"))
+    assert not every_one.matches(("GeneratorExit", "BaseException"))
+
+
+def test_an_error_of_torch_thrown_by_c_code(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    pytest.importorskip("torch")
+    target = spawn([sys.executable, PROGRAM])
+    tell(target, "torch")  # imports it
+    ear = listen(target.pid)
+    ear.catch("python:RuntimeError")
+    tell(target, "torch")
+    hit = one(ear, "RuntimeError")
+    assert "mat1 and mat2 shapes cannot be multiplied (2x3 and 5x7)" in hit.message
+    assert functions(hit)[:2] == ["torch_product", "run"]
