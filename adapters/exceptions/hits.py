@@ -3,24 +3,39 @@
 Before its stack is unwound a call is known by the words of its stack that point into code. Only the first call of a
 kind is unwound; the others are counted with it.
 
+Where messages are ever different (they hold an address, a number of a step), or places are, hits would grow without
+bound. So those of one type and stack are one hit after some, and then those of one type.
+
 Invariants:
     Q1. The counts of a catchpoint's hits sum up to the calls that it was given.
+    Q2. A catchpoint has at most `MOST` hits, whatever is thrown.
 """
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from livedbg import ids
+from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.hearing import Heard
 from livedbg.linux.maps import Mapping
 from livedbg.model import ExceptionHit, Frame
 
-__all__ = ["Code", "Hits", "Kind"]
+__all__ = ["MOST", "Code", "Hits", "Kind"]
+
+MOST: Final = 500
+"""Hits of a catchpoint."""
+
+_EXACT, _BY_PLACE, _BY_TYPE = MOST - 100, MOST - 20, MOST - 1  # how many there may be for another of that sort
+_MESSAGES: Final = 20  # messages of one type and stack that are hits of their own
+_COUNTED: Final = 1000  # different messages of one hit that are counted
+_KINDS: Final = 4096
+_OTHER_TYPES: Final = "several types"
 
 _WORDS: Final = 20  # words of a stack that point into code, and tell one stack from another
 _LOOKED_AT: Final = 1024  # bytes of a stack that are looked through for them
@@ -36,6 +51,14 @@ class Kind:
     type: str
     message: str
     words: tuple[int, ...]
+
+
+class _Key(NamedTuple):
+    """What makes calls one hit; None where it does not matter any more."""
+
+    type: str | None
+    message: str | None
+    shape: Hashable | None
 
 
 class Code:
@@ -64,6 +87,13 @@ class Code:
 
 @dataclass(slots=True)
 class _Hit:
+    """What was merged into one.
+
+    Attributes:
+        messages: of several messages their hashes, as far as they are counted; None for one message.
+        from_several: calls from different places, so that it has no stack.
+    """
+
     number: int
     thread: str
     process: str
@@ -75,6 +105,17 @@ class _Hit:
     first_wall_ns: int = 0
     last_wall_ns: int = 0
     seconds: dict[int, int] = field(default_factory=dict)
+    messages: set[int] | None = None
+    from_several: bool = False
+
+    @property
+    def text(self) -> str:
+        """Its message, or how many there are."""
+        if self.messages is None:
+            return self.message
+        more = "more than " if len(self.messages) >= _COUNTED else ""
+        where = " from different places" if self.from_several else ""
+        return f"{more}{len(self.messages):,} different messages{where}; the last: {self.message}"
 
 
 class Hits:
@@ -88,13 +129,10 @@ class Hits:
     def __init__(self, host: str, catchpoint: str) -> None:
         self._host = host
         self._catchpoint = catchpoint
-        self._hits: dict[object, _Hit] = {}
-        self._of_kind: dict[Kind, object] = {}
-        self._changed: set[object] = set()
-
-    def known(self, kind: Kind) -> bool:
-        """Whether a call of this kind was unwound, or given up."""
-        return kind in self._of_kind
+        self._hits: dict[_Key, _Hit] = {}
+        self._of_kind: Newest[Kind, _Key] = Newest(_KINDS)
+        self._messages: Counter[_Key] = Counter()
+        self._changed: set[_Key] = set()
 
     def add(self, kind: Kind, heard: Heard, wall_ns: int, stack: tuple[tuple[Frame, ...], bool] | None = None) -> None:
         """Count a call.
@@ -103,24 +141,29 @@ class Hits:
             kind: of the call.
             heard: the call.
             wall_ns: when it was.
-            stack: frames and whether they are whole, for the first of a kind.
+            stack: frames and whether they are whole, where it is known.
         """
         key = self._of_kind.get(kind)
         if key is None:
-            frames, whole = stack or ((), False)
-            shape = tuple((frame.function, frame.module, frame.line) for frame in frames) or kind.words
-            key = (kind.type, kind.message, shape)
-            self._of_kind[kind] = key
-            if key not in self._hits:
-                thread = ids.thread(self._host, heard.sample.pid, heard.sample.tid)
-                process = ids.process(self._host, heard.sample.pid)
-                self._hits[key] = _Hit(
-                    len(self._hits) + 1, thread, process, kind.type, kind.message, frames, not whole, 0, wall_ns
-                )
-        hit = self._hits[key]
+            key = self._key_of(kind, stack)
+            if stack is not None:
+                self._of_kind[kind] = key
+        thread = ids.thread(self._host, heard.sample.pid, heard.sample.tid)
+        process = ids.process(self._host, heard.sample.pid)
+        hit = self._hits.get(key)
+        if hit is None:
+            hit = self._hits[key] = _Hit(len(self._hits) + 1, thread, process, kind.type, kind.message)
+            hit.first_wall_ns = wall_ns
+            hit.messages = set() if key.message is None else None
+            hit.from_several = key.shape is None
+            if stack is not None and key.shape is not None:
+                hit.frames, hit.partial = stack[0], not stack[1]
         hit.count += 1
-        hit.thread = ids.thread(self._host, heard.sample.pid, heard.sample.tid)
-        hit.process = ids.process(self._host, heard.sample.pid)
+        hit.thread, hit.process = thread, process
+        if hit.messages is not None:
+            hit.type, hit.message = key.type or _OTHER_TYPES, kind.message
+            if len(hit.messages) < _COUNTED:
+                hit.messages.add(hash(kind.message))
         hit.first_wall_ns = min(hit.first_wall_ns, wall_ns)
         hit.last_wall_ns = max(hit.last_wall_ns, wall_ns)
         second = wall_ns // _SECOND_NS
@@ -131,6 +174,21 @@ class Hits:
         if second in hit.seconds:
             hit.seconds[second] += 1
         self._changed.add(key)
+
+    def _key_of(self, kind: Kind, stack: tuple[tuple[Frame, ...], bool] | None) -> _Key:
+        """Which hit a call belongs to: the more there are, the coarser."""
+        frames = stack[0] if stack is not None else ()
+        shape: Hashable = tuple((frame.function, frame.module, frame.line) for frame in frames) or kind.words
+        exact, by_place = _Key(kind.type, kind.message, shape), _Key(kind.type, None, shape)
+        if exact in self._hits:
+            return exact
+        if self._messages[by_place] < _MESSAGES and len(self._hits) < _EXACT:
+            self._messages[by_place] += 1
+            return exact
+        for key, most in ((by_place, _BY_PLACE), (_Key(kind.type, None, None), _BY_TYPE)):
+            if key in self._hits or len(self._hits) < most:
+                return key
+        return _Key(None, None, None)
 
     def changed(self) -> list[ExceptionHit]:
         """The hits that are new, or came again, since this was last asked; oldest first."""
@@ -144,7 +202,7 @@ class Hits:
         return ExceptionHit(
             id=f"exception:{self._host}/{self._catchpoint}/{hit.number}",
             type=hit.type,
-            message=hit.message,
+            message=hit.text,
             thread=hit.thread,
             process=hit.process,
             stack=hit.frames,

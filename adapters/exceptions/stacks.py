@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
+from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.hearing import Heard, threads_of
 from livedbg.adapters.exceptions.hits import Code, Kind
 from livedbg.errors import LivedbgError
@@ -21,35 +20,17 @@ from livedbg.model import Frame
 from livedbg.unwind.capture import SP, Capture, ThreadCopy
 from livedbg.unwind.pool import UnwinderPool
 
-__all__ = ["CallStacks", "Frames", "Newest"]
+__all__ = ["CallStacks", "Frames", "Place"]
 
 Frames: TypeAlias = tuple[tuple[Frame, ...], bool]
 """Frames, innermost first, and whether they are whole."""
 
+Place: TypeAlias = tuple[int, tuple[int, ...]]
+"""Where a call comes from, before it is unwound: its process, and the words of its stack that point into code."""
+
 _UNWIND_S: Final = 30.0  # for the stack of one call
 _PROCESSES: Final = 64
 _PLACES: Final = 4096
-
-_Key = TypeVar("_Key", bound=Hashable)
-_Value = TypeVar("_Value")
-
-
-class Newest(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
-    """A dictionary that keeps what was put in last.
-
-    Args:
-        most: how many.
-    """
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def __setitem__(self, key: _Key, value: _Value) -> None:
-        super().__setitem__(key, value)
-        self.move_to_end(key)
-        while len(self) > self._most:
-            self.popitem(last=False)
 
 
 class CallStacks:
@@ -67,7 +48,7 @@ class CallStacks:
         self._follow = follow
         self._layouts = Layouts(pid)
         self._code: Newest[int, tuple[tuple[Mapping, ...], Code]] = Newest(_PROCESSES)
-        self._stacks: Newest[tuple[int, tuple[int, ...]], Frames | None] = Newest(_PLACES)
+        self._stacks: Newest[Place, Frames | None] = Newest(_PLACES)
 
     @property
     def possible(self) -> bool:
@@ -112,12 +93,18 @@ class CallStacks:
         """Be told nothing any more."""
         self._layouts.close()
 
-    async def of(self, kind: Kind, heard: Heard) -> Frames | None:
-        """The stack of a call; None when it can't be had."""
-        place = (kind.pid, kind.words)
-        if place not in self._stacks:
-            self._stacks[place] = await self._unwound(heard)
-        return self._stacks[place]
+    def known(self, place: Place) -> bool:
+        """Whether calls from there were unwound, or given up."""
+        return place in self._stacks
+
+    def of(self, place: Place) -> Frames | None:
+        """The stack of calls from there; None when it can't be had."""
+        return self._stacks.get(place)
+
+    async def unwind(self, place: Place, heard: Heard) -> Frames | None:
+        """The stack of a call, which those that come from there later have too."""
+        stack = self._stacks[place] = await self._unwound(heard)
+        return stack
 
     async def _unwound(self, heard: Heard) -> Frames | None:
         sample = heard.sample

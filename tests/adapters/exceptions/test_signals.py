@@ -51,22 +51,23 @@ def last_words(ear: Ear, target: Target, command: str) -> ExceptionHit:
 
 
 @pytest.mark.parametrize(
-    ("command", "name", "words", "stack"),
+    ("command", "expected"),
     [
-        ("null", "SIGSEGV", "address not mapped (SEGV_MAPERR); no handler: fatal", "demo::read_through"),
-        ("thread null", "SIGSEGV", "address not mapped (SEGV_MAPERR); no handler: fatal", "demo::read_through"),
-        ("write", "SIGSEGV", "access not allowed at that address (SEGV_ACCERR)", "demo::write_through"),
-        ("divide", "SIGFPE", "integer division by zero (FPE_INTDIV)", "demo::divide"),
-        ("illegal", "SIGILL", "illegal operand, or an instruction that this processor lacks", "demo::illegal"),
-        ("trap", "SIGTRAP", "breakpoint instruction", "demo::trap"),
-        ("abort", "SIGABRT", "sent to the thread, as abort and raise do (SI_TKILL); no handler: fatal", "abort"),
-        ("bus", "SIGBUS", "no memory behind that address", "demo::bus"),
-        ("seccomp", "SIGSYS", "a system call that its seccomp filter forbids (SYS_SECCOMP)", "demo::forbidden"),
+        ("null", ("SIGSEGV", "address not mapped (SEGV_MAPERR); no handler: fatal", "demo::read_through")),
+        ("thread null", ("SIGSEGV", "address not mapped (SEGV_MAPERR); no handler: fatal", "demo::read_through")),
+        ("write", ("SIGSEGV", "access not allowed at that address (SEGV_ACCERR)", "demo::write_through")),
+        ("divide", ("SIGFPE", "integer division by zero (FPE_INTDIV)", "demo::divide")),
+        ("illegal", ("SIGILL", "illegal operand, or an instruction that this processor lacks", "demo::illegal")),
+        ("trap", ("SIGTRAP", "breakpoint instruction", "demo::trap")),
+        ("abort", ("SIGABRT", "sent to the thread, as abort and raise do (SI_TKILL); no handler: fatal", "abort")),
+        ("bus", ("SIGBUS", "no memory behind that address", "demo::bus")),
+        ("seccomp", ("SIGSYS", "a system call that its seccomp filter forbids (SYS_SECCOMP)", "demo::forbidden")),
     ],
 )
 def test_a_fatal_signal_has_its_cause_and_its_stack(
-    faulty: Target, listen: Callable[..., Ear], command: str, name: str, words: str, stack: str
+    faulty: Target, listen: Callable[..., Ear], command: str, expected: tuple[str, str, str]
 ) -> None:
+    name, words, stack = expected
     ear = listen(faulty.pid)
     ear.catch("signals")
     assert ear.points["C1"].state is CatchpointState.ARMED
