@@ -46,7 +46,7 @@ class ExceptionsAdapter(Adapter):
     async def run(self, context: Context) -> None:
         """Say what was heard, until the session ends."""
         gdb = find_gdb(context.request.gdb)
-        self._pool = UnwinderPool(gdb) if gdb is not None else None
+        self._pool = UnwinderPool.shared(gdb) if gdb is not None else None
         context.settled()
         turn = 0
         try:

@@ -14,11 +14,13 @@ from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.hearing import Heard, threads_of
 from livedbg.adapters.exceptions.hits import Code, Kind
 from livedbg.errors import LivedbgError
+from livedbg.gdbmi import GdbGone
 from livedbg.linux.layouts import Layouts
 from livedbg.linux.maps import Mapping
 from livedbg.model import Frame
 from livedbg.unwind.capture import SP, Capture, ThreadCopy
 from livedbg.unwind.pool import UnwinderPool
+from livedbg.unwind.unwinder import Unwound
 
 __all__ = ["CallStacks", "Frames", "Place"]
 
@@ -115,12 +117,25 @@ class CallStacks:
             with contextlib.suppress(OSError):  # it ended by what was heard: then as they were
                 self._layouts.know(sample.pid, *await asyncio.to_thread(self._layouts.read, sample.pid))
             mappings = self.mappings(sample.pid)
-            unwinder = await self._pool.of(self._like(sample.pid))
-            done = await unwinder.unwind(Capture(sample.pid, (copy,), (), mappings), _UNWIND_S)
+            done = await self._frames(Capture(sample.pid, (copy,), (), mappings))
         except (OSError, LivedbgError):
             return None
         found = done.get(sample.tid)
         return (found.frames, found.whole) if found is not None else None
+
+    async def _frames(self, capture: Capture) -> dict[int, Unwound]:
+        """Unwind by a gdb that others use too, and may have given up.
+
+        Raises:
+            LivedbgError: gdb can't do it.
+            OSError: the core can't be written.
+        """
+        assert self._pool is not None
+        like = self._like(capture.pid)
+        try:
+            return await (await self._pool.of(like)).unwind(capture, _UNWIND_S)
+        except GdbGone:
+            return await (await self._pool.of(like)).unwind(capture, _UNWIND_S)
 
     def _like(self, pid: int) -> int:
         """Whose unwinder is used: the parent's for a child that has the same code, so that a child costs no gdb."""

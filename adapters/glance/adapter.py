@@ -104,7 +104,7 @@ class GlanceAdapter(Adapter):
             self._report(context, process, found)
             if not found.copies:
                 return
-            pool = self._pool = self._pool or UnwinderPool(gdb)
+            pool = self._pool = self._pool or UnwinderPool.shared(gdb)
             try:
                 unwinder = await pool.of(process.pid)
                 unwound = await unwinder.unwind(found.capture, _UNWIND_S)

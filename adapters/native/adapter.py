@@ -75,7 +75,7 @@ class NativeAdapter(Adapter):
             return
         gdb = find_gdb(context.request.gdb)
         assert gdb is not None
-        self._pool = UnwinderPool(gdb)
+        self._pool = UnwinderPool.shared(gdb)
         warm = {asyncio.create_task(self._warm(self._pool, target.pid)) for target in context.request.processes[:1]}
         try:
             await self._first_threads(context)

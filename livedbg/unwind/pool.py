@@ -1,10 +1,16 @@
-"""Warm unwinders, one for each process, a few at a time."""
+"""Warm unwinders, one for each process, a few at a time, shared by all that look at the process in one session.
+
+Invariants:
+    O1. A process has one gdb, however many adapters ask; it ends when the last of them has closed the pool.
+    O2. An unwinder that is at work is not ended to make room for another.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from livedbg.unwind.unwinder import Unwinder
 
@@ -22,8 +28,24 @@ class UnwinderPool:
 
     def __init__(self, gdb: str) -> None:
         self._gdb = gdb
+        self._users = 1
         self._unwinders: OrderedDict[int, Unwinder] = OrderedDict()
         self._starting = asyncio.Lock()
+
+    @classmethod
+    def shared(cls, gdb: str) -> UnwinderPool:
+        """The pool that all in the running event loop share, who each close it.
+
+        Args:
+            gdb: path of the program.
+        """
+        pools = _shared.setdefault(asyncio.get_running_loop(), {})
+        pool = pools.get(gdb)
+        if pool is None or not pool._users:
+            pool = pools[gdb] = cls(gdb)
+        else:
+            pool._users += 1
+        return pool
 
     async def of(self, pid: int) -> Unwinder:
         """The unwinder of a process, started.
@@ -37,8 +59,8 @@ class UnwinderPool:
                 self._unwinders.move_to_end(pid)
                 return known
             await self.drop(pid)
-            while len(self._unwinders) >= _MOST:
-                await self._unwinders.popitem(last=False)[1].close()
+            while len(self._unwinders) >= _MOST and (idle := self._idle()) is not None:
+                await self.drop(idle)
             fresh = Unwinder(self._gdb, pid)
             try:
                 await fresh.start()
@@ -54,7 +76,16 @@ class UnwinderPool:
         if unwinder is not None:
             await unwinder.close()
 
+    def _idle(self) -> int | None:
+        """Of those that do nothing, the one that was used longest ago."""
+        return next((pid for pid, unwinder in self._unwinders.items() if not unwinder.busy), None)
+
     async def close(self) -> None:
-        """End all of them."""
-        for pid in list(self._unwinders):
-            await self.drop(pid)
+        """Use it no more; the last to do so ends all unwinders."""
+        self._users -= 1
+        if not self._users:
+            for pid in list(self._unwinders):
+                await self.drop(pid)
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, UnwinderPool]] = WeakKeyDictionary()

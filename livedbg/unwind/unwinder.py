@@ -55,6 +55,11 @@ class Unwinder:
         return self._engine.alive
 
     @property
+    def busy(self) -> bool:
+        """Whether it unwinds something."""
+        return self._one_at_a_time.locked()
+
+    @property
     def loaded(self) -> list[str]:
         """Names of the files whose symbols are loaded."""
         return self._walker.symbols.loaded

@@ -1,0 +1,85 @@
+"""One gdb a process, whoever asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.exceptions import ExceptionsAdapter
+from livedbg.adapters.glance import GlanceAdapter
+from livedbg.adapters.native import NativeAdapter
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.gdbmi import find_gdb
+from livedbg.intents import Catch, Glance
+from livedbg.live import LiveView
+from livedbg.unwind.pool import UnwinderPool
+from tests.adapters.exceptions.ear import tell
+from tests.conftest import Target, eventually
+from tests.probes import refused
+
+
+def gdbs() -> int:
+    """How many gdbs we have started that still run."""
+    children = psutil.Process().children(recursive=True)
+    return sum(child.name() == "gdb" for child in children if child.is_running())
+
+
+async def test_O1_the_last_one_ends_it() -> None:
+    gdb = find_gdb(None)
+    assert gdb is not None
+    one, other = UnwinderPool.shared(gdb), UnwinderPool.shared(gdb)
+    assert one is other
+    unwinder = await one.of(os.getpid())
+    assert await other.of(os.getpid()) is unwinder
+    await one.close()
+    assert unwinder.alive
+    await other.close()
+    assert not unwinder.alive
+    fresh = UnwinderPool.shared(gdb)
+    assert fresh is not one
+    await fresh.close()
+
+
+async def test_O2_one_that_is_at_work_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("livedbg.unwind.pool._MOST", 1)
+    gdb = find_gdb(None)
+    assert gdb is not None
+    pool = UnwinderPool(gdb)
+    try:
+        first = await pool.of(os.getpid())
+        async with first._one_at_a_time:
+            await pool.of(os.getppid())
+            assert first.alive
+        await asyncio.sleep(0)
+        await pool.of(1)
+        assert not first.alive
+    finally:
+        await pool.close()
+
+
+@pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+def test_three_adapters_have_one_gdb(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> None:
+    target = spawn([build_target("throws")])
+    request = Request(host="box", processes=(TargetProcess(target.pid),))
+    view = LiveView(request, adapters=[ProcAdapter(), NativeAdapter(), GlanceAdapter(), ExceptionsAdapter()])
+    before = gdbs()
+    view.start()
+    try:
+        process = f"process:box/{target.pid}"
+        eventually(lambda: bool(view.latest().snapshot.stacks))
+        view.send(Glance(process=process))
+        view.send(Catch(process=process, pattern="any"))
+        eventually(lambda: any(point.engine for point in view.latest().snapshot.catchpoints.values()))
+        eventually(lambda: view.latest().snapshot.catchpoints["C1"].state == "armed")
+        tell(target, "runtime said so")
+        eventually(lambda: any(hit.stack for hit in view.latest().snapshot.exceptions.values()))
+        assert gdbs() == before + 1
+    finally:
+        view.stop()
+    eventually(lambda: gdbs() == before)
