@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from textual.geometry import Size
 
-from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment, patterns_of
-from livedbg.intents import Catch, Uncatch
+from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
+from livedbg.intents import Uncatch
 from livedbg.panels.base import LinePanel
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
@@ -28,7 +28,6 @@ __all__ = [
     "catch_words",
     "process_to_catch_in",
     "take_out",
-    "typed_catch",
 ]
 
 NO_CATCHPOINT: Final = "No catchpoints: press c, e.g. std::runtime_error. Nothing is stopped."
@@ -45,7 +44,8 @@ class CatchpointsPanel(TablePanel):
     LABEL = "Catchpoints"
     HELP = (
         "What is listened for. ENGINE listen (a kernel probe) and registers (debug registers) never stop the target, "
-        "gdb does for each hit. SEEN counts everything thrown, HITS what matched, LOST what came too fast."
+        "gdb (--stop) has the thread that throws stand for a look. SEEN counts everything thrown, HITS what matched, "
+        "LOST what came too fast."
     )
     COLUMNS = (
         Column("STATE", 8, keep=10, sort="state"),
@@ -103,8 +103,11 @@ class CatchpointsPanel(TablePanel):
         dim = ink.style(Role.DIM)
         quiet = dim if point.state is CatchpointState.DONE else None
         text = f'{point.pattern} with "{point.message}"' if point.message else point.pattern
+        state = Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role))
+        if point.standing is not None:
+            state = Cell("stands", ink.style(Role.BAD, bold=True))
         return (
-            Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role)),
+            state,
             Cell(text, quiet or ink.style(Role.TEXT, bold=True)),
             Cell(point.moment.value, dim),
             Cell(point.engine or "-", dim),
@@ -112,7 +115,7 @@ class CatchpointsPanel(TablePanel):
             Cell(rate(point.hits), ink.style(Role.WARN, bold=True) if point.hits else dim),
             Cell(rate(point.lost) if point.lost else "", ink.style(Role.WARN)),
             Cell(self.look.names.label(point.process) + (" and children" if point.follow else ""), dim),
-            Cell(point.note, ink.style(mark.role) if point.state is CatchpointState.FAILED else None),
+            Cell(_note(self.look, point), ink.style(mark.role) if point.state is CatchpointState.FAILED else None),
             Cell(point.remedy, ink.style(Role.ACCENT)),
         )
 
@@ -124,7 +127,7 @@ class CatchpointsPanel(TablePanel):
             for title, wanted in (
                 ("LOST", any(point.lost for point in points)),
                 ("PROCESS", len({point.process for point in points}) > 1 or width > 150),
-                ("NOTE", any(point.note for point in points)),
+                ("NOTE", any(point.note or point.standing for point in points)),
                 ("REMEDY", any(point.remedy for point in points)),
             )
             if not wanted
@@ -167,6 +170,14 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
         panel.post_message(Asked(Uncatch(catchpoint=point.id), f"Taking the catchpoint on {point.pattern} out"))
 
 
+def _note(look: Look, point: Catchpoint) -> str:
+    """What is to be known of it; first of all for how long a thread will stand at most."""
+    if point.standing is None:
+        return point.note
+    left_s = max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // 1_000_000_000
+    return f"{left_s} s left, R: go on; {look.names.label(point.standing)}; {point.note}"
+
+
 def armed(look: Look, *, stopping: bool = False) -> int:
     """How many catchpoints are armed; `stopping`: those that stop the target only."""
     points = look.snapshot.catchpoints.values()
@@ -181,22 +192,9 @@ def process_to_catch_in(look: Look) -> str | None:
     return process if process in live else live[0] if len(live) == 1 else None
 
 
-def typed_catch(text: str, process: str) -> Catch:
-    """What a user typed: a type, a preset or a pattern, after `rethrow`, `catch` or `call` where it isn't thrown.
-
-    Raises:
-        UsageError: it is empty, or not a regular expression.
-    """
-    word, _blank, rest = text.strip().partition(" ")
-    moment = next((moment for moment in Moment if moment.value == word and rest.strip()), None)
-    pattern = rest.strip() if moment is not None else text.strip()
-    patterns_of(pattern)
-    return Catch(process=process, pattern=pattern, moment=moment)
-
-
 def catch_hint() -> str:
     """What can be typed, in one line."""
-    return f"type, glob, /regex/, call FUNCTION, or: {' '.join(PRESETS)}"
+    return f"{' '.join(PRESETS)}, or type, call F, --stop"
 
 
 def catch_words(look: Look) -> list[str]:

@@ -222,7 +222,7 @@ class HitStackPanel(HitLinks):
         if self.group is None:
             return len(self._guide(width))
         newest = self.group.newest
-        return len(self._message(width)) + max(len(newest.stack), 1) + bool(newest.partial and newest.stack)
+        return len(self._message(width)) + max(len(self._frames()), 1) + bool(newest.partial and newest.stack)
 
     def draw_head(self, index: int, line: Line) -> None:
         """Which hit, or what to do."""
@@ -243,12 +243,16 @@ class HitStackPanel(HitLinks):
             text, style = self._guide(line.width)[index]
             line.add(text, style)
             return
-        message, frames = self._message(line.width), self.group.newest.stack
+        message, frames = self._message(line.width), self._frames()
         number = index - len(message)
         if number < 0:
             line.add(message[index], ink.style(Role.WARN))
         elif number < len(frames):
-            draw_frame(line, ink, number, frames[number], shift=self.offset_x)
+            what = frames[number]
+            if isinstance(what, int):
+                draw_frame(line, ink, what, self.group.newest.stack[what], shift=self.offset_x)
+            else:
+                line.space(7).add(what[0][self.offset_x :], what[1])
         elif frames:
             line.add("partial: outer frames may be missing", ink.style(Role.WARN))
         else:
@@ -266,6 +270,19 @@ class HitStackPanel(HitLinks):
         """Shift long function names."""
         self.offset_x = max(0, self.offset_x + cells)
         self.refresh()
+
+    def _frames(self) -> list[int | Drawn]:
+        """The numbers of the frames; behind each its variables and its source, where the thread stood for a look."""
+        assert self.group is not None
+        ink, found = self.look.ink, list[int | Drawn]()
+        for number, frame in enumerate(self.group.newest.stack):
+            found.append(number)
+            found += [(text, ink.style(Role.DIM)) for text in frame.local_variables]
+            for at, text in enumerate(frame.source, frame.source_from):
+                here = at == frame.line
+                style = ink.style(Role.ACCENT if here else Role.FAINT, bold=here)
+                found.append((f"{at:5} {'>' if here else ' '} {text}", style))
+        return found
 
     def _message(self, width: int) -> list[str]:
         """The beginning of the message."""

@@ -101,6 +101,10 @@ def _stack(group: HitGroup) -> Iterator[SheetLine]:
     for number, frame in enumerate(newest.stack[:_MOST_FRAMES]):
         role = Role.PYTHON if frame.language == "python" else Role.TEXT
         yield SheetLine(f"{frame.function}  {frame_place(frame)}", role, "stack" if number == 0 else "")
+        yield from (SheetLine(text, Role.DIM, indent=4) for text in frame.local_variables)
+        for line, text in enumerate(frame.source, frame.source_from):
+            here = line == frame.line
+            yield SheetLine(f"{line:5}  {text}", Role.ACCENT if here else Role.FAINT, indent=4, bold=here)
     if len(newest.stack) > _MOST_FRAMES:
         yield SheetLine(f"and {count(len(newest.stack) - _MOST_FRAMES)} more frames", Role.DIM)
     if not newest.stack:
@@ -142,6 +146,10 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         yield SheetLine("and processes that it starts", Role.DIM)
     lost = f", {count(point.lost)} lost by the kernel" if point.lost else ""
     yield SheetLine(f"{count(point.seen)} seen, {plural(point.hits, 'hit')}{lost}", lead="counts")
+    if point.standing is not None:
+        left_s = max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // _S
+        yield link(look, point.standing, "stands")
+        yield SheetLine(f"goes on in {left_s} s at the latest; R lets it go on now", Role.WARN)
     if point.note:
         failed = point.state is CatchpointState.FAILED
         yield SheetLine(point.note, mark.role if failed else Role.TEXT, "note")

@@ -24,6 +24,7 @@ APP_KEYS: Final = (
     Key("shift+tab", "Shift+Tab", "app.focus_previous", "to the panel before"),
     Key("y", "y", "copy", "copy the selected row"),
     Key("space", "Space", "freeze", "freeze the view; what happens is still taken in"),
+    Key("R", "R", "let_go", "let the thread go on that stands at a catchpoint"),
     Key("r", "r", "refresh_now", "look at everything again now"),
     Key("x", "x", "export", "write the report as JSON and Markdown, and a picture, here"),
     Key("t", "t", "next_theme", "the next theme"),

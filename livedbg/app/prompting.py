@@ -10,9 +10,11 @@ from textual.widgets import Input
 
 from livedbg.app.basics import BasicApp
 from livedbg.app.overlays import Prompt, SheetScreen
+from livedbg.catch_options import typed_catch
 from livedbg.errors import UsageError
+from livedbg.intents import GoOn
 from livedbg.panels.base import LinePanel
-from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch_in, typed_catch
+from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch_in
 from livedbg.panels.logs import LogsPanel
 from livedbg.view import SessionView
 
@@ -73,6 +75,14 @@ class PromptingApp(BasicApp):
         self.view.send(intent)
         self.say(f"Setting a catchpoint on {intent.pattern} in {self.look.names.label(process)}")
         self.call_next(self.action_view, "exceptions")
+
+    def action_let_go(self) -> None:
+        """Let all threads go on that stand at a catchpoint."""
+        standing = [point for point in self.look.snapshot.catchpoints.values() if point.standing is not None]
+        for point in standing:
+            self.view.send(GoOn(catchpoint=point.id))
+        labels = ", ".join(self.look.names.label(point.standing or "") for point in standing)
+        self.say(f"Letting {labels} go on" if standing else "No thread stands at a catchpoint.")
 
     @on(Input.Changed, "#prompt")
     def _typed(self, message: Input.Changed) -> None:

@@ -6,17 +6,18 @@ import queue
 import select
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from livedbg.adapter import Request
-from livedbg.catchpoints import PRESETS, CatchpointState, Moment, patterns_of
+from livedbg.catch_options import catch_intent, catch_options
+from livedbg.catchpoints import PRESETS, CatchpointState
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn_all
 from livedbg.cli.hits import HitPrinter
 from livedbg.errors import TargetError, UsageError
 from livedbg.hostinfo import host_name
-from livedbg.intents import Catch, GoOn
+from livedbg.intents import GoOn
 from livedbg.live import LiveView
 from livedbg.registry import adapter_classes
 from livedbg.snapshot import Snapshot
@@ -32,30 +33,13 @@ _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 
 @click.command("catch")
 @click.argument("words", nargs=-1, metavar="TARGET... TYPE")
-@click.option("--message", default="", metavar="TEXT", help="Only with this text in the message.")
-@click.option("--moment", type=click.Choice([moment.value for moment in Moment]), help="When.  [default: throw]")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="End after N.")
+@catch_options
 @click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after that time, with exit code 4.")
-@click.option("--follow", is_flag=True, help="Child processes too, those that it starts later included.")
-@click.option("--stop", is_flag=True, help="Stop the thread that throws, for a look at its variables and source.")
-@click.option(
-    "--hold", type=click.FloatRange(0, 600), metavar="SECONDS", help="With --stop: then hold it, or to Enter."
-)
 @click.option("--gdb", metavar="PATH", help="The gdb that unwinds stack copies; attached with --stop only.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--presets", is_flag=True, help="Print what TYPE can be by name.")
 def command(
-    words: tuple[str, ...],
-    message: str,
-    moment: str | None,
-    count: int | None,
-    timeout: float | None,
-    follow: bool,
-    stop: bool,
-    hold: float | None,
-    gdb: str | None,
-    as_json: bool,
-    presets: bool,
+    words: tuple[str, ...], timeout: float | None, gdb: str | None, as_json: bool, presets: bool, **options: Any
 ) -> int:
     """Print exceptions of a type as they are thrown: type, message, stack. Nothing is stopped without --stop.
 
@@ -72,16 +56,14 @@ def command(
     if len(words) < 2:
         raise UsageError("What shall be caught, and where?", "livedbg catch 4711 std::runtime_error", "usage")
     *targets, pattern = words
-    patterns_of(pattern)
+    catch_intent("", pattern, **options)
     found = resolve(targets)
     warn_all(found.problems)
     host = host_name()
-    if hold is not None and not stop:
-        raise UsageError("Only a thread that was stopped can be held.", "add --stop", "usage")
-    if stop and count is None:
-        count = 1
-    request = Request(host=host, processes=found.processes, tree=follow, stacks="none", gdb=gdb)
-    adapters = ("proc", "stopping" if stop else "exceptions")
+    request = Request(host=host, processes=found.processes, tree=options["follow"], stacks="none", gdb=gdb)
+    intents = [catch_intent(f"process:{host}/{target.pid}", pattern, **options) for target in found.processes]
+    count = intents[0].count or None
+    adapters = ("proc", "stopping" if options["stop"] else "exceptions")
     view = LiveView(request, adapters=[adapter_classes()[name]() for name in adapters])
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     view.subscribe(updates.put)
@@ -89,19 +71,8 @@ def command(
     with quit_on_signals():
         view.start()
         try:
-            for target in found.processes:
-                view.send(
-                    Catch(
-                        process=f"process:{host}/{target.pid}",
-                        pattern=pattern,
-                        moment=Moment(moment) if moment else None,
-                        message=message,
-                        count=count or 0,
-                        follow=follow,
-                        stop=stop,
-                        hold_s=hold or 0.0,
-                    )
-                )
+            for intent in intents:
+                view.send(intent)
             in_time = _listen(view, updates, printer, len(found.processes), count, timeout)
         except KeyboardInterrupt:
             in_time = True

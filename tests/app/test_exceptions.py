@@ -10,12 +10,13 @@ from textual.pilot import Pilot
 
 from livedbg.app.application import LivedbgApp
 from livedbg.app.overlays import Prompt, SheetScreen
+from livedbg.catch_options import typed_catch
 from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
 from livedbg.errors import UsageError
 from livedbg.events import CatchpointSeen, ExceptionSeen, ProcessSeen
-from livedbg.intents import Catch, Uncatch
+from livedbg.intents import Catch, GoOn, Uncatch
 from livedbg.model import ExceptionHit, Frame, Process
-from livedbg.panels.catchpoints import CatchpointsPanel, process_to_catch_in, typed_catch
+from livedbg.panels.catchpoints import CatchpointsPanel, process_to_catch_in
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.hits import group_of, merged, sparkline
 from livedbg.panels.look import Look
@@ -96,7 +97,18 @@ def test_what_is_typed_is_what_is_caught(text: str, pattern: str, moment: Moment
     assert typed_catch(text, PROCESS) == Catch(process=PROCESS, pattern=pattern, moment=moment)
 
 
-@pytest.mark.parametrize("text", ["", "  ", "/(/"])
+def test_O1_options_are_typed_as_on_the_command_line() -> None:
+    text = '--stop --hold 30 c10::Error --message "don\'t fit" --count 2'
+    assert typed_catch(text, PROCESS) == Catch(
+        process=PROCESS, pattern="c10::Error", message="don't fit", count=2, stop=True, hold_s=30
+    )
+    assert typed_catch(r"/a\.b\d/ --follow", PROCESS) == Catch(process=PROCESS, pattern=r"/a\.b\d/", follow=True)
+    assert typed_catch("any --stop", PROCESS).count == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "/(/", "any --hold 3", "any --stop --follow", "any --nothing", "any --count x", "any 'open"]
+)
 def test_what_catches_nothing_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         typed_catch(text, PROCESS)
@@ -327,9 +339,42 @@ def test_picture(name: str, keys: str, sight: str, size: tuple[int, int], snap_c
     assert snap_compare(make_app(name), terminal_size=size, run_before=pressing(keys, sight))
 
 
-@pytest.mark.parametrize(("keys", "sight"), [("j enter", "caught by"), ("c", "/regex/")], ids=["sheet", "prompt"])
+@pytest.mark.parametrize(("keys", "sight"), [("j enter", "caught by"), ("c", "--stop")], ids=["sheet", "prompt"])
 def test_picture_over_it(keys: str, sight: str, snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(make_app("catching"), terminal_size=(80, 24), run_before=pressing(keys, sight))
+
+
+async def test_what_a_thread_stood_for_is_shown_and_R_lets_it_go_on() -> None:
+    app = make_app("nothing-set")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await screen_5(pilot)
+        thread = tid(PID + 1)
+        stood = Frame("solve(int)", "/src/solve.cpp", 12, None, "native", 1, ("n=7",), ("int n = f();", "throw n;"), 11)
+        point = Catchpoint(
+            id="S1", process=PROCESS, pattern="int", engine="gdb", state=CatchpointState.ARMED, standing=thread,
+            until_wall_ns=view_of(app).latest().snapshot.now().wall_ns + 75 * S, seen=1, hits=1,
+        )  # fmt: skip
+        one = ExceptionHit(
+            id="h1", type="int", message="7", thread=thread, stack=(stood,), catchpoint="S1", at_wall_ns=S
+        )
+        view_of(app).feed([CatchpointSeen(**stamp(44), catchpoint=point), ExceptionSeen(**stamp(44), hit=one)])
+        await until(pilot, lambda: "stands" in text_of(app) and "s left, R: go on" in text_of(app))
+        await until(pilot, lambda: "12 > throw n;" in text_of(app))
+        assert "n=7" in text_of(app) and "11   int n = f();" in text_of(app)
+        await pilot.press("R")
+        await until(pilot, lambda: view_of(app).sent == [GoOn(catchpoint="S1")])
+        await pilot.press("enter")
+        await until(pilot, lambda: "caught by" in text_of(app))
+        assert "12  throw n;" in text_of(app) and "n=7" in text_of(app)
+
+
+async def test_R_says_where_nothing_stands() -> None:
+    app = make_app("catching")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await screen_5(pilot)
+        await pilot.press("R")
+        await until(pilot, lambda: any("No thread stands" in notice.message for notice in app._notifications))
+        assert view_of(app).sent == []
 
 
 def test_picture_in_ascii(snap_compare: Callable[..., bool]) -> None:
