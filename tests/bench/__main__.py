@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import attach, catch, graph, logs, screen
+from tests.bench import attach, catch, graph, logs, screen, touch
 from tests.bench.harness import Row
 from tests.bench.table import HEAD
 
@@ -17,6 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "attach": ("Looking at a torch process of 257 threads", attach.rows),
     "catch": ("Catching exceptions", catch.rows),
+    "touch": ("Touching: attaching, and glances", touch.rows),
     "logs": ("A log of 1 GiB", logs.rows),
     "screen": ("The terminal app, 80x24, on a pty", screen.rows),
     "graph": ("The wait-for analysis", graph.rows),
@@ -77,8 +78,11 @@ def main() -> None:
 
 NOTES = """## What the rows mean
 
-- *Catching*: throws in a tight loop, so the reader is overrun and what it can't take is dropped; the figure is what the
-  target's thread pays for each, less the throw itself.
+- *Catching*: the target (`tests/targets/paced.cpp`) measures each throw with its catch; the figures are what comes on
+  top of one that nobody watches. As fast as they come, the reader is overrun and what it can't take is dropped and
+  counted. gdb reaches fewer throws a second than are wanted, so its thread rests less between them.
+- *Attaching*: gdb has started and set itself up before. The gap is that of one thread of 257, which stamps the clock
+  each 100 us; the bound for all of them is what livedbg itself measures. `gdb -p` reads symbols while all stand.
 - *Pause*: a thread of the target writes the time between its own beats (every 100 us) into shared memory. Any program
   that works beside it makes gaps on a box of few cores, so the noise is the longest gap while livedbg reports on
   *another* process; what a look at the target itself adds to that is the pause.

@@ -3,18 +3,14 @@ people use now."""
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from livedbg.linux.procfs import thread_ids
-from livedbg.unwind.glance import glance
 from tests.app.terminal import Terminal
 from tests.bench.harness import (
-    TARGETS,
     THREADS,
     Heartbeat,
     Row,
@@ -41,7 +37,6 @@ def rows(repeats: int = 5, seconds: float = 20.0) -> Iterator[Row]:
         yield from _recording(target, seconds)
     with torch_target(busy=True) as target:
         yield from _cost(target, seconds, "a busy")
-    yield from _glances(repeats)
 
 
 def _report(pid: int) -> Callable[[], float]:
@@ -138,38 +133,6 @@ def _recording(target: Target, seconds: float) -> Iterator[Row]:
         argv = [program("py-spy"), "record", "--nonblocking", "-r", "2", "-d", "600", "-o", str(Path(folder) / "x")]
         theirs = _share([*argv, "--pid", str(target.pid)], seconds)
     yield Row("`record` of the quiet process", ours, "py-spy record --nonblocking -r 2", theirs, "%", "≤ 2 %")
-
-
-@contextlib.contextmanager
-def _spinner() -> Iterator[Target]:
-    """A program whose one busy thread keeps the longest time between two turns of its loop."""
-    with tempfile.TemporaryDirectory() as folder:
-        built, beat = Path(folder) / "spinners", Path(folder) / "beat"
-        subprocess.run(["g++", "-O2", "-g", "-pthread", "-o", built, TARGETS / "spinners.cpp"], check=True)
-        with subprocess.Popen([built, "1", beat], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-            try:
-                assert child.stdout is not None
-                assert child.stdout.readline().startswith(b"READY")
-                yield Target(child.pid, Heartbeat(beat))
-            finally:
-                child.kill()
-
-
-def _glances(repeats: int) -> Iterator[Row]:
-    """What a thread that runs sees of a glance at it, by its own clock; and what the glance says of it."""
-    with _spinner() as target:
-        pid = str(target.pid)
-        said: list[float] = []
-
-        def look() -> None:
-            said.append(max(glance(target.pid, thread_ids(target.pid)).stops_ns.values()) / 1e6)
-
-        ours = repeated(lambda: target.heart.pause_ms(look), max(repeats, 3) * 4)
-        gdb = [program("gdb"), "-p", pid, "-nx", "-batch", "-ex", "thread apply all bt"]
-        theirs = repeated(lambda: target.heart.pause_ms(lambda: run(*gdb)), 3)
-    what = "longest gap of a running thread during one glance at it, by its own clock"
-    yield Row(what, ours, "gdb thread apply all bt", theirs, "ms", "< 1 ms")
-    yield Row("the same stop as the glance reports it", Figure(tuple(said)), "the thread's own clock", ours, "ms")
 
 
 def shown_version(name: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +68,15 @@ def test_the_graph_bench_runs() -> None:
 def test_the_log_bench_runs() -> None:
     found = list(logs.rows(size=1 << 20, repeats=1))
     assert len(found) == 6 and all(0 < row.ratio < float("inf") for row in found)
+
+
+def test_the_target_of_the_catch_bench_measures_its_throws_and_its_work(build_target: Callable[..., Path]) -> None:
+    argv = [build_target("paced")]
+    done = subprocess.run(argv, input="throw runtime 50 5000\nwork 10\n", capture_output=True, text=True, check=True)
+    ready, throws, work = done.stdout.splitlines()
+    median_ns, p90_ns, reached = map(float, throws.split()[1:])
+    assert ready == "READY" and 0 < median_ns <= p90_ns and 0 < reached <= 5200
+    assert float(work.split()[1]) > 0
 
 
 def test_a_group_that_does_not_exist_is_refused() -> None:
