@@ -8,7 +8,8 @@ comes first: c10/util/Exception.h) and of nvfuser::nvfError (csrc/exceptions.h).
 
 Invariants:
     L1. A message is shown only of types whose layout is known, or where what stands there is text.
-    L2. Texts are fetched up to a fixed length (livedbg.adapters.exceptions.fetched F1).
+    L2. Texts are fetched up to a fixed length (livedbg.adapters.exceptions.fetched F1); what is longer is read just
+        after the call, and shown where it begins with what was fetched.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from livedbg.adapters.exceptions.fetched import pieces, values
+from livedbg.adapters.exceptions.fetched import pieces, text_at, values
 from livedbg.adapters.exceptions.types import Types, demangled
 from livedbg.catchpoints import Moment
 from livedbg.linux.perf import Sample
@@ -26,7 +27,7 @@ from livedbg.sanitize import clean
 
 __all__ = ["ARGUMENTS", "Call", "describe"]
 
-_MESSAGE, _TYPE, _TEXT, _ARGUMENT = 1536, 512, 512, 256  # bytes that are fetched; 3072 a definition
+_MESSAGE, _TYPE, _TEXT, _ARGUMENT = 256, 192, 64, 32  # bytes that are fetched: each word costs the target time
 _REGISTERS: Final = ("%di", "%si", "%dx", "%cx")
 
 
@@ -40,6 +41,7 @@ def _thrown(type_info: str, thrown: str) -> tuple[str, ...]:
     return (
         f"type_info={type_info}:x64",
         *pieces("type", f"+8({type_info})", _TYPE),
+        f"message_at=+8({thrown}):x64",
         *pieces("message", f"+8({thrown})", _MESSAGE),
         f"value=+0({thrown}):x64",
         *pieces("text", f"+0({thrown})", _TEXT),
@@ -84,25 +86,25 @@ def describe(sample: Sample, fields: Mapping[str, Field], moment: Moment, functi
     """The call that a sample is of."""
     read = values(fields, sample.raw)
     if moment is Moment.CALL:
-        return Call((function,), _arguments(read))
+        return Call((function,), _arguments(read, sample.pid))
     type_info = _number(read, "type_info")
     names = types.names(type_info) if type_info else ()
     if not names:
-        mangled = _bytes(read, "type").decode("ascii", "replace")
+        mangled = _bytes(read, "type", sample.pid).decode("ascii", "replace")
         names = (demangled(mangled),) if mangled else (function,)
-    return Call(names, _message(names, read), type_info)
+    return Call(names, _message(names, read, sample.pid), type_info)
 
 
-def _message(names: tuple[str, ...], read: Mapping[str, int | bytes]) -> str:
+def _message(names: tuple[str, ...], read: Mapping[str, int | bytes], pid: int) -> str:
     kind = names[0]
     if kind in _TEXT_TYPES:
-        return _text(_bytes(read, "text"))
+        return _text(_bytes(read, "text", pid, "value"))
     if kind in _NUMBERS:
         bits = _NUMBERS[kind]
         number = _number(read, "value") & ((1 << bits) - 1)
         signed = not kind.startswith("unsigned") and number >> (bits - 1)
         return str(number - (1 << bits) if signed else number)
-    said = _bytes(read, "message")
+    said = _bytes(read, "message", pid, "message_at")
     if not _WITH_TEXT.isdisjoint(names):
         return _text(said)
     if kind.startswith("std::") or "std::exception" not in names:
@@ -111,10 +113,10 @@ def _message(names: tuple[str, ...], read: Mapping[str, int | bytes]) -> str:
     return _text(said) if len(text) >= _SHORTEST and text.replace("\n", " ").isprintable() else ""
 
 
-def _arguments(read: Mapping[str, int | bytes]) -> str:
+def _arguments(read: Mapping[str, int | bytes], pid: int) -> str:
     shown = []
     for number in range(4):
-        text = _bytes(read, f"s{number}").decode("utf-8", "replace")
+        text = _bytes(read, f"s{number}", pid, f"a{number}").decode("utf-8", "replace")
         readable = len(text) >= _SHORTEST and text.replace("\n", " ").isprintable()
         shown.append(f'"{_text(text.encode())}"' if readable else f"{_number(read, f'a{number}'):#x}")
     return ", ".join(shown)
@@ -129,6 +131,6 @@ def _number(read: Mapping[str, int | bytes], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _bytes(read: Mapping[str, int | bytes], name: str) -> bytes:
+def _bytes(read: Mapping[str, int | bytes], name: str, pid: int, pointer: str = "") -> bytes:
     value = read.get(name, b"")
-    return value.partition(b"\0")[0] if isinstance(value, bytes) else b""
+    return text_at(pid, _number(read, pointer), value, _LONGEST) if isinstance(value, bytes) else b""

@@ -25,15 +25,15 @@ FUNCTION: Final = RUNTIME[Moment.RAISE]
 RAISED: Final = "trace == 0 && type_info != 0"
 """The kernel's filter: this is the raise, and not its way outwards."""
 
-DEPTH: Final = 10
-"""Frames that the kernel reads; 63 letters a definition is its limit (MAX_ARGSTR_LEN), 10 frames of 3.11 have 62."""
+DEPTH: Final = 8
+"""Frames that the kernel reads: each costs the target time. (10 would be the most: an argument has 63 letters.)"""
 
 _LAST_HOLDER: Final = 8  # in struct _gil_runtime_state
 _TYPE, _TYPE_NAME = 8, 24
 _ARGS, _TRACEBACK, _FILE_NAME = 24, 40, 88
 _TUPLE_SIZE, _TUPLE_ITEMS = 16, 24
 _INTERPRETER_FRAME: Final = 24  # f_frame in struct _frame
-_TEXT, _SHORT, _NAME = 1024, 128, 256  # bytes of objects that are read
+_TEXT, _SHORT, _NAME = 304, 128, 64  # bytes of objects that are read: each word costs the target time
 
 
 def thread_arguments(layout: Layout, runtime: str, offset: int) -> tuple[str, tuple[str, ...]]:
@@ -97,8 +97,9 @@ def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
         *pieces("name", f"+{_TYPE_NAME}({kind})", _NAME),
         *raw,
         f"count=+{_TUPLE_SIZE}({arguments}):x64",
+        f"first_at=+{_TUPLE_ITEMS}({arguments}):x64",
         *pieces("first", f"+{_TUPLE_ITEMS}({arguments})", _TEXT),
-        *pieces("second", f"+{_TUPLE_ITEMS + 8}({arguments})", _SHORT),
-        *pieces("file", f"+{_FILE_NAME}({value})", _NAME),
+        f"second_at=+{_TUPLE_ITEMS + 8}({arguments}):x64",
+        f"file_at=+{_FILE_NAME}({value}):x64",
         *frame_arguments(layout, f"+{_INTERPRETER_FRAME}(%di)"),
     )

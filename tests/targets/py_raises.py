@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 
+KEPT: list[BaseException] = []
+
 
 class Sad(ValueError):
     """A class of the program itself."""
@@ -46,6 +48,14 @@ def stay(levels: int) -> None:
         inner(ValueError("stays"))
     except ValueError:
         time.sleep(1)
+
+
+def keep(error: BaseException) -> None:
+    """Catches, and keeps what was caught."""
+    try:
+        middle(error)
+    except type(error):
+        KEPT.append(error)
 
 
 def again(error: BaseException) -> None:
@@ -130,6 +140,8 @@ def run(word: str, argument: str) -> None:
         deep(int(argument), ValueError("deep"))
     elif word == "stay":
         stay(int(argument))
+    elif word == "kept":
+        keep(ValueError(argument))
     elif word == "again":
         again(ValueError(argument))
     elif word == "loops":
