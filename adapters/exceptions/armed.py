@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import structs
 
@@ -45,6 +45,8 @@ _WAITING: Final = 64  # places whose stacks are waited for; what comes meanwhile
 _WAITING_EACH: Final = 4096  # calls from one of them
 _NO_PYTHON: Final = "no Python is there yet"
 _NO_RUNTIME: Final = "no C++ runtime is loaded yet (one that is linked statically and stripped can't be heard)"
+
+_Refusal: TypeAlias = OSError | Nowhere | Unheard | TouchRefused
 
 
 class Armed:
@@ -95,15 +97,9 @@ class Armed:
             await self._calls.begin()
             self._end = Ending(self._pid)
             listener = await asyncio.to_thread(self._started, names, tell)
-        except Unheard as error:
-            why: LivedbgError | None = refused_raises(error, self._pid)
-            assert why is not None
-            self._put(state=CatchpointState.FAILED, note=why.message, remedy=why.remedy)
-            raise why from None
-        except (OSError, Nowhere, TouchRefused) as error:
-            why = error if isinstance(error, TouchRefused) else refused(error, self._pid, names)
-            if catchpoint.moment is Moment.RAISE and not isinstance(error, TouchRefused):
-                why = refused_raises(error, self._pid) or why
+        except (OSError, Nowhere, Unheard, TouchRefused) as error:
+            self._let_go()
+            why = self._refused(error, names)
             self._put(state=CatchpointState.FAILED, note=why.message, remedy=why.remedy)
             raise why from None
         self._listener = listener
@@ -116,6 +112,16 @@ class Armed:
             at_wall_ns=time.time_ns(),
         )
         self._context.emit(Touched(intrusion=probe, **self._context.stamp()))
+
+    def _refused(self, error: _Refusal, names: Sequence[str]) -> LivedbgError:
+        if isinstance(error, TouchRefused):
+            return error
+        if isinstance(error, Unheard) or self.catchpoint.moment is Moment.RAISE:
+            why = refused_raises(error, self._pid)
+            if why is not None:
+                return why
+        assert not isinstance(error, Unheard)  # of which there is always something to say
+        return refused(error, self._pid, names)
 
     def _started(self, names: Sequence[str], tell: Callable[[Sequence[Heard]], None]) -> Hearing:
         """A listener by probe events, or where those are not allowed by debug registers; for signals their own."""
@@ -150,6 +156,9 @@ class Armed:
                     await asyncio.wait([self._unwinding], timeout=_UNWIND_S)
             self._put(**self._told(listener), state=CatchpointState.DONE)
             self._say_hits()
+        self._let_go()
+
+    def _let_go(self) -> None:
         self._calls.close()
         if self._end is not None:
             self._end.close()

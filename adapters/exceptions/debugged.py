@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.calls import Call, describe
 from livedbg.adapters.exceptions.hearing import Heard, Hearing, Nowhere, family, threads_of
 from livedbg.adapters.exceptions.places import Found, find_places
@@ -42,6 +43,8 @@ MOST: Final = 4
 
 _IDLE_S: Final = 0.2
 _LIBRARIES_S: Final = 1.0
+_PROCESSES: Final = 256  # whose types are remembered
+_UNWANTED: Final = 4096
 _STACK: Final = 16 << 10
 _ARGUMENTS: Final = (14, 13, 12, 11)  # rdi, rsi, rdx, rcx in struct user_regs_struct (sys/user.h)
 _SECOND: Final = _ARGUMENTS[1]
@@ -102,10 +105,10 @@ class DebuggedListener(Hearing):
         self._wanted = wanted
         self._tell = tell
         self._follow = follow
-        self._types: dict[int, Types] = {}
+        self._types: Newest[int, Types] = Newest(_PROCESSES)
         self._processes: dict[int, _Process] = {}
         self._parts: list[_Part] = []
-        self._unwanted: set[int] = set()
+        self._unwanted: Newest[tuple[int, int], None] = Newest(_UNWANTED)  # processes and types
 
     def _set(self) -> None:
         """Set the breakpoints; `counts.left_out` has the files for which no register was left.
@@ -214,11 +217,11 @@ class DebuggedListener(Hearing):
         if self._moment is not Moment.THROW:
             return True
         type_info = sample.registers[_SECOND]
-        if type_info in self._unwanted:
+        if (sample.pid, type_info) in self._unwanted:
             return False
         names = self._types_of(sample.pid).names(type_info)
         if names and not self._wanted(Call(names, "", type_info)):
-            self._unwanted.add(type_info)
+            self._unwanted[sample.pid, type_info] = None
             return False
         return True
 

@@ -26,6 +26,7 @@ from livedbg.linux.tracefs import TraceEvent, kernel_event
 
 __all__ = ["SignalListener"]
 
+_RINGS: Final = 4 << 20  # bytes: signals are few
 _IDLE_S: Final = 0.2
 _LOOK_S: Final = 1.0  # between two looks at which threads are left
 
@@ -66,9 +67,8 @@ class SignalListener(Hearing):
 
     def _set(self) -> None:
         self._event = kernel_event("signal", "signal_deliver")
-        self._events = PerfEvents(
-            [Source(TRACEPOINT, self._event.number, wanted=_filter(self._numbers))], follow=self._follow
-        )
+        source = Source(TRACEPOINT, self._event.number, wanted=_filter(self._numbers))
+        self._events = PerfEvents([source], follow=self._follow, ring_bytes=_RINGS)
         self._events.add_all(lambda: threads_of(self._pid, self._follow))
         if not self._events.threads and not process_exists(self._pid):
             raise ProcessLookupError

@@ -7,8 +7,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
+from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
 from livedbg.adapters.exceptions.places import Found
 from livedbg.adapters.exceptions.types import Types
@@ -18,6 +19,8 @@ from livedbg.linux.tracefs import Field
 from livedbg.model import Frame
 
 __all__ = ["NativeCalls", "Subject", "Unheard"]
+
+_PROCESSES: Final = 256  # whose types are remembered
 
 
 class Unheard(LookupError):
@@ -78,7 +81,7 @@ class NativeCalls:
         self._moment = moment
         self.functions = tuple(functions)
         self.awaited = moment is not Moment.CALL
-        self._types: dict[int, Types] = {}
+        self._types: Newest[int, Types] = Newest(_PROCESSES)
 
     def arguments(self, found: Found) -> Sequence[str]:
         """The same everywhere."""

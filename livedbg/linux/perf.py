@@ -7,6 +7,7 @@ Invariants:
     P2. Samples that the kernel had to drop are counted, never passed over.
     P3. Events are inherited, so none is of the PMU `uprobe`, which the kernel names by a path: it would read the path
         from the *target's* memory when that starts a thread, and the start would fail (seen on Linux 6.18).
+    P4. The rings of all events of ours together stay within `RINGS`, but for the least that each has.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import resource
 import select
 import struct
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -42,6 +44,7 @@ from livedbg.linux.perf_records import Change, Sample, layout_change, sample_of
 __all__ = [
     "BREAKPOINT",
     "LAYOUT",
+    "RINGS",
     "TRACEPOINT",
     "NoPerf",
     "PerfEvents",
@@ -57,10 +60,36 @@ _LOST, _SAMPLE = 2, 9  # PERF_RECORD_*
 _HEAD, _TAIL = 1024, 1032  # data_head and data_tail of struct perf_event_mmap_page
 
 _PAGE: Final = mmap.PAGESIZE
-_RINGS: Final = 32 << 20  # bytes of all rings together, where nothing else is said
-_RING_MOST, _RING_LEAST = 32 << 20, 64 << 10
+RINGS: Final = 64 << 20
+"""Bytes of all rings together."""
+
+_WANTED: Final = 32 << 20  # of the rings of one set of events
+_RING_LEAST: Final = 64 << 10
 _FILES_SPARE: Final = 256
 _ROUNDS: Final = 5  # of looking for threads that were born meanwhile
+
+
+class _Budget:
+    """What is left of `RINGS`; listeners have threads of their own."""
+
+    def __init__(self) -> None:
+        self._left = RINGS
+        self._one_at_a_time = threading.Lock()
+
+    def take(self, most: int, least: int) -> int:
+        """Some bytes: the more there are who have some, the fewer."""
+        with self._one_at_a_time:
+            granted = max(least, min(most, self._left // 2))
+            self._left -= granted
+            return granted
+
+    def give(self, granted: int) -> None:
+        """Give back what was taken."""
+        with self._one_at_a_time:
+            self._left += granted
+
+
+_budget: Final = _Budget()
 
 
 class PerfEvents:
@@ -74,7 +103,7 @@ class PerfEvents:
         stack_bytes: how much of the stack a sample brings: a multiple of 8. Every sample takes that much of the ring,
             also where the stack is shorter.
         follow: child processes inherit the events too.
-        ring_bytes: of all rings together; each has at least 64 KB.
+        ring_bytes: of its rings together, at most; it gets half of what is left, but 64 KB a CPU at least.
 
     Raises:
         NoPerf: not on this kernel, or not with our rights.
@@ -86,7 +115,7 @@ class PerfEvents:
         *,
         stack_bytes: int = 24 << 10,
         follow: bool = False,
-        ring_bytes: int = _RINGS,
+        ring_bytes: int = _WANTED,
     ) -> None:
         if not supported():
             raise NoPerf(errno.ENOSYS, "samples of this machine can't be read")
@@ -99,12 +128,14 @@ class PerfEvents:
         self._rings: dict[int, tuple[int, int, mmap.mmap]] = {}
         self._poll = select.epoll()
         self._lost = 0
+        self._granted = 0
         self._layout = any(source.kind == LAYOUT for source in self._sources)
         self._changes: list[Change] = []
         try:
             cpus = _online()
+            self._granted = _budget.take(ring_bytes, len(cpus) * _RING_LEAST)
             for cpu in cpus:
-                self._add_ring(cpu, min(_RING_MOST, _power_below(ring_bytes // len(cpus))))
+                self._add_ring(cpu, _power_below(self._granted // len(cpus)))
         except BaseException:
             self.close()
             raise
@@ -116,6 +147,11 @@ class PerfEvents:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def ring_bytes(self) -> int:
+        """Bytes of its rings together."""
+        return sum(size for _, size, _ in self._rings.values())
 
     @property
     def threads(self) -> frozenset[int]:
@@ -215,6 +251,8 @@ class PerfEvents:
             os.close(file)
         self._rings.clear()
         self._poll.close()
+        _budget.give(self._granted)
+        self._granted = 0
 
     def _add_ring(self, cpu: int, size: int) -> None:
         """A ring of a CPU: that of an event that never counts anything, so it outlives every thread."""

@@ -1,0 +1,111 @@
+"""Catchpoints within bounds, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapters.exceptions.subject import NativeCalls
+from livedbg.catchpoints import CatchpointState
+from livedbg.intents import Uncatch
+from livedbg.linux.perf import RINGS, TRACEPOINT, PerfEvents, Source
+from livedbg.linux.tracefs import kernel_event
+from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.conftest import Target, eventually
+from tests.probes import refused
+
+pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+
+Build = Callable[..., Path]
+Spawn = Callable[..., Target]
+
+
+@pytest.fixture
+def ear(build_target: Build, spawn: Spawn) -> Iterator[tuple[Ear, Target]]:
+    target = spawn([build_target("throws")])
+    one = Ear(target.pid)
+    yield one, target
+    one.stop()
+
+
+def test_Q2_ever_different_messages(ear: tuple[Ear, Target]) -> None:
+    session, target = ear
+    session.catch("any")
+    for number in range(60):
+        tell(target, f"runtime number {number}")
+    hits = session.heard(60)
+    assert sum(hit.count for hit in hits) == 60 and len(hits) == 21
+    merged = max(hits, key=lambda hit: hit.count)
+    assert merged.message == "40 different messages; the last: number 59"
+    assert functions(merged)[:2] == ["__cxa_throw", "innermost"]
+
+
+def test_E1_a_listener_that_fails_says_so_and_no_other_does(
+    ear: tuple[Ear, Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, target = ear
+    session.catch("any")
+    tell(target, "runtime before")
+    session.heard(1)
+    whole = NativeCalls.describe
+
+    def describe(self: NativeCalls, *arguments: object) -> object:
+        call = whole(self, *arguments)  # type: ignore[arg-type]
+        if call is not None and call.message == "the end":
+            raise ArithmeticError("by a test")
+        return call
+
+    monkeypatch.setattr(NativeCalls, "describe", describe)
+    tell(target, "logic the end")
+    eventually(lambda: session.points["C1"].state is CatchpointState.FAILED)
+    point = session.points["C1"]
+    assert "listening has failed (ArithmeticError: by a test)" in point.note and point.remedy
+    assert [hit.message for hit in session.hits] == ["before"] and point.hits == 1
+    session.catch("any")
+    tell(target, "runtime after")
+    session.heard(2)
+    assert session.points["C2"].state is CatchpointState.ARMED
+    assert {hit.message for hit in session.hits} == {"before", "after"}
+
+
+def test_P4_rings_stay_within_their_budget() -> None:
+    source = Source(TRACEPOINT, kernel_event("signal", "signal_deliver").number)
+    events: list[PerfEvents] = []
+    try:
+        for _ in range(12):
+            events.append(PerfEvents([source]))
+            events[-1].add(os.getpid())
+        least = len(events) * (os.cpu_count() or 1) * (64 << 10)
+        assert sum(one.ring_bytes for one in events) <= RINGS + least
+        assert events[0].ring_bytes > events[-1].ring_bytes
+    finally:
+        for one in events:
+            one.close()
+    with PerfEvents([source]) as again:
+        assert again.ring_bytes >= RINGS // 4  # a power of two a CPU
+
+
+def test_many_catchpoints_at_once(ear: tuple[Ear, Target]) -> None:
+    session, target = ear
+    for _ in range(10):
+        session.catch("any")
+    tell(target, "runtime heard by all")
+    hits = session.heard(10)
+    assert {hit.catchpoint for hit in hits} == {f"C{number}" for number in range(1, 11)}
+    assert all(functions(hit)[:2] == ["__cxa_throw", "innermost"] for hit in hits)
+    for number in range(1, 11):
+        session.view.send(Uncatch(catchpoint=f"C{number}"))
+    eventually(lambda: all(point.state is CatchpointState.DONE for point in session.points.values()))
+
+
+def test_a_child_that_ends_at_once_has_its_stack(ear: tuple[Ear, Target]) -> None:
+    session, target = ear
+    session.catch("any", follow=True)
+    for number in range(5):
+        tell(target, f"fork runtime of child {number}")
+    hits = session.heard(5)
+    assert all(functions(hit)[:3] == ["__cxa_throw", "innermost", "outer"] and not hit.partial for hit in hits)
+    assert len({hit.process for hit in hits}) == 5
