@@ -60,7 +60,7 @@ class PythonRaises:
         self.awaited = awaited
         self._files: dict[Place, tuple[Layout, dict[str, int]]] = {}
         self._last: OrderedDict[int, tuple[object, int, tuple[int, ...]]] = OrderedDict()
-        self._processes: OrderedDict[tuple[int, Place], _Process] = OrderedDict()
+        self._processes: OrderedDict[tuple[int, Place, int], _Process] = OrderedDict()
 
     def arguments(self, found: Found) -> Sequence[str]:
         """What is read at the function, by the version of its file.
@@ -110,11 +110,11 @@ class PythonRaises:
         return self._process(sample, found.place).frames.of(values(fields, sample.raw))
 
     def _process(self, sample: Sample, place: Place) -> _Process:
-        key = sample.pid, place
+        layout, symbols = self._files[place]
+        bias = sample.registers[_PC] - symbols[FUNCTION]
+        key = sample.pid, place, bias  # a process that executes a program is another one
         known = self._processes.get(key)
         if known is None:
-            layout, symbols = self._files[place]
-            bias = sample.registers[_PC] - symbols[FUNCTION]
             objects = ObjectReader(sample.pid, layout)
             kinds = {bias + symbols[symbol]: name for symbol, name in _KINDS.items() if symbol in symbols}
             frames = CallFrames(ObjectReader(sample.pid, layout))

@@ -15,7 +15,7 @@ from livedbg.view import Update
 
 __all__ = ["Arming", "runtimes"]
 
-_RUNTIMES = ("libstdc++.so", "libc++abi.so")
+_RUNTIMES = ("libstdc++.so", "libc++abi.so", "libpython")
 
 
 class Arming:
@@ -58,7 +58,7 @@ class Arming:
 
 
 def runtimes(program: str) -> tuple[str, ...]:
-    """The C++ runtimes that a program may load: itself, what it is linked against, and what the system has."""
+    """The runtimes of C++ and Python that a program may load: itself, what it is linked against, what the system has."""
     path = shutil.which(program)
     if path is None:
         return ()
