@@ -110,7 +110,7 @@ class CatchpointsPanel(TablePanel):
             state,
             Cell(text, quiet or ink.style(Role.TEXT, bold=True)),
             Cell(point.moment.value, dim),
-            Cell(point.engine or "-", dim),
+            Cell(f"{point.engine} {_left_s(self.look, point)}s" if point.standing else point.engine or "-", dim),
             Cell(rate(point.seen), dim),
             Cell(rate(point.hits), ink.style(Role.WARN, bold=True) if point.hits else dim),
             Cell(rate(point.lost) if point.lost else "", ink.style(Role.WARN)),
@@ -170,12 +170,14 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
         panel.post_message(Asked(Uncatch(catchpoint=point.id), f"Taking the catchpoint on {point.pattern} out"))
 
 
+def _left_s(look: Look, point: Catchpoint) -> int:
+    """For how many seconds a thread will stand at most."""
+    return max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // 1_000_000_000
+
+
 def _note(look: Look, point: Catchpoint) -> str:
-    """What is to be known of it; first of all for how long a thread will stand at most."""
-    if point.standing is None:
-        return point.note
-    left_s = max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // 1_000_000_000
-    return f"{left_s} s left, R: go on; {look.names.label(point.standing)}; {point.note}"
+    """What is to be known of it; first of all that a thread stands."""
+    return f"{look.names.label(point.standing)}: R lets it go on; {point.note}" if point.standing else point.note
 
 
 def armed(look: Look, *, stopping: bool = False) -> int:

@@ -96,8 +96,10 @@ class HeaderBar(_Bar):
         frozen = ("FROZEN", ink.style(Role.WARN, bold=True)) if self.frozen else ("", dim)
         touched = ink.style(Role.WARN, bold=True) if look.snapshot.paused_ns else dim
         caught = armed(look)
+        stands = any(point.standing for point in look.snapshot.catchpoints.values())
         word = "catching" if armed(look, stopping=True) else "listening"
         right: list[tuple[int, str, Style]] = [
+            (10, "A THREAD STANDS" if stands else "", ink.style(Role.BAD, bold=True)),
             (9, *frozen),
             (3, f"{word}: {caught}" if caught else "", ink.style(Role.ACCENT)),
             (3, ended, ink.style(Role.WARN)),

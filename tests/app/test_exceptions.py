@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -358,8 +359,10 @@ async def test_what_a_thread_stood_for_is_shown_and_R_lets_it_go_on() -> None:
             id="h1", type="int", message="7", thread=thread, stack=(stood,), catchpoint="S1", at_wall_ns=S
         )
         view_of(app).feed([CatchpointSeen(**stamp(44), catchpoint=point), ExceptionSeen(**stamp(44), hit=one)])
-        await until(pilot, lambda: "stands" in text_of(app) and "s left, R: go on" in text_of(app))
+        await until(pilot, lambda: "stands" in text_of(app) and "R lets it go on" in text_of(app))
         await until(pilot, lambda: "12 > throw n;" in text_of(app))
+        assert re.search(r"gdb 7\ds", text_of(app))
+        assert "A THREAD STANDS" in text_of(app)
         assert "n=7" in text_of(app) and "11   int n = f();" in text_of(app)
         await pilot.press("R")
         await until(pilot, lambda: view_of(app).sent == [GoOn(catchpoint="S1")])
