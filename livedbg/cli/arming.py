@@ -58,7 +58,7 @@ class Arming:
 
 
 def runtimes(program: str) -> tuple[str, ...]:
-    """The runtimes of C++ and Python that a program may load: itself, what it is linked against, what the system has."""
+    """The runtimes of C++ and Python that a program may load: itself, what it is linked against, and the system's."""
     path = shutil.which(program)
     if path is None:
         return ()
