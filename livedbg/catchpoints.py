@@ -63,6 +63,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seen: all throws, whatever their type.
         hits: those that matched.
         lost: those that the kernel could not hand over in time; of `gdb`: those that went on while another stood.
+        ending: how the process ended, in words, such as `was killed by SIGSEGV`; "" while it lives.
         standing: identifier of the thread that stands at it now.
         until_wall_ns: when that one goes on at the latest.
     """
@@ -80,6 +81,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen: int = 0
     hits: int = 0
     lost: int = 0
+    ending: str = ""
     standing: str | None = None
     until_wall_ns: int | None = None
 

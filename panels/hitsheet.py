@@ -150,6 +150,8 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         left_s = max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // _S
         yield link(look, point.standing, "stands")
         yield SheetLine(f"goes on in {left_s} s at the latest; R lets it go on now", Role.WARN)
+    if point.ending:
+        yield SheetLine(f"the process {point.ending}", Role.WARN, "ended")
     if point.note:
         failed = point.state is CatchpointState.FAILED
         yield SheetLine(point.note, mark.role if failed else Role.TEXT, "note")

@@ -189,7 +189,9 @@ class Armed:
     def _told(self, listener: Hearing) -> dict[str, object]:
         counts = listener.counts
         seen = max(counts.seen, self._heard)
-        return {"seen": seen, "lost": counts.lost, "hits": self._heard, "note": self._note(listener)}
+        told: dict[str, object] = {"seen": seen, "lost": counts.lost, "hits": self._heard, "note": self._note(listener)}
+        status = self._end.status() if self._end is not None else None
+        return told | {"ending": ended(status) if status is not None else ""}
 
     def _note(self, listener: Hearing) -> str:
         counts = listener.counts
@@ -209,9 +211,6 @@ class Armed:
             parts.append("programs that it starts by exec are not heard")
         if counts.failure:
             parts.insert(0, f"listening has failed ({counts.failure})")
-        status = self._end.status() if self._end is not None else None
-        if status is not None:
-            parts.insert(0, f"the process {ended(status)}")
         return clean_line("; ".join(parts))
 
     def _put(self, **changes: object) -> None:

@@ -97,4 +97,5 @@ def _thread(hit: ExceptionHit, snapshot: Snapshot) -> str:
 def _summary(point: Catchpoint) -> str:
     why = "went by while another stood" if point.engine == "gdb" else "lost (too many at once)"
     lost = f", {point.lost:,} {why}" if point.lost else ""
-    return f"{point.id} {point.pattern}: {point.hits:,} caught of {point.seen:,} seen{lost}."
+    ending = f" The process {point.ending}." if point.ending else ""
+    return f"{point.id} {point.pattern}: {point.hits:,} caught of {point.seen:,} seen{lost}.{ending}"
