@@ -35,7 +35,7 @@ bench: ## pause, cost and speed against gdb, py-spy, pystack and grep, as ratios
 	@.ci/setup bench $(VENV)
 	$(PY) -m tests.bench
 
-chaos: ## kill livedbg, gdb and the guard at random moments; the target must not notice (ROUNDS=500)
+chaos: ## kill and stop livedbg, gdb and the guard at random moments; the target must not notice (ROUNDS=500)
 	@.ci/setup test $(VENV)
 	$(PY) -m tests.touch.chaos $(ROUNDS)
 

@@ -97,10 +97,10 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
         return "gone"
     touch = _Touch(target, target_fd, gdb, livedbg)
     since_ticks = since_ticks or _start_ticks(os.getpid())
-    clean, second, link = False, False, -1
+    clean, second, first, link = False, False, 0, -1
     if touch.gdb_fd is not None:
         theirs, ours = os.pipe()  # on which the first one says that all is well
-        second = _doubled()
+        first, second = os.getpid(), _doubled()
         link, other = (theirs, ours) if second else (ours, theirs)
         os.close(other)
     if second:
@@ -110,7 +110,7 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
     else:
         os.write(1, b"ready\n")
     if touch.gdb_fd is not None:
-        clean = _watch_second(touch, link) if second else _watch(touch)
+        clean = _watch_second(touch, link, first) if second else _watch(touch)
         touch.end_rest()
     if _readable(target_fd, 0):
         return "gone"
@@ -174,7 +174,7 @@ def _watch(touch: _Touch) -> bool:
             return False
 
 
-def _watch_second(touch: _Touch, link: int) -> bool:
+def _watch_second(touch: _Touch, link: int, first: int) -> bool:
     """The same for the second guard; whether the first one said that all is well, or there is nothing to guard."""
     poll, alone, stood, free = _poll_of(link, touch), False, 0, 0
     while True:
@@ -188,7 +188,7 @@ def _watch_second(touch: _Touch, link: int) -> bool:
             poll.unregister(link)
         orphan = touch.livedbg_fd is None or _readable(touch.livedbg_fd, 0)
         stood = stood + 1 if orphan or touch.stuck() else 0
-        if stood > (_LOOKS if alone else _LOOKS_SECOND):
+        if stood > (_LOOKS if alone or _state(first) == "T" else _LOOKS_SECOND):
             touch.end_gdb()
             return False
         free = free + 1 if alone and not orphan and not _traced(touch.target, touch.gdb) else 0

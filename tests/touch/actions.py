@@ -67,4 +67,10 @@ ACTIONS: Final = (
         ("livedbg", "gdb", "all"),
         0.6,
     ),
+    Action(
+        "catch --stop",
+        lambda pid, thrown: [*_LIVEDBG, "catch", str(pid), thrown, "--stop", "--count", "9"],
+        ("livedbg", "gdb", "guard", "livedbg and guard", "all"),
+        1.0,
+    ),
 )

@@ -4,7 +4,7 @@ fare.
     python -m tests.touch.chaos [ROUNDS] [--seed N] [--first N] [--aim NAME] [--action WORDS] [--signal NAME]
 
 Every round draws from the seed and its own number: what went wrong is played again by `--seed N --first NUMBER` and
-one round. Prints tables of figures; exit status 1 when a single round went wrong.
+one round. Prints tables of figures, also when it is interrupted; exit status 1 when a single round went wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -116,7 +116,7 @@ def main(argv: Sequence[str]) -> int:
     for action in ACTIONS:
         if action.refused():
             print(f"left out: {action.name}: {action.refused()}")
-    with tempfile.TemporaryDirectory(prefix="livedbg-chaos-") as folder:
+    with tempfile.TemporaryDirectory(prefix="livedbg-chaos-") as folder, suppress(KeyboardInterrupt):
         for outcome in rounds(chosen, found.seed, found.first, Path(folder)):
             outcomes.append(outcome)
             if outcome.wrong:
@@ -130,5 +130,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

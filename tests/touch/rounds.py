@@ -14,7 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from livedbg.linux.procfs import child_pids, command_line, process_ids, read_file, read_stat
+from livedbg.linux.procfs import (
+    child_pids,
+    command_line,
+    process_ids,
+    read_file,
+    read_stat,
+    status_fields,
+    thread_ids,
+    wait_channel,
+)
 from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import ThreadState
 from tests.touch.actions import Action
@@ -31,6 +40,7 @@ _START_S: Final = 60.0
 _STOPPED_S: Final = 2.0
 _LOOK_S: Final = 0.003
 _TRIES: Final = 20
+_SAID_S: Final = 0.5
 
 
 class Blow(NamedTuple):
@@ -145,8 +155,12 @@ class _Round:
         return counts_on(self._target.counted, layout, deadline_s, layout)
 
     def _said(self) -> str:
-        counted = counters(self._target.counted, self._target.aim.layout)
-        return f"{counted}, {_state(self._target.pid)}"
+        """Which counters stand, and the threads that do."""
+        layout = self._target.aim.layout
+        before = counters(self._target.counted, layout)
+        time.sleep(_SAID_S)
+        stand = [name for name, count in counters(self._target.counted, layout).items() if count == before[name]]
+        return f"{stand} stand, {_standing(self._target.pid)}"
 
     def _victims(self) -> set[int]:
         """Those to strike; empty as long as one is missing."""
@@ -208,11 +222,16 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def _state(pid: int) -> str:
-    try:
-        return read_stat(pid).state.value
-    except OSError:
-        return "gone"
+def _standing(pid: int) -> list[str]:
+    """The threads of a process and its children that are traced or stand."""
+    found = []
+    for process in (pid, *child_pids(pid)):
+        with contextlib.suppress(OSError):
+            for tid in thread_ids(process):
+                state, tracer = read_stat(process, tid).state.value, status_fields(process, tid)["TracerPid"]
+                if tracer != "0" or state in ("stopped", "traced"):
+                    found.append(f"{process}/{tid} {state} by {tracer} in {wait_channel(process, tid)}")
+    return found or ["no thread is traced or stands"]
 
 
 def _soon(look: Callable[[], bool]) -> bool:
