@@ -1,7 +1,9 @@
 """Where a process has the functions that exceptions go through: in every copy of the C++ runtime, and elsewhere.
 
 libstdc++ and libc++abi export them under the same names (Itanium C++ ABI: exception handling, 2.4); some libraries
-bring a runtime of their own, hidden or linked statically: those are found by their symbol table, where they kept one.
+bring a runtime of their own, hidden or linked statically: those are found by their symbol table, where they kept one,
+or by the marks for tracers that libstdc++ has in its functions (libsupc++/eh_throw.cc, PROBE2), which stripping leaves.
+cuBLAS, cuFFT, cuSOLVER and four more libraries of CUDA 12 are found so.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ RUNTIME: Final = {
 
 
 class Place(NamedTuple):
-    """Where a function's first instruction is.
+    """Where a function's first instruction is, or its mark for tracers.
 
     Attributes:
         path: a path of ours to the file.
@@ -38,6 +40,10 @@ class Place(NamedTuple):
     path: str
     offset: int
 
+
+_MARKS: Final = {"__cxa_throw": ("throw", "8@%rdi 8@%rsi"), "__cxa_rethrow": ("rethrow", "")}
+"""Functions of the runtime that libstdc++ marks: the name of the mark, and how its arguments must stand: as at the
+function's beginning. That of `__cxa_begin_catch` has them elsewhere."""
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _PART: Final = re.compile(r"\.(cold|part|constprop)")  # pieces of a function that are not its beginning
@@ -50,12 +56,14 @@ class Found:
     Attributes:
         file: the path as the process has it.
         address: where the process has the function.
+        marked: by its mark for tracers: this is a place further on in it.
     """
 
     name: str
     file: str
     address: int
     place: Place
+    marked: bool = False
 
 
 def find_places(
@@ -69,7 +77,7 @@ def find_places(
         searched: files that need not be looked at again, by device and inode; those that were read are added.
 
     Returns:
-        What was found, and the files that could not be read.
+        What was found, those by their names first, and the files that could not be read.
 
     Raises:
         OSError: the process is gone, or its mappings may not be read.
@@ -92,7 +100,7 @@ def find_places(
             unread.append(code.path)
         if searched is not None:
             searched.add(file)
-    return found, unread
+    return sorted(found, key=lambda one: one.marked), unread
 
 
 def find_in_files(paths: Iterable[str], names: Collection[str]) -> list[Found]:
@@ -117,13 +125,25 @@ def _in_elf(elf: ElfFile, path: str, shown: str, bias: int, names: Collection[st
     if beginnings:
         wanted |= {name for name in elf.names(beginnings) if not _PART.search(name)}
     segments = [segment for segment in elf.segments() if segment.flags & 1]  # PF_X
+    symbols = elf.symbols(wanted)
+    spots = [(symbol.name, symbol.address, False) for symbol in symbols.values()]
+    spots += [(name, address, True) for name, address in _marked(elf, wanted - symbols.keys())]
     found = []
-    for symbol in elf.symbols(wanted).values():
+    for name, address, marked in spots:
         for segment in segments:
-            if segment.address <= symbol.address < segment.address + segment.file_size:
-                offset = symbol.address - segment.address + segment.offset
-                found.append(Found(symbol.name, shown, bias + symbol.address, Place(path, offset)))
+            if segment.address <= address < segment.address + segment.file_size:
+                offset = address - segment.address + segment.offset
+                found.append(Found(name, shown, bias + address, Place(path, offset), marked))
     return found
+
+
+def _marked(elf: ElfFile, names: Collection[str]) -> list[tuple[str, int]]:
+    """Functions of the runtime that a file has, but not by name."""
+    wanted = {_MARKS[name][0]: name for name in names if name in _MARKS}
+    if not wanted:
+        return []
+    marks = [mark for mark in elf.marks("libstdcxx") if mark.name in wanted]
+    return [(wanted[m.name], m.address) for m in marks if m.arguments.startswith(_MARKS[wanted[m.name]][1])]
 
 
 def _mangled(name: str) -> tuple[str, ...]:

@@ -18,14 +18,16 @@ from typing import Final, NamedTuple
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
-__all__ = ["ElfError", "ElfFile", "Segment", "Symbol", "mapped_file"]
+__all__ = ["ElfError", "ElfFile", "Mark", "Segment", "Symbol", "mapped_file"]
 
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM: Final = struct.Struct("<IIQQQQQQ")
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PT_LOAD: Final = 1
-_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
+_SHT_SYMTAB, _SHT_NOTE, _SHT_DYNSYM = 2, 7, 11
+_NOTE: Final = struct.Struct("<III8s")
+_MARK: Final = struct.Struct("<QQQ")
 _SHN_UNDEF: Final = 0
 _PAGE: Final = mmap.PAGESIZE
 
@@ -50,6 +52,18 @@ class Symbol(NamedTuple):
     name: str
     address: int
     size: int
+
+
+class Mark(NamedTuple):
+    """A place in the code that the file's maker marked for tracers (sys/sdt.h); `address` is relative to the load bias.
+
+    Attributes:
+        arguments: where its values are, in the words of the assembler: `8@%rdi 8@%rsi`.
+    """
+
+    name: str
+    address: int
+    arguments: str
 
 
 class ElfFile:
@@ -77,7 +91,7 @@ class ElfFile:
             raise ElfError(f"not a 64-bit little-endian ELF file: {path}")
         self.machine: int = header[2]
         self._program_at, self._section_at = header[5], header[6]
-        self._program_count, self._section_count = header[10], header[12]
+        self._program_count, self._section_count, self._section_names = header[10], header[12], header[13]
 
     def __enter__(self) -> ElfFile:
         return self
@@ -169,6 +183,46 @@ class ElfFile:
                     found.add(self._data[at : self._data.find(b"\0", at, end)].decode("ascii", "replace"))
                     at = self._data.find(needle, at + 1, end)
         return found
+
+    def marks(self, provider: str) -> list[Mark]:
+        """The marks of one maker; a stripped file keeps them (NT_STAPSDT in .note.stapsdt, systemtap's sys/sdt.h).
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        found: list[Mark] = []
+        for number in range(self._section_count):
+            _, kind, _, _, at, size, *_ = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
+            end = at + size
+            while kind == _SHT_NOTE and at + _NOTE.size <= end:
+                name_size, body_size, what, name = self._unpack_note(at)
+                body = at + 12 + (name_size + 3) // 4 * 4
+                at = body + (body_size + 3) // 4 * 4
+                if (name, what) == (b"stapsdt\0", 3) and body_size > _MARK.size:
+                    address, base, _ = self._unpack(_MARK, body)
+                    texts = self._data[body + _MARK.size : body + body_size].split(b"\0")
+                    maker, mark, arguments = (text.decode("ascii", "replace") for text in [*texts, b"", b""][:3])
+                    if maker == provider:
+                        found.append(Mark(mark, address + self._moved(base), arguments))
+        return found
+
+    def _moved(self, base: int) -> int:
+        """How far the file was moved since its marks were made: prelink(8) moves .stapsdt.base with the code."""
+        if self._section_names >= self._section_count:
+            return 0
+        names = self._unpack(_SECTION, self._section_at + self._section_names * _SECTION.size)[4]
+        for number in range(self._section_count):
+            section = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
+            name = b".stapsdt.base\0"
+            if self._data[names + section[0] : names + section[0] + len(name)] == name:
+                return section[3] - base
+        return 0
+
+    def _unpack_note(self, offset: int) -> tuple[int, int, int, bytes]:
+        try:
+            return _NOTE.unpack_from(self._data, offset)
+        except struct.error as error:
+            raise ElfError("the ELF file is cut short") from error
 
     def _look_up(self, names: list[str], table: tuple[int, int], strings: tuple[int, int]) -> dict[str, Symbol]:
         wanted = {at: name for name in names for at in self._string_places(name, *strings)}

@@ -1,0 +1,91 @@
+"""A C++ runtime that is linked statically into a stripped file: it is found by the marks that libstdc++ left."""
+
+from __future__ import annotations
+
+import errno
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapters.exceptions import listener
+from livedbg.adapters.exceptions.places import find_in_files, find_places
+from livedbg.catchpoints import CatchpointState
+from livedbg.linux.elf import ElfFile
+from livedbg.linux.tracefs import NoTracefs
+from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.conftest import Target
+from tests.probes import refused
+
+STATIC = ("-static-libstdc++", "-static-libgcc", "-s")
+
+
+@pytest.fixture
+def program(build_target: Callable[..., Path]) -> Path:
+    built = build_target("throws", *STATIC, output="throws-marked")
+    with ElfFile(built) as elf:
+        assert not elf.symbols(["__cxa_throw"])
+        if not elf.marks("libstdcxx"):
+            pytest.skip("this libstdc++ was built without marks (systemtap-sdt-dev)")
+    return built
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[[int], Ear]]:
+    ears: list[Ear] = []
+
+    def start(pid: int) -> Ear:
+        ears.append(Ear(pid))
+        return ears[-1]
+
+    yield start
+    for ear in ears:
+        ear.stop()
+
+
+def test_marks_are_those_that_readelf_finds(program: Path) -> None:
+    said = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
+    wanted = re.findall(r"Provider: libstdcxx\s+Name: (\w+)\s+Location: (0x\w+).*\s+Arguments: (.*)", said)
+    with ElfFile(program) as elf:
+        assert [(mark.name, mark.address, mark.arguments) for mark in elf.marks("libstdcxx")] == [
+            (name, int(address, 16), arguments.strip()) for name, address, arguments in wanted
+        ]
+        assert elf.marks("nobody") == []
+
+
+def test_what_has_a_name_comes_before_what_has_a_mark(program: Path, spawn: Callable[..., Target]) -> None:
+    (one,) = find_in_files([str(program)], ["__cxa_throw", "__cxa_begin_catch", "abort"])
+    assert (one.name, one.marked) == ("__cxa_throw", True)
+    target = spawn([program])
+    found, _ = find_places(target.pid, ["__cxa_throw", "abort"])
+    assert [each.name for each in found] == ["abort", "__cxa_throw"]
+
+
+@pytest.mark.parametrize("engine", ["listen", "registers"])
+def test_it_is_heard(
+    program: Path,
+    spawn: Callable[..., Target],
+    listen: Callable[[int], Ear],
+    engine: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if engine == "listen" and refused():
+        pytest.skip(refused())
+    if engine == "registers":
+
+        def none_here() -> None:
+            raise NoTracefs(errno.EACCES, "not for us")
+
+        monkeypatch.setattr(listener, "TraceEvents", none_here)
+    target = spawn([program])
+    ear = listen(target.pid)
+    ear.catch("std::runtime_error")
+    (point,) = ear.points.values()
+    assert (point.state, point.engine) == (CatchpointState.ARMED, engine) and "throws-marked" in point.note
+    tell(target, "logic not wanted")
+    tell(target, "derived by its mark")
+    (hit,) = ear.heard(1)
+    assert (hit.type, hit.message) == ("demo::Derived", "by its mark")
+    assert "__libc_start_call_main" in functions(hit) and not hit.partial
