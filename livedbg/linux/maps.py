@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from livedbg.linux.procfs import living_task
 
-__all__ = ["Mapping", "find_mapping", "parse_maps", "parse_maps_text"]
+__all__ = ["Mapping", "copies", "find_mapping", "parse_maps", "parse_maps_text"]
 
 
 class Mapping(NamedTuple):
@@ -84,3 +84,19 @@ def find_mapping(mappings: Sequence[Mapping], address: int) -> Mapping | None:
     if index >= 0 and mappings[index].start <= address < mappings[index].end:
         return mappings[index]
     return None
+
+
+def copies(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
+    """The mappings of one file, a list for each time that it was loaded (dlmopen(3) loads it once a link namespace).
+
+    Args:
+        mappings: of that file, in rising order of address.
+    """
+    found: list[list[Mapping]] = []
+    for mapping in mappings:
+        last = found[-1][-1] if found else None
+        again = last is not None and mapping.offset == last.offset and mapping.permissions == last.permissions
+        if last is None or again or mapping.offset < last.offset:
+            found.append([])
+        found[-1].append(mapping)
+    return found

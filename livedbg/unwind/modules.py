@@ -12,7 +12,7 @@ from typing import Final
 
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
-from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.linux.maps import Mapping, copies, parse_maps
 
 __all__ = ["Module", "Modules"]
 
@@ -47,7 +47,8 @@ class Modules:
         self._files = [mapping for mapping in mappings if mapping.path.startswith("/")]
         self._code = [mapping for mapping in mappings if mapping.executable]
         self._starts = [mapping.start for mapping in self._code]
-        self._modules: dict[str, Module | None] = {}
+        self._modules: dict[tuple[str, int], Module | None] = {}  # by path and first address
+        self._copies: dict[str, list[list[Mapping]]] = {}
         self._opened: dict[tuple[str, int], Path] = {}
 
     def mapping_at(self, address: int) -> Mapping | None:
@@ -60,9 +61,11 @@ class Modules:
         mapping = self.mapping_at(address)
         if mapping is None or not (mapping.path.startswith("/") or mapping.path == _VDSO):
             return None
-        if mapping.path not in self._modules:
-            self._modules[mapping.path] = self._open(mapping)
-        return self._modules[mapping.path]
+        copy = self._copy(mapping)
+        key = (mapping.path, copy[0].start)
+        if key not in self._modules:
+            self._modules[key] = self._open(mapping, copy)
+        return self._modules[key]
 
     def name_at(self, address: int) -> str | None:
         """Base name of the file, or `[vdso]` and the like, that an address is in."""
@@ -81,14 +84,20 @@ class Modules:
             self._opened[key] = own if same else mapped_file(self._pid, mapping)
         return self._opened[key]
 
-    def _open(self, mapping: Mapping) -> Module | None:
+    def _copy(self, mapping: Mapping) -> list[Mapping]:
+        """All mappings of the file that were made with this one: a file may be loaded several times."""
+        if mapping.path not in self._copies:
+            self._copies[mapping.path] = copies([other for other in self._files if other.path == mapping.path])
+        return next((copy for copy in self._copies[mapping.path] if mapping in copy), [mapping])
+
+    def _open(self, mapping: Mapping, copy: Sequence[Mapping]) -> Module | None:
         if mapping.path == _VDSO:
             file = _vdso()
             return None if file is None else Module(_VDSO, file, mapping.start)
         file = self.opened(mapping)
         try:
             with ElfFile(file) as elf:
-                bias = elf.load_bias([other for other in self._files if other.path == mapping.path])
+                bias = elf.load_bias(copy)
         except (OSError, ElfError, ValueError):
             return None
         return None if bias is None else Module(Path(mapping.path).name, file, bias)

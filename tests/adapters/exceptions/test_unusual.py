@@ -1,0 +1,211 @@
+"""Targets that are not as others: confined by seccomp, in namespaces of their own, with several C++ runtimes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from livedbg.adapters.exceptions.debugged import DebuggedListener
+from livedbg.adapters.exceptions.hearing import Heard
+from livedbg.catchpoints import CatchpointState, Moment
+from livedbg.linux import procfs
+from livedbg.model import ExceptionHit
+from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.conftest import TARGETS, Target, eventually
+from tests.probes import refused
+
+pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+
+Build = Callable[..., Path]
+Spawn = Callable[..., Target]
+Listen = Callable[[int], Ear]
+PLUGIN = ("-shared", "-fPIC")
+OWN_RUNTIME = ("-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL")
+
+
+@pytest.fixture
+def listen() -> Iterator[Listen]:
+    ears: list[Ear] = []
+
+    def start(pid: int) -> Ear:
+        ears.append(Ear(pid))
+        return ears[-1]
+
+    yield start
+    for ear in ears:
+        ear.stop()
+
+
+@pytest.fixture(scope="session")
+def confined(build_target: Build) -> Path:
+    return build_target("confined", "-ldl")
+
+
+def of_type(hits: list[ExceptionHit], name: str) -> ExceptionHit:
+    return next(hit for hit in hits if hit.type == name)
+
+
+def fault(target: Target) -> None:
+    """Have the program end by a null pointer."""
+    target.stdin.write(b"s\n")
+    target.process.wait(20)
+
+
+def test_strict_seccomp(confined: Path, spawn: Spawn, listen: Listen) -> None:
+    target = spawn([confined, "strict"])
+    assert procfs.status_fields(target.pid)["Seccomp"] == "1"
+    ear = listen(target.pid)
+    ear.catch("any")
+    ear.catch("signals")
+    for _ in range(3):
+        tell(target, "t")
+    (hit,) = ear.heard(3)
+    assert (hit.type, hit.message, hit.count) == ("std::runtime_error", "confined", 3)
+    assert functions(hit)[-1] == "main" and functions(hit)[0] == "__cxa_throw"
+    fault(target)
+    ear.heard(4)
+    assert functions(of_type(ear.hits, "SIGSEGV"))[0] == "fault"
+
+
+def test_own_namespaces_root_and_build_of_the_runtime(
+    confined: Path, spawn: Spawn, listen: Listen, tmp_path: Path
+) -> None:
+    root = _root(confined, tmp_path)
+    outer = spawn(["unshare", "-Urpf", "--mount-proc", "chroot", root, "/confined"])
+    (inner,) = psutil.Process(outer.pid).children()
+    own = Path(f"/proc/{inner.pid}/ns")
+    assert all((own / kind).readlink() != Path(f"/proc/self/ns/{kind}").readlink() for kind in ("mnt", "pid", "user"))
+    ear = listen(inner.pid)
+    ear.catch("any")
+    ear.catch("signals")
+    assert "libstdc++" in ear.points["C1"].note
+    tell(outer, "t")
+    (hit,) = ear.heard(1)
+    assert (hit.type, hit.message) == ("std::runtime_error", "confined")
+    assert functions(hit) == ["__cxa_throw", "thrower", "catcher", "main"], hit
+    assert hit.thread == f"thread:box/{inner.pid}/{inner.pid}"
+    outer.stdin.write(b"s\n")
+    ear.heard(2)
+    assert functions(of_type(ear.hits, "SIGSEGV"))[0] == "fault"
+    eventually(lambda: ear.points["C2"].ending.startswith("was killed by SIGSEGV"))
+
+
+def _root(confined: Path, folder: Path) -> Path:
+    """A root folder with the program, what it is linked against, and another build of the C++ runtime."""
+    root = folder / "root"
+    shown = subprocess.run(["ldd", confined], capture_output=True, text=True, check=True, timeout=20).stdout
+    for word in shown.split():
+        if word.startswith("/"):
+            place = root / word.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(word, place)
+    (root / "proc").mkdir()
+    shutil.copy(confined, root / "confined")
+    (runtime,) = root.rglob("libstdc++.so.6")
+    listed = subprocess.run(["nm", "-Du", confined], capture_output=True, text=True, check=True, timeout=20).stdout
+    needed = [name.partition("@")[0] for name in listed.split() if "@GLIBCXX" in name or "@CXXABI" in name]
+    build = ["g++", "-shared", "-fPIC", "-static-libstdc++", "-Wl,-soname,libstdc++.so.6", TARGETS / "plugin.cpp"]
+    subprocess.run([*build, *(f"-Wl,-u,{name}" for name in needed), "-o", runtime], check=True, timeout=60)
+    return root
+
+
+def test_a_stripped_program_that_is_linked_statically(build_target: Build, spawn: Spawn, listen: Listen) -> None:
+    """Signals are heard; exceptions too where the runtime kept its marks for tracers, or else it is said."""
+    target = spawn([build_target("throws", "-static", "-s", output="throws-static-stripped")])
+    ear = listen(target.pid)
+    ear.catch("signals")
+    ear.catch("any")
+    assert ear.points["C2"].state is CatchpointState.ARMED
+    told = "linked statically and stripped can't be heard" in ear.points["C2"].note
+    tell(target, "runtime in a stripped one")
+    if not told:
+        (hit,) = ear.heard(1)
+        assert (hit.type, hit.message) == ("std::runtime_error", "in a stripped one")
+    target.stdin.write(b"abort\n")
+    target.process.wait(20)
+    eventually(lambda: any(hit.type == "SIGABRT" for hit in ear.hits))
+    hit = of_type(ear.hits, "SIGABRT")
+    assert len(hit.stack) >= 3 and {frame.module for frame in hit.stack} == {"throws-static-stripped"}
+
+
+def test_two_runtimes_in_one_process(confined: Path, build_target: Build, spawn: Spawn, listen: Listen) -> None:
+    plugin = build_target("plugin", *PLUGIN, *OWN_RUNTIME, output="plugin-own-runtime.so")
+    target = spawn([confined, "plugin", plugin])
+    ear = listen(target.pid)
+    ear.catch("any")
+    assert "libstdc++" in ear.points["C1"].note and "plugin-own-runtime.so" in ear.points["C1"].note
+    tell(target, "t")
+    tell(target, "p")
+    hits = ear.heard(2)
+    assert {(hit.type, hit.message) for hit in hits} == {
+        ("std::runtime_error", "confined"),
+        ("std::logic_error", "plugged"),
+    }
+    plugged = of_type(hits, "std::logic_error")
+    assert functions(plugged)[:3] == ["__cxa_throw", "plugin_thrower", "plugged"]
+    assert plugged.stack[0].module == "plugin-own-runtime.so"
+
+
+def test_a_runtime_in_a_link_namespace_of_its_own(
+    confined: Path, build_target: Build, spawn: Spawn, listen: Listen
+) -> None:
+    """The same file, twice in one process."""
+    target = spawn([confined, "namespace", build_target("plugin", *PLUGIN, output="plugin.so")])
+    ear = listen(target.pid)
+    ear.catch("any")
+    tell(target, "t")
+    tell(target, "p")
+    hits = ear.heard(2)
+    assert {(hit.type, hit.message) for hit in hits} == {
+        ("std::runtime_error", "confined"),
+        ("std::logic_error", "plugged"),
+    }
+    assert functions(of_type(hits, "std::runtime_error")) == ["__cxa_throw", "thrower", "catcher", "main"]
+    assert functions(of_type(hits, "std::logic_error"))[:3] == ["__cxa_throw", "plugin_thrower", "plugged"]
+
+
+@pytest.mark.parametrize("how", ["plugin"])
+def test_debug_registers_hear_each_runtime(confined: Path, build_target: Build, spawn: Spawn, how: str) -> None:
+    flags = OWN_RUNTIME if how == "plugin" else ()
+    name = "plugin-own-runtime.so" if how == "plugin" else "plugin.so"
+    target = spawn([confined, how, build_target("plugin", *PLUGIN, *flags, output=name)])
+    heard: list[Heard] = []
+    listener = DebuggedListener(
+        target.pid, Moment.THROW, ["__cxa_throw"], wanted=lambda call: True, tell=heard.extend, follow=False
+    )
+    try:
+        listener.start()
+    except OSError as error:
+        pytest.skip(f"no debug registers here: {error}")
+    try:
+        tell(target, "t")
+        tell(target, "p")
+        eventually(lambda: len(heard) == 2)
+    finally:
+        listener.stop()
+    assert {one.call.names[0] for one in heard} == {"std::runtime_error", "std::logic_error"}
+
+
+def test_debug_registers_hear_children_that_were_there(build_target: Build, spawn: Spawn) -> None:
+    target = spawn(["sh", "-c", 'exec 3<&0; "$0" <&3 & wait', build_target("throws")])
+    (child,) = psutil.Process(target.pid).children()
+    heard: list[Heard] = []
+    listener = DebuggedListener(
+        target.pid, Moment.THROW, ["__cxa_throw"], wanted=lambda call: True, tell=heard.extend, follow=True
+    )
+    try:
+        listener.start()
+    except OSError as error:
+        pytest.skip(f"no debug registers here: {error}")
+    try:
+        tell(target, "runtime in a child")
+        eventually(lambda: len(heard) == 1)
+    finally:
+        listener.stop()
+    assert heard[0].sample.pid == child.pid != target.pid
+    assert heard[0].call.message == "in a child" and "libstdc++" in listener.files[0]
