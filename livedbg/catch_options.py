@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from livedbg.catchpoints import Moment, patterns_of
+from livedbg.catchpoints import HOLD_MOST_S, Moment, patterns_of
 from livedbg.errors import UsageError
 from livedbg.intents import Catch
 
-__all__ = ["HOLD_MOST_S", "catch_intent", "catch_options", "typed_catch"]
-
-HOLD_MOST_S: Final = 600
-"""A thread that is held goes on after so many seconds, whatever was asked for."""
+__all__ = ["catch_intent", "catch_options", "typed_catch"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

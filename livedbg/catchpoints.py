@@ -23,7 +23,10 @@ from msgspec import Struct
 
 from livedbg.errors import UsageError
 
-__all__ = ["PRESETS", "Catchpoint", "CatchpointState", "Moment", "Pattern", "Preset", "patterns_of"]
+__all__ = ["HOLD_MOST_S", "PRESETS", "Catchpoint", "CatchpointState", "Moment", "Pattern", "Preset", "patterns_of"]
+
+HOLD_MOST_S: Final = 600
+"""A thread that is held goes on after so many seconds, whatever was asked for."""
 
 
 class Moment(StrEnum):

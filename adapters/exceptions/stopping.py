@@ -16,7 +16,7 @@ from livedbg.adapters.exceptions.listener import Nowhere
 from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.adapters.exceptions.refusal import refused
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
-from livedbg.catchpoints import Catchpoint, CatchpointState, Moment, Pattern, patterns_of
+from livedbg.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern, patterns_of
 from livedbg.config import refuse_touch
 from livedbg.errors import LivedbgError, TargetUnsuitable, UsageError
 from livedbg.events import CatchpointSeen, ExceptionSeen, Touched
@@ -29,7 +29,7 @@ __all__ = ["StoppingAdapter"]
 
 _SAID_S: Final = 0.25  # between two words on a catchpoint's counts
 _IDLE_S: Final = 1.0
-_HOLD_MOST_S: Final = 600.0
+_POSSIBLE: Final = (Moment.THROW, Moment.RETHROW, Moment.CATCH, Moment.CALL)
 
 
 class StoppingAdapter(Adapter):
@@ -79,14 +79,6 @@ class StoppingAdapter(Adapter):
         assert isinstance(intent, Catch)
         if not intent.stop:
             return
-        refuse_touch(context.request, "A stop is a touch")
-        gdb = find_gdb(context.request.gdb)
-        if gdb is None:
-            raise TargetUnsuitable(
-                "There is no gdb here, and a stop needs one.", "install gdb, or name one: --gdb PATH", "gdb-missing"
-            )
-        if intent.follow:
-            raise UsageError("A stop works in one process, not in its children.", "leave out --follow", "usage")
         moment, patterns = patterns_of(intent.pattern)
         self._count += 1
         catchpoint = Catchpoint(
@@ -97,9 +89,7 @@ class StoppingAdapter(Adapter):
             message=clean_line(intent.message),
             engine="gdb",
         )
-        if catchpoint.moment not in (Moment.CALL, *RUNTIME):
-            raise UsageError(f"A {catchpoint.moment} can't be stopped at.", "catch it without --stop", "usage")
-        point = _Point(catchpoint, patterns, intent, context, gdb)
+        point = _Point(catchpoint, patterns, intent, context)
         self._points[catchpoint.id] = point
         await point.arm()
 
@@ -107,32 +97,19 @@ class StoppingAdapter(Adapter):
 class _Point:
     """One catchpoint: its stopper and its hits."""
 
-    def __init__(
-        self, catchpoint: Catchpoint, patterns: Sequence[Pattern], intent: Catch, context: Context, gdb: str
-    ) -> None:
+    def __init__(self, catchpoint: Catchpoint, patterns: Sequence[Pattern], intent: Catch, context: Context) -> None:
         self.catchpoint = catchpoint
         self._patterns = patterns
         self._most = intent.count
         self._context = context
         self._pid = int(ids.parse(catchpoint.process).parts[1])
-        self._hold_s = min(intent.hold_s, _HOLD_MOST_S)
+        self._hold_s = min(intent.hold_s, HOLD_MOST_S)
         self._hits: dict[object, ExceptionHit] = {}
         self._disarming = asyncio.Lock()
         self._ending: asyncio.Task[None] | None = None
         calls = catchpoint.moment is Moment.CALL
-        self._functions = [p.text for p in patterns] if calls else [RUNTIME[catchpoint.moment]]
-        self._stopper: Stopper | None = Stopper(
-            gdb,
-            self._pid,
-            catchpoint.moment,
-            self._functions,
-            wanted=self._wants,
-            message=catchpoint.message,
-            stands=self._stands,
-            went_on=self._went_on,
-            lost=self._lost,
-            hold_s=self._hold_s,
-        )
+        self._functions = [p.text for p in patterns] if calls else [RUNTIME.get(catchpoint.moment, "")]
+        self._stopper: Stopper | None = None
 
     async def arm(self) -> None:
         """Attach.
@@ -141,9 +118,8 @@ class _Point:
             LivedbgError: it can't be done; the catchpoint says why too.
         """
         self._put(note="gdb loads symbols; nothing is touched yet")
-        stopper = self._stopper
-        assert stopper is not None
         try:
+            stopper = self._stopper = self._made()
             cost = await stopper.arm(self._loaded)
         except (OSError, Nowhere, LivedbgError) as error:
             why = error if isinstance(error, LivedbgError) else refused(error, self._pid, self._functions)
@@ -152,6 +128,35 @@ class _Point:
             raise why from None
         self._touched("attach", "gdb, without stopping the process as a whole", cost.stood_ns, cost.threads)
         self._put(state=CatchpointState.ARMED, note=self._note(stopper))
+
+    def _made(self) -> Stopper:
+        """A stopper.
+
+        Raises:
+            TouchRefused: touches are forbidden.
+            TargetUnsuitable: there is no gdb.
+            UsageError: it can't be stopped at this.
+        """
+        refuse_touch(self._context.request, "A stop is a touch")
+        if self.catchpoint.moment not in _POSSIBLE:
+            raise UsageError(f"A {self.catchpoint.moment} can't be stopped at.", "catch it without --stop", "usage")
+        gdb = find_gdb(self._context.request.gdb)
+        if gdb is None:
+            raise TargetUnsuitable(
+                "There is no gdb here, and a stop needs one.", "install gdb, or name one: --gdb PATH", "gdb-missing"
+            )
+        return Stopper(
+            gdb,
+            self._pid,
+            self.catchpoint.moment,
+            self._functions,
+            wanted=self._wants,
+            message=self.catchpoint.message,
+            stands=self._stands,
+            went_on=self._went_on,
+            lost=self._lost,
+            hold_s=self._hold_s,
+        )
 
     async def disarm(self) -> None:
         """Let go of the process."""

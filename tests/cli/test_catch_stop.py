@@ -1,0 +1,111 @@
+"""`livedbg catch --stop` on a real program: what it prints, how a held thread is let go, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.linux.procfs import read_stat, status_fields
+from livedbg.model import ThreadState
+from tests.conftest import Target, eventually
+
+CATCH = [sys.executable, "-m", "livedbg", "catch"]
+
+
+@pytest.fixture
+def thrower(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> Target:
+    return spawn([build_target("throws")])
+
+
+def tell(target: Target, command: str) -> None:
+    assert target.process.stdin is not None
+    target.process.stdin.write(command.encode() + b"\n")
+
+
+def armed(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    assert " S1 stops threads of process " in process.stderr.readline()
+
+
+def catching(*words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*CATCH, *words], text=True, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )  # fmt: skip
+
+
+def test_one_stop_with_variables_and_source(thrower: Target) -> None:
+    with catching(str(thrower.pid), "std::runtime_error", "--stop") as process:
+        armed(process)
+        tell(thrower, "runtime said so")
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "std::runtime_error: said so" in out
+    assert re.search(r"#1 +innermost at \S+throws\.cpp:\d+\n +kind=\"runtime\"\n +text=\"said so\"\n", out)
+    assert re.search(r"> +\d+ +if \(kind == \"runtime\"\) throw std::runtime_error\(text\);", out)
+    assert re.search(r"thread \d+ throws stood for [\d,.]+ ms, and goes on", err)
+    assert "S1 std::runtime_error: 1 caught of 1 seen." in err
+    assert status_fields(thrower.pid)["TracerPid"] == "0"
+    tell(thrower, "runtime again")
+
+
+def test_json_has_variables_source_and_the_pause(thrower: Target) -> None:
+    with catching(str(thrower.pid), "any", "--stop", "--json") as process:
+        armed(process)
+        tell(thrower, "int 1")
+        out, _ = process.communicate(timeout=60)
+    said = json.loads(out.splitlines()[0])
+    assert (said["type"], said["message"]) == ("int", "42")
+    frame = said["stack"][1]
+    assert 'kind="int"' in frame["locals"]
+    assert "throw 42" in frame["source"][frame["line"] - frame["source_from"]]
+
+
+def test_enter_lets_a_held_thread_go(thrower: Target) -> None:
+    ours, theirs = pty.openpty()
+    with catching(str(thrower.pid), "any", "--stop", "--hold", "300", stdin=theirs) as process:
+        os.close(theirs)
+        armed(process)
+        tell(thrower, "int 1")
+        assert process.stderr is not None
+        assert "Enter lets it go on" in process.stderr.readline()
+        assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
+        os.write(ours, b"\n")
+        process.communicate(timeout=60)
+        os.close(ours)
+    assert process.returncode == 0
+    eventually(lambda: status_fields(thrower.pid)["TracerPid"] == "0")
+
+
+def test_a_terminal_that_is_closed_lets_a_held_thread_go(thrower: Target) -> None:
+    with catching(str(thrower.pid), "any", "--stop", "--hold", "300") as process:
+        armed(process)
+        tell(thrower, "int 1")
+        assert process.stderr is not None
+        assert " stands for " in process.stderr.readline()
+        process.kill()
+    eventually(lambda: status_fields(thrower.pid)["TracerPid"] == "0")
+    eventually(lambda: read_stat(thrower.pid, thrower.pid).state is not ThreadState.TRACED)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["any", "--hold", "3"], "Only a thread that was stopped can be held."),
+        (["any", "--stop", "--follow"], "A stop works in one process"),
+        (["any", "--stop", "--gdb", "/nonexistent"], "There is no gdb here"),
+        (["no_such_function", "--stop", "--moment", "call"], "has no function no_such_function"),
+    ],
+)
+def test_what_is_wrong_is_said(thrower: Target, words: list[str], said: str) -> None:
+    done = subprocess.run(
+        [*CATCH, str(thrower.pid), *words, "--timeout", "20"], text=True, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode not in (0, 4) and said in done.stderr and "Traceback" not in done.stderr
