@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from livedbg.catchpoints import Moment
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
-from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.linux.maps import Mapping, copies, parse_maps
 
 __all__ = ["RUNTIME", "Found", "Place", "find_in_files", "find_places"]
 
@@ -115,8 +115,10 @@ def find_in_files(paths: Iterable[str], names: Collection[str]) -> list[Found]:
 def _in_file(pid: int, code: Mapping, mappings: Sequence[Mapping], names: Collection[str]) -> list[Found]:
     path = mapped_file(pid, code)
     with ElfFile(path) as elf:
-        bias = elf.load_bias(mappings) or 0
-        return _in_elf(elf, str(path), code.path, bias, names)
+        found = _in_elf(elf, str(path), code.path, 0, names)
+        loaded = [copy for copy in copies(mappings) if any(mapping.executable for mapping in copy)] if found else []
+        biases = [bias for copy in loaded if (bias := elf.load_bias(copy)) is not None] or [0]
+    return [replace(one, address=bias + one.address) for one in found for bias in biases]
 
 
 def _in_elf(elf: ElfFile, path: str, shown: str, bias: int, names: Collection[str]) -> list[Found]:

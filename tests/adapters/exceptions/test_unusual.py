@@ -169,7 +169,7 @@ def test_a_runtime_in_a_link_namespace_of_its_own(
     assert functions(of_type(hits, "std::logic_error"))[:3] == ["__cxa_throw", "plugin_thrower", "plugged"]
 
 
-@pytest.mark.parametrize("how", ["plugin"])
+@pytest.mark.parametrize("how", ["plugin", "namespace"])
 def test_debug_registers_hear_each_runtime(confined: Path, build_target: Build, spawn: Spawn, how: str) -> None:
     flags = OWN_RUNTIME if how == "plugin" else ()
     name = "plugin-own-runtime.so" if how == "plugin" else "plugin.so"
