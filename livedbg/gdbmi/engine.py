@@ -18,6 +18,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
@@ -30,12 +31,16 @@ _READ: Final = 1 << 18
 _LINE_LIMIT: Final = 64 << 20
 _START_S: Final = 30.0
 _INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13; pygdbmi's parser loops on some mi2 and mi3 lists
+_CUDA: Final = (Path("/usr/local"), Path("/opt"))  # where its toolkits are installed: cuda, cuda-12.9, …
 _MARK: Final = "livedbg-json:"
 
 
 def find_gdb(path: str | None = None) -> str | None:
-    """The gdb to use: the one that was asked for, or the first on the PATH."""
-    return shutil.which(path) if path else shutil.which("gdb")
+    """The gdb to use: the one that was asked for, or the first on the PATH; else the one that CUDA brings."""
+    if path:
+        return shutil.which(path)
+    brought = (str(file) for folder in _CUDA for file in sorted(folder.glob("cuda*/bin/cuda-gdb"), reverse=True))
+    return shutil.which("gdb") or shutil.which("cuda-gdb") or next(filter(shutil.which, brought), None)
 
 
 class GdbEngine:
