@@ -1,0 +1,35 @@
+// Traces all threads of a process, as strace does, and lets each go on at every stop.
+//   tracer PID
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+int main(int argc, char **argv) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", argc > 1 ? atoi(argv[1]) : 0);
+    DIR *tasks = opendir(path);
+    if (!tasks)
+        return 1;
+    for (struct dirent *entry; (entry = readdir(tasks));) {
+        int tid = atoi(entry->d_name);
+        if (tid && ptrace(PTRACE_SEIZE, tid, 0, 0) && errno != ESRCH)
+            return 2;
+    }
+    closedir(tasks);
+    printf("READY\n");
+    fflush(stdout);
+    for (;;) {
+        int status;
+        pid_t tid = waitpid(-1, &status, __WALL);
+        if (tid < 0)
+            return 0;
+        if (WIFSTOPPED(status)) {
+            int number = status >> 16 ? 0 : WSTOPSIG(status);
+            ptrace(PTRACE_CONT, tid, 0, number);
+        }
+    }
+}
