@@ -8,18 +8,20 @@ ends the target by SIGTRAP.
 Where it is less than probe events (livedbg.linux.tracefs):
   - four addresses a thread, fewer where somebody else uses some;
   - every call comes to us: types can't be sorted out by the kernel;
-  - a message is read just after the call: where the thread has called again by then, it is left out;
+  - a message is read just after the call: where the thread has called again by then, or has freed the exception and
+    its text is no text any more, it is left out;
   - a process that is started by the target is not heard after its exec, which the note says.
 
 Invariants:
     R1. Threads born later are heard from their first instruction: the events are inherited.
-    R2. A message that may be a later exception's is not shown.
+    R2. A message that may be a later exception's is not shown, nor what free(3) has left of one.
     R3. Of types that nobody wants, nothing is read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import select
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -48,6 +50,8 @@ _UNWANTED: Final = 4096
 _STACK: Final = 16 << 10
 _ARGUMENTS: Final = (14, 13, 12, 11)  # rdi, rsi, rdx, rcx in struct user_regs_struct (sys/user.h)
 _SECOND: Final = _ARGUMENTS[1]
+_NO_TEXT: Final = re.compile("[\ufffd\u2400-\u2408\u240e-\u2421]")
+"""What cleaning makes of bytes that stand in no text: glibc's malloc puts pointers where freed text was."""
 
 
 @dataclass(slots=True)
@@ -204,7 +208,8 @@ class DebuggedListener(Hearing):
             if not sure and self._moment is Moment.CATCH:
                 self.counts.lost += 1  # its type was read of the same memory
             elif self._wanted(call):
-                yield Heard(sample, call if sure else replace(call, message=""))
+                is_text = sure and not _NO_TEXT.search(call.message)
+                yield Heard(sample, call if is_text else replace(call, message=""))
 
     def _take(self, events: PerfEvents) -> list[Sample]:
         samples = events.read()

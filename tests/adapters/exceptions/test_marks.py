@@ -22,6 +22,15 @@ from tests.probes import refused
 STATIC = ("-static-libstdc++", "-static-libgcc", "-s")
 
 
+def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the kernel allows none."""
+
+    def none_here() -> None:
+        raise NoTracefs(errno.EACCES, "not for us")
+
+    monkeypatch.setattr(listener, "TraceEvents", none_here)
+
+
 @pytest.fixture
 def program(build_target: Callable[..., Path]) -> Path:
     built = build_target("throws", *STATIC, output="throws-marked")
@@ -74,11 +83,7 @@ def test_it_is_heard(
     if engine == "listen" and refused():
         pytest.skip(refused())
     if engine == "registers":
-
-        def none_here() -> None:
-            raise NoTracefs(errno.EACCES, "not for us")
-
-        monkeypatch.setattr(listener, "TraceEvents", none_here)
+        no_probes(monkeypatch)
     target = spawn([program])
     ear = listen(target.pid)
     ear.catch("std::runtime_error")
@@ -89,3 +94,21 @@ def test_it_is_heard(
     (hit,) = ear.heard(1)
     assert (hit.type, hit.message) == ("demo::Derived", "by its mark")
     assert "__libc_start_call_main" in functions(hit) and not hit.partial
+
+
+def test_by_registers_a_message_is_right_or_left_out(
+    build_target: Callable[..., Path],
+    spawn: Callable[..., Target],
+    listen: Callable[[int], Ear],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its text is a string of its own, which the program frees at once: malloc then keeps its pointers there."""
+    no_probes(monkeypatch)
+    target = spawn([build_target("throws")])
+    ear = listen(target.pid)
+    ear.catch("nvfuser")
+    said = [f"message number {number}, too long to stand in the object" for number in range(20)]
+    for number, text in enumerate(said, 1):
+        tell(target, f"nvf {text}")
+        ear.heard(number)
+    assert {hit.message for hit in ear.hits} <= {*said, ""}
