@@ -107,7 +107,7 @@ def test_by_registers_a_message_is_right_or_left_out(
     target = spawn([build_target("throws")])
     ear = listen(target.pid)
     ear.catch("nvfuser")
-    said = [f"message number {number}, too long to stand in the object" for number in range(20)]
+    said = ["x" * (40 + 48 * number) for number in range(15)]  # ever another size: malloc's first of each
     for number, text in enumerate(said, 1):
         tell(target, f"nvf {text}")
         ear.heard(number)
