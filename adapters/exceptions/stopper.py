@@ -26,6 +26,7 @@ from livedbg.adapters.exceptions.listener import Nowhere
 from livedbg.adapters.exceptions.places import Found, find_places
 from livedbg.adapters.exceptions.reading import read_call
 from livedbg.adapters.exceptions.types import Types
+from livedbg.adapters.exceptions.warm import WarmGdb
 from livedbg.catchpoints import Moment
 from livedbg.errors import LivedbgError, TargetUnsuitable
 from livedbg.linux.knock import Knocks, harmless_signal
@@ -33,8 +34,8 @@ from livedbg.linux.perf import BREAKPOINT, TRACEPOINT, NoPerf, Sample, Source
 from livedbg.linux.procfs import thread_ids
 from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import Frame
-from livedbg.touch.attach import AttachCost, Attachment
-from livedbg.touch.looking import At, Looker
+from livedbg.touch.attach import AttachCost
+from livedbg.touch.looking import At
 from livedbg.touch.source import with_source
 
 __all__ = ["Stop", "Stopper"]
@@ -74,7 +75,7 @@ class Stopper:
     """Stops threads of one process at some functions.
 
     Args:
-        gdb: path of the program.
+        gdb: the gdb that will attach; it is let go of the process at the end, and stays.
         pid: the process.
         moment: what the functions mean.
         functions: their names.
@@ -88,7 +89,7 @@ class Stopper:
 
     def __init__(
         self,
-        gdb: str,
+        gdb: WarmGdb,
         pid: int,
         moment: Moment,
         functions: Sequence[str],
@@ -113,8 +114,7 @@ class Stopper:
         self._went_on = went_on
         self._lost = lost
         self._hold_s = hold_s
-        self._attachment = Attachment(gdb, pid, self._end)
-        self._looker = Looker(self._attachment.engine, pid)
+        self._attachment, self._looker = gdb
         self._types = Types(pid)
         self._trace: TraceEvents | None = None
         self._signal = Signals.SIGURG
@@ -154,8 +154,8 @@ class Stopper:
             await self._find()
             if not self._places:
                 raise Nowhere(", ".join(self._functions))
-            await self._attachment.start()
-            loaded(await self._looker.prepare([found.file for found, _ in self._places], _PRELOAD_S))
+            self._attachment.lost = self._end
+            loaded(await self._looker.load([found.file for found, _ in self._places], _PRELOAD_S))
             await self._attachment.stand_at(number, self._knocked, _LOOK_S + self._hold_s + 1.0)
             cost = await self._attachment.attach(_ATTACH_S)
             self._knock()
@@ -182,7 +182,7 @@ class Stopper:
             if task is not None and task is not asyncio.current_task():
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait([task], timeout=_AT_S)
-        await self._attachment.close()
+        await self._attachment.detach()
         if self._trace is not None:
             self._trace.close()
             self._trace = None

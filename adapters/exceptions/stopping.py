@@ -16,6 +16,7 @@ from livedbg.adapters.exceptions.listener import Nowhere
 from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.adapters.exceptions.refusal import refused
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
+from livedbg.adapters.exceptions.warm import WarmGdbs
 from livedbg.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern, patterns_of
 from livedbg.config import refuse_touch
 from livedbg.errors import LivedbgError, TargetUnsuitable, UsageError
@@ -45,6 +46,7 @@ class StoppingAdapter(Adapter):
 
     def __init__(self) -> None:
         self._points: dict[str, _Point] = {}
+        self._gdbs = WarmGdbs()
         self._count = 0
 
     @classmethod
@@ -62,6 +64,7 @@ class StoppingAdapter(Adapter):
                     point.say()
         finally:
             await asyncio.gather(*(point.disarm() for point in self._points.values()))
+            await self._gdbs.close()
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Set a catchpoint, take one out, or let its thread go on; what is meant for listening is left alone.
@@ -89,19 +92,23 @@ class StoppingAdapter(Adapter):
             message=clean_line(intent.message),
             engine="gdb",
         )
-        point = _Point(catchpoint, patterns, intent, context)
+        point = _Point(catchpoint, patterns, intent, context, self._gdbs)
+        others = [other for other in self._points.values() if other.at_work and other.process == point.process]
         self._points[catchpoint.id] = point
-        await point.arm()
+        await point.arm(others[0].catchpoint if others else None)
 
 
 class _Point:
     """One catchpoint: its stopper and its hits."""
 
-    def __init__(self, catchpoint: Catchpoint, patterns: Sequence[Pattern], intent: Catch, context: Context) -> None:
+    def __init__(
+        self, catchpoint: Catchpoint, patterns: Sequence[Pattern], intent: Catch, context: Context, gdbs: WarmGdbs
+    ) -> None:
         self.catchpoint = catchpoint
         self._patterns = patterns
         self._most = intent.count
         self._context = context
+        self._gdbs = gdbs
         self._pid = int(ids.parse(catchpoint.process).parts[1])
         self._hold_s = min(intent.hold_s, HOLD_MOST_S)
         self._hits: dict[object, ExceptionHit] = {}
@@ -111,15 +118,34 @@ class _Point:
         self._functions = [p.text for p in patterns] if calls else [RUNTIME.get(catchpoint.moment, "")]
         self._stopper: Stopper | None = None
 
-    async def arm(self) -> None:
+    @property
+    def process(self) -> str:
+        """In which process it is."""
+        return self.catchpoint.process
+
+    @property
+    def at_work(self) -> bool:
+        """Whether gdb is attached for it, or will be."""
+        return self._stopper is not None
+
+    async def arm(self, other: Catchpoint | None) -> None:
         """Attach.
+
+        Args:
+            other: one that has the process's gdb already.
 
         Raises:
             LivedbgError: it can't be done; the catchpoint says why too.
         """
         self._put(note="gdb loads symbols; nothing is touched yet")
         try:
-            stopper = self._stopper = self._made()
+            if other is not None:
+                raise UsageError(
+                    f"Threads of process {self._pid} stop for {other.pattern} already.",
+                    "take that catchpoint out",
+                    "busy",
+                )
+            stopper = self._stopper = await self._made()
             cost = await stopper.arm(self._loaded)
         except (OSError, Nowhere, LivedbgError) as error:
             why = error if isinstance(error, LivedbgError) else refused(error, self._pid, self._functions)
@@ -129,13 +155,14 @@ class _Point:
         self._touched("attach", "gdb, without stopping the process as a whole", cost.stood_ns, cost.threads)
         self._put(state=CatchpointState.ARMED, note=self._note(stopper))
 
-    def _made(self) -> Stopper:
+    async def _made(self) -> Stopper:
         """A stopper.
 
         Raises:
             TouchRefused: touches are forbidden.
             TargetUnsuitable: there is no gdb.
             UsageError: it can't be stopped at this.
+            GdbCommandError, GdbGone, GdbTimeout: gdb can't be used.
         """
         refuse_touch(self._context.request, "A stop is a touch")
         if self.catchpoint.moment not in _POSSIBLE:
@@ -146,7 +173,7 @@ class _Point:
                 "There is no gdb here, and a stop needs one.", "install gdb, or name one: --gdb PATH", "gdb-missing"
             )
         return Stopper(
-            gdb,
+            await self._gdbs.of(gdb, self._pid),
             self._pid,
             self.catchpoint.moment,
             self._functions,

@@ -90,12 +90,15 @@ class Attachment:
         gdb: path of the program.
         pid: the process.
         lost: called with a sentence when the target had to be let go.
+
+    Attributes:
+        lost: the same; may be changed while nothing is attached.
     """
 
     def __init__(self, gdb: str, pid: int, lost: Callable[[str], None] | None = None) -> None:
         self.pid = pid
+        self.lost = lost
         self.engine = GdbEngine(gdb, notice=self._note)
-        self._lost = lost
         self._guard: Guard | None = None
         self._watch: asyncio.Task[None] | None = None
         self._threads: dict[str, int] = {}
@@ -288,12 +291,12 @@ class Attachment:
     async def _watch_guard(self, guard: Guard) -> None:
         await guard.ended()
         self._watch = None
-        if self._attached and self._lost is not None:
+        if self._attached and self.lost is not None:
             if not process_exists(self.pid):
-                self._lost(f"Process {self.pid} has ended.")
+                self.lost(f"Process {self.pid} has ended.")
             else:
                 what = "The guard" if self.engine.alive else "gdb"
-                self._lost(f"{what} has ended, so process {self.pid} was let go.")
+                self.lost(f"{what} has ended, so process {self.pid} was let go.")
         await self.detach()
 
     async def _release_guard(self) -> None:

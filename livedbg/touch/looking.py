@@ -60,8 +60,19 @@ class Looker:
         self._pid = pid
         self._walker = Walker(engine)
 
-    async def prepare(self, first: Sequence[str], limit_s: float) -> int:
-        """Teach gdb to look, and load symbols while nothing is attached yet.
+    async def prepare(self) -> None:
+        """Teach gdb to look.
+
+        Raises:
+            GdbCommandError: gdb has no Python.
+            GdbGone, GdbTimeout: it has ended, or doesn't answer.
+        """
+        await self._walker.prepare()
+        await self._engine.console(f"source {_LOOK}")
+        await self._engine.python("livedbg_printers()")
+
+    async def load(self, first: Sequence[str], limit_s: float) -> int:
+        """Load symbols while nothing is attached yet; those that are loaded already stay.
 
         Args:
             first: paths, as the process has them, of the files that come first; then the small ones before the large.
@@ -71,13 +82,9 @@ class Looker:
             How many files' symbols are loaded.
 
         Raises:
-            GdbCommandError: gdb has no Python.
-            GdbGone, GdbTimeout: it has ended, or doesn't answer.
+            GdbGone, GdbTimeout: gdb has ended, or doesn't answer.
             OSError: the process is gone.
         """
-        await self._walker.prepare()
-        await self._engine.console(f"source {_LOOK}")
-        await self._engine.python("livedbg_printers()")
         end = time.monotonic() + limit_s
         for module in self._modules(first):
             if time.monotonic() > end:

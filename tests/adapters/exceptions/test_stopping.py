@@ -154,9 +154,10 @@ def test_a_throw_is_seen_with_variables_and_source_and_the_target_goes_on(
     assert [touch.what for touch in touches] == ["attach", "stop"]
     assert all(touch.paused_ns > 0 and touch.measured for touch in touches)
     eventually(lambda: is_as_before(thrower))
-    assert child_pids(os.getpid()) == [thrower.pid]
     tell(thrower, "runtime again")
     assert answer(thrower) == 2
+    session.view.stop()
+    assert child_pids(os.getpid()) == [thrower.pid]  # no gdb and no guard
 
 
 def test_a_thread_that_is_born_later_stands_too(thrower: Target, watch: Callable[..., Watch], engine: str) -> None:
@@ -335,6 +336,26 @@ def test_what_can_not_be_attached_to_says_why(thrower: Target, watch: Callable[.
     finally:
         tracer.kill()
         tracer.communicate()
+
+
+def test_one_gdb_stops_for_one_catchpoint_at_a_time_and_is_kept_for_the_next(
+    thrower: Target, watch: Callable[..., Watch]
+) -> None:
+    session = watch(thrower.pid)
+    first = session.catch("std::runtime_error")
+    gdb = status_fields(thrower.pid)["TracerPid"]
+    second = session.catch("std::logic_error")
+    assert second.state is CatchpointState.FAILED and second.remedy == "take that catchpoint out"
+    assert second.note == f"Threads of process {thrower.pid} stop for std::runtime_error already."
+    session.view.send(Uncatch(catchpoint=first.id))
+    eventually(lambda: session.points[first.id].state is CatchpointState.DONE)
+    assert status_fields(thrower.pid)["TracerPid"] == "0"
+    assert session.catch("std::logic_error", count=1).state is CatchpointState.ARMED
+    assert status_fields(thrower.pid)["TracerPid"] == gdb
+    tell(thrower, "logic said so")
+    assert answer(thrower) == 1
+    (hit,) = session.saw(1)
+    assert hit.stack[1].function == "innermost" and hit.stack[1].local_variables
 
 
 def test_read_only_means_no_stop(thrower: Target, watch: Callable[..., Watch]) -> None:

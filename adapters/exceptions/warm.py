@@ -1,0 +1,56 @@
+"""The gdbs that attach, one a process: started and taught once, and kept with their symbols from stop to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from livedbg.touch.attach import Attachment
+from livedbg.touch.looking import Looker
+
+__all__ = ["WarmGdb", "WarmGdbs"]
+
+
+class WarmGdb(NamedTuple):
+    """One of them: the way to attach it, and the way to look through it."""
+
+    attachment: Attachment
+    looker: Looker
+
+
+class WarmGdbs:
+    """All of a session."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, WarmGdb] = {}
+        self._starting = asyncio.Lock()
+
+    async def of(self, path: str, pid: int) -> WarmGdb:
+        """That of a process, which is not attached.
+
+        Args:
+            path: of the gdb, where none runs yet.
+            pid: the process.
+
+        Raises:
+            GdbCommandError, GdbGone, GdbTimeout: it can't be started, or has no Python.
+        """
+        async with self._starting:
+            known = self._known.get(pid)
+            if known is not None and known.attachment.engine.alive:
+                return known
+            attachment = Attachment(path, pid)
+            fresh = WarmGdb(attachment, Looker(attachment.engine, pid))
+            try:
+                await attachment.start()
+                await fresh.looker.prepare()
+            except BaseException:
+                await attachment.close()
+                raise
+            self._known[pid] = fresh
+            return fresh
+
+    async def close(self) -> None:
+        """End all of them; what one holds is let go."""
+        known, self._known = self._known, {}
+        await asyncio.gather(*(one.attachment.close() for one in known.values()))
