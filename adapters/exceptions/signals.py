@@ -11,22 +11,29 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import select
+import signal
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.hearing import Heard, Hearing, threads_of
+from livedbg.adapters.exceptions.senders import Senders, Sent
 from livedbg.adapters.exceptions.signal_words import QUIET_WHERE_HANDLED, effect, origin, signal_name
+from livedbg.linux.ending import Ending
 from livedbg.linux.maps import Mapping
 from livedbg.linux.perf import TRACEPOINT, PerfEvents, Sample, Source
-from livedbg.linux.procfs import process_exists
+from livedbg.linux.procfs import process_exists, read_stat
 from livedbg.linux.tracefs import TraceEvent, kernel_event
 
 __all__ = ["SignalListener"]
 
 _RINGS: Final = 4 << 20  # bytes: signals are few
+_PROCESSES: Final = 256
+_DYING_NS: Final = 1_000_000_000  # how long is waited for what ended a process
 _IDLE_S: Final = 0.2
 _LOOK_S: Final = 1.0  # between two looks at which threads are left
 
@@ -64,14 +71,21 @@ class SignalListener(Hearing):
         self._follow = follow
         self._event: TraceEvent | None = None
         self._events: PerfEvents | None = None
+        self._senders = Senders(self._numbers, None if follow else pid)
+        self._end: Ending | None = None
+        self._dying: dict[int, Sample] = {}
+        self._ended: Newest[int, None] = Newest(_PROCESSES)  # of which it is said what ended them
 
     def _set(self) -> None:
+        self._end = Ending(self._pid)
         self._event = kernel_event("signal", "signal_deliver")
         source = Source(TRACEPOINT, self._event.number, wanted=_filter(self._numbers))
         self._events = PerfEvents([source], follow=self._follow, ring_bytes=_RINGS)
         self._events.add_all(lambda: threads_of(self._pid, self._follow))
         if not self._events.threads and not process_exists(self._pid):
             raise ProcessLookupError
+        with contextlib.suppress(OSError):  # then nobody tells who sent them
+            self._senders.start()
 
     def _listen(self) -> None:
         assert self._events is not None
@@ -91,29 +105,80 @@ class SignalListener(Hearing):
         samples = events.read()
         lost = events.take_lost()
         self.counts.lost += lost
-        self.counts.seen += lost + len(samples)
-        if samples:
-            self._tell([Heard(sample, self._call(sample)) for sample in samples])
+        self._senders.update()
+        heard = []
+        for sample in samples:
+            number, code, handler = self._fields(sample)
+            if number != signal.SIGKILL:
+                sent = self._senders.take(number, (sample.tid, sample.pid))
+                heard.append(Heard(sample, self._call(sample, number, code, handler, sent)))
+            elif sample.pid not in self._ended:
+                self._dying.setdefault(sample.pid, sample)
+        heard += self._dead()
+        self.counts.seen += lost + len(heard)
+        if heard:
+            self._tell(heard)
 
-    def _call(self, sample: Sample) -> Call:
+    def _dead(self) -> list[Heard]:
+        """What ended the processes whose threads got SIGKILL, as they do at any end: a signal or exit()."""
+        heard = []
+        for pid, sample in list(self._dying.items()):
+            status = self._status(pid)
+            young = time.monotonic_ns() - sample.mono_ns < _DYING_NS
+            if status is None and young and not self._over.is_set():
+                continue
+            del self._dying[pid]
+            self._ended[pid] = None
+            targets = (pid, sample.tid)
+            killed = self._senders.take_last(targets) if status is None else self._senders.take(status & 0x7F, targets)
+            if killed is not None:
+                heard.append(Heard(sample, self._call(sample, killed.number, killed.code, 0, killed)))
+        return heard
+
+    def _status(self, pid: int) -> int | None:
+        """Wait status of a process that ends; None while nobody tells."""
+        if pid == self._pid and self._end is not None:
+            return self._end.status()
+        try:
+            stat = read_stat(pid)
+        except OSError:
+            return None
+        return stat.exit_code if stat.state == "zombie" else None
+
+    def _fields(self, sample: Sample) -> tuple[int, int, int]:
         assert self._event is not None
         number, code, handler = (int(self._event.fields[name].read(sample.raw)) for name in _FIELDS)
-        code -= (code & 0x80000000) << 1  # an int
-        words = f"{origin(number, code)}; {effect(number, handler, self._mappings(sample.pid))}"
+        return number, code - ((code & 0x80000000) << 1), handler  # the code is an int
+
+    def _call(self, sample: Sample, number: int, code: int, handler: int, sent: Sent | None) -> Call:
+        by = f", by {sent.by}" if sent is not None and code in _BY_SOMEBODY and sent.sender != sample.pid else ""
+        words = f"{origin(number, code)}{by}; {effect(number, handler, self._mappings(sample.pid))}"
         return Call((signal_name(number),), words)
 
     def _close(self) -> None:
+        self._senders.close()
+        if self._end is not None:
+            self._end.close()
         if self._events is not None:
             self._events.close()
 
 
+_THEMSELVES: Final = (
+    *(signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGFPE, signal.SIGSEGV, signal.SIGBUS),
+    *(signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT),
+    *(signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+)
+"""Signals that are delivered as themselves though nobody handles them: they dump core, or end nothing (signal(7))."""
+
+_BY_SOMEBODY: Final = (0, -1, -6)  # SI_USER, SI_QUEUE, SI_TKILL: of others the sender is whoever ran just then
 _FIELDS: Final = ("sig", "code", "sa_handler")
 
 
 def _filter(numbers: Collection[int]) -> str:
     """What the kernel sorts out by (Documentation/trace/events.rst, event filtering)."""
     parts = []
-    for number in sorted(numbers):
+    heard = {*numbers, signal.SIGKILL} if any(number not in _THEMSELVES for number in numbers) else set(numbers)
+    for number in sorted(heard):
         quiet = number in QUIET_WHERE_HANDLED and len(numbers) > 1
         parts.append(f"(sig == {int(number)} && sa_handler == 0)" if quiet else f"sig == {int(number)}")
     return " || ".join(parts)

@@ -96,8 +96,41 @@ def test_sent_from_outside(faulty: Target, listen: Callable[..., Ear]) -> None:
     os.kill(faulty.pid, signal.SIGSEGV)
     faulty.process.wait(20)
     (hit,) = ear.heard(1)
-    assert hit.type == "SIGSEGV" and hit.message.startswith("sent by kill (SI_USER); no handler: fatal")
+    own = f"process {os.getpid()} ("
+    assert hit.type == "SIGSEGV" and hit.message.startswith(f"sent by kill (SI_USER), by {own}")
+    assert hit.message.endswith("no handler: fatal")
     assert functions(hit)[-1] == "main"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_who_ended_it(faulty: Target, listen: Callable[..., Ear], number: signal.Signals) -> None:
+    """Without a handler these reach no thread as themselves."""
+    ear = listen(faulty.pid)
+    ear.catch(number.name)
+    os.kill(faulty.pid, number)
+    faulty.process.wait(20)
+    (hit,) = ear.heard(1)
+    assert hit.type == number.name and f"by process {os.getpid()} (" in hit.message and "fatal" in hit.message
+    assert functions(hit)[-1] == "main"
+    eventually(lambda: ear.points["C1"].ending == f"was killed by {number.name}")
+
+
+def test_an_end_by_exit_is_no_signal(spawn: Spawn, listen: Callable[..., Ear]) -> None:
+    """Its other threads get SIGKILL; and what it waited for by sigwait is not delivered either."""
+    code = (
+        "import signal, threading, time; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+        "threading.Thread(target=time.sleep, args=(100,), daemon=True).start()\n"
+        "print('READY', flush=True); signal.sigwait([signal.SIGTERM])"
+    )
+    target = spawn([sys.executable, "-c", code])
+    ear = listen(target.pid)
+    ear.catch("SIGKILL")
+    ear.catch("SIGTERM")
+    os.kill(target.pid, signal.SIGTERM)
+    target.process.wait(20)
+    eventually(lambda: ear.points["C2"].ending == "exited with status 0")
+    eventually(lambda: ear.points["C1"].ending == "exited with status 0")
+    assert not ear.hits and ear.points["C1"].seen == 0
 
 
 def test_a_handled_one_is_told_from_a_fatal_one(faulty: Target, listen: Callable[..., Ear]) -> None:
