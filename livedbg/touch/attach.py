@@ -56,6 +56,7 @@ _SETTINGS: Final = (
     "maintenance set worker-threads 0",
 )
 _LOOK_S: Final = 0.005
+_ASK_S: Final = 0.1  # between two requests for the same stop
 _DETACH_S: Final = 5.0
 _TERM_S: Final = 3.0
 
@@ -181,10 +182,9 @@ class Attachment:
         stopped = self._held[number] = asyncio.Event()
         timer = asyncio.get_running_loop().call_later(limit_s, self._let_go_on, number)
         try:
-            await self.engine.command(f"-exec-interrupt --thread {number}", limit_s)
             try:
                 async with asyncio.timeout(limit_s):
-                    await stopped.wait()
+                    await self._interrupted(number, stopped, limit_s)
             except TimeoutError:
                 raise GdbTimeout(f"Thread {tid} did not stop within {limit_s:g} s.", "", "gdb-timeout") from None
             yield Held(tid, number)
@@ -237,6 +237,14 @@ class Attachment:
         """Let the target go and end gdb."""
         await self.detach()
         await self.engine.close()
+
+    async def _interrupted(self, number: str, stopped: asyncio.Event, limit_s: float) -> None:
+        """Ask for a stop until there is one: gdb 13 loses a request now and then where threads come and go."""
+        while not stopped.is_set():
+            await self.engine.command(f"-exec-interrupt --thread {number}", limit_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_ASK_S):
+                    await stopped.wait()
 
     async def _all_go_on(self, end: float) -> None:
         """Until gdb and the kernel say of each thread that it runs: no lost record can leave one standing."""
