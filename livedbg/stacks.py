@@ -15,7 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +23,7 @@ import msgspec
 
 from livedbg.model import Frame, Stack
 
-__all__ = ["StackGroup", "group_stacks", "merge_stacks"]
+__all__ = ["StackGroup", "group_stacks", "merge_frames", "merge_stacks", "runs_python"]
 
 _EVAL: Final = re.compile(r"^_PyEval_EvalFrameDefault\b")
 _INTERPRETER: Final = re.compile(
@@ -60,7 +60,7 @@ def merge_stacks(python: Stack | None, native: Stack | None) -> Stack:
         if found is None:
             raise ValueError("no stack to merge")
         return found
-    frames = _interleaved(python.frames, native.frames)
+    frames = merge_frames(python.frames, native.frames)
     apart = abs(python.taken_mono_ns - native.taken_mono_ns) > _APART_NS
     note = native.note or python.note
     if apart and not note:
@@ -78,14 +78,21 @@ def merge_stacks(python: Stack | None, native: Stack | None) -> Stack:
     )
 
 
-def _interleaved(python: tuple[Frame, ...], native: tuple[Frame, ...]) -> tuple[Frame, ...]:
+def merge_frames(python: tuple[Frame, ...], native: tuple[Frame, ...], runs: Sequence[int] = ()) -> tuple[Frame, ...]:
+    """The Python frames and the native frames of one thread as one stack, innermost first.
+
+    Args:
+        python: the Python frames.
+        native: the native frames.
+        runs: how many of the Python frames each evaluation frame stands for, where that is known.
+    """
     evaluations = [place for place, frame in enumerate(native) if _EVAL.match(frame.function)]
     if not evaluations:
         inner = [frame for frame in native if not _is_interpreter(frame)]
         cut = next((n for n, frame in enumerate(native) if _is_interpreter(frame)), len(native))
         before = sum(1 for frame in native[:cut] if not _is_interpreter(frame))
         return (*inner[:before], *python, *inner[before:])
-    shares = _shares(len(python), len(evaluations))
+    shares = runs if len(runs) >= len(evaluations) else _shares(len(python), len(evaluations))
     merged: list[Frame] = []
     taken = 0
     for place, frame in enumerate(native):
@@ -97,6 +104,11 @@ def _interleaved(python: tuple[Frame, ...], native: tuple[Frame, ...]) -> tuple[
             merged.append(frame)
     merged.extend(python[taken:])
     return tuple(merged)
+
+
+def runs_python(native: Iterable[Frame]) -> bool:
+    """Whether native frames are of a thread that runs Python code."""
+    return any(_EVAL.match(frame.function) for frame in native)
 
 
 def _shares(frames: int, places: int) -> list[int]:

@@ -21,6 +21,7 @@ from livedbg.adapters.exceptions.hits import Hits, Kind
 from livedbg.adapters.exceptions.listener import Listener
 from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.adapters.exceptions.python import PythonRaises, refused_raises
+from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.refusal import refused
 from livedbg.adapters.exceptions.signal_words import ended
 from livedbg.adapters.exceptions.signals import SignalListener
@@ -36,6 +37,7 @@ from livedbg.linux.perf import NoPerf
 from livedbg.linux.tracefs import NoTracefs
 from livedbg.model import Intrusion
 from livedbg.sanitize import clean_line
+from livedbg.stacks import merge_frames, runs_python
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["Armed"]
@@ -131,7 +133,7 @@ class Armed:
             signals = SignalListener(pid, numbers, tell=tell, mappings=self._calls.mappings, follow=follow)
             signals.start()
             return signals
-        subject: Subject = NativeCalls(moment, names)
+        subject: Subject = NativeCalls(moment, names, PythonBeneath(pid))
         if moment is Moment.RAISE:
             subject = PythonRaises(awaited=follow or bool(self._files))
         try:
@@ -233,8 +235,8 @@ class Armed:
             self._heard += 1
             kind = self._calls.kind_of(one)
             place = (kind.pid, kind.words)
-            if one.frames is not None:
-                self._count_in(kind, one, one.frames)
+            if self.catchpoint.moment is Moment.RAISE:
+                self._hits.add(kind, one, _wall_ns(one), one.python[:2] if one.python is not None else None)
             elif self._calls.known(place) or not self._calls.possible:
                 self._count_in(kind, one, self._calls.of(place))
             elif place in self._waiting and len(self._waiting[place]) < _WAITING_EACH:
@@ -249,8 +251,13 @@ class Armed:
             self._ending = asyncio.create_task(self.disarm())
 
     def _count_in(self, kind: Kind, heard: Heard, stack: Frames | None = None) -> None:
-        wall_ns = time.time_ns() - time.monotonic_ns() + heard.sample.mono_ns
-        self._hits.add(kind, heard, wall_ns, stack)
+        if heard.python is not None and (stack is not None or not self._calls.possible):
+            native, whole = stack or ((), False)
+            merged = merge_frames(heard.python.frames, native, heard.python.runs)
+            stack = merged, whole and heard.python.whole
+        elif stack is not None and runs_python(stack[0]):  # whose frames could not be read
+            stack = stack[0], False
+        self._hits.add(kind, heard, _wall_ns(heard), stack)
 
     async def _unwind(self) -> None:
         while self._waiting:
@@ -259,3 +266,7 @@ class Armed:
             for kind, heard in self._waiting.pop(place):  # those that came meanwhile too
                 self._count_in(kind, heard, stack)
             self.say()
+
+
+def _wall_ns(heard: Heard) -> int:
+    return time.time_ns() - time.monotonic_ns() + heard.sample.mono_ns

@@ -73,7 +73,7 @@ class Call:
     Attributes:
         names: the thrown type and its bases, nearest first; the function's name for any other function.
         type_info: address of the type's description; 0 where there is none.
-        words: what tells its stack from others, where the copy of the stack does not; else ().
+        words: what tells its Python frames from others; () where there are none.
     """
 
     names: tuple[str, ...]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from livedbg.linux import memory
@@ -52,14 +53,19 @@ def values(fields: Mapping[str, Field], raw: bytes) -> dict[str, int | bytes]:
     """The fields of an event; what was fetched in pieces is one value."""
     found: dict[str, int | bytes] = {}
     parts: dict[str, list[bytes]] = {}
-    for name, field in fields.items():
-        part = _NAME.fullmatch(name)
-        if part is None:
-            found[name] = field.read(raw)
+    for field, whole in zip(fields.values(), _wholes(tuple(fields)), strict=True):
+        if whole is None:
+            found[field.name] = field.read(raw)
         else:
-            parts.setdefault(part["name"], []).append(raw[field.offset : field.offset + field.size])
+            parts.setdefault(whole, []).append(raw[field.offset : field.offset + field.size])
     found.update({name: b"".join(some) for name, some in parts.items()})
     return found
+
+
+@lru_cache(maxsize=64)
+def _wholes(names: tuple[str, ...]) -> tuple[str | None, ...]:
+    """Of which value each field is a piece; None for those that are none."""
+    return tuple(part["name"] if (part := _NAME.fullmatch(name)) else None for name in names)
 
 
 def text_at(pid: int, address: int, fetched: bytes, most: int) -> bytes:

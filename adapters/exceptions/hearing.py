@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from livedbg.adapters.exceptions.calls import Call
+from livedbg.adapters.exceptions.python_frames import PyFrames
 from livedbg.linux import procfs
 from livedbg.linux.perf import Sample
-from livedbg.model import Frame
 from livedbg.sanitize import clean_line
 
 __all__ = ["Counts", "Heard", "Hearing", "Nowhere", "family", "threads_of"]
@@ -29,12 +29,12 @@ class Heard:
     """A call that somebody wants to know of.
 
     Attributes:
-        frames: its frames, and whether they are whole, where they are known already.
+        python: the Python frames that it is in or under; None where there are none.
     """
 
     sample: Sample
     call: Call
-    frames: tuple[tuple[Frame, ...], bool] | None = None
+    python: PyFrames | None = None
 
 
 @dataclass(slots=True)

@@ -45,12 +45,18 @@ _SECOND_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is told apart before a stack is unwound."""
+    """What is told apart before a stack is unwound.
+
+    Attributes:
+        words: of its stack, that point into code.
+        python: what tells its Python frames from others.
+    """
 
     pid: int
     type: str
     message: str
     words: tuple[int, ...]
+    python: tuple[int, ...] = ()
 
 
 class _Key(NamedTuple):
@@ -74,15 +80,15 @@ class Code:
 
     def kind_of(self, heard: Heard) -> Kind:
         """What tells a call of this process from another."""
-        words = list(heard.call.words)
-        stack = b"" if words else heard.sample.stack[:_LOOKED_AT]
+        words: list[int] = []
+        stack = heard.sample.stack[:_LOOKED_AT]
         for (word,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
             place = bisect_right(self._starts, word) - 1
             if place >= 0 and word < self._ranges[place][1]:
                 words.append(word)
                 if len(words) == _WORDS:
                     break
-        return Kind(heard.sample.pid, heard.call.names[0], heard.call.message, tuple(words))
+        return Kind(heard.sample.pid, heard.call.names[0], heard.call.message, tuple(words), heard.call.words)
 
 
 @dataclass(slots=True)
@@ -178,7 +184,10 @@ class Hits:
     def _key_of(self, kind: Kind, stack: tuple[tuple[Frame, ...], bool] | None) -> _Key:
         """Which hit a call belongs to: the more there are, the coarser."""
         frames = stack[0] if stack is not None else ()
-        shape: Hashable = tuple((frame.function, frame.module, frame.line) for frame in frames) or kind.words
+        shape: Hashable = tuple((frame.function, frame.module, frame.line) for frame in frames) or (
+            *kind.words,
+            *kind.python,
+        )
         exact, by_place = _Key(kind.type, kind.message, shape), _Key(kind.type, None, shape)
         if exact in self._hits:
             return exact

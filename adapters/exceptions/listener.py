@@ -237,7 +237,7 @@ class Listener(Hearing):
                 continue
             self.counts.seen += 1
             if self._wanted(call):
-                yield Heard(sample, call, self._subject.frames(sample, event.fields, found))
+                yield Heard(sample, call, self._subject.python(sample, event.fields, found))
             elif call.type_info:
                 self._unwanted[call.type_info] += 1
 

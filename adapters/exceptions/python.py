@@ -7,17 +7,17 @@ through no frame, and one that is raised again with the traceback that it had is
 from __future__ import annotations
 
 import errno
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.fetched import values
 from livedbg.adapters.exceptions.places import Found, Place
 from livedbg.adapters.exceptions.python_frames import CallFrames, PyFrames, goes_on, words_of
 from livedbg.adapters.exceptions.python_message import Kinds, message_of
-from livedbg.adapters.exceptions.python_probe import FUNCTION, RAISED, raise_arguments
+from livedbg.adapters.exceptions.python_probe import FUNCTION, RAISED, raise_arguments, same_thread
 from livedbg.adapters.exceptions.python_types import ExceptionTypes
 from livedbg.adapters.exceptions.subject import Unheard
 from livedbg.adapters.python.interpreter import interpreter_in
@@ -26,7 +26,6 @@ from livedbg.adapters.python.objects import ObjectReader
 from livedbg.errors import TargetError
 from livedbg.linux.elf import ElfError
 from livedbg.linux.perf import NoPerf, Sample
-from livedbg.linux.procfs import status_fields
 from livedbg.linux.tracefs import Field, NoTracefs
 
 __all__ = ["PythonRaises", "refused_raises"]
@@ -59,8 +58,8 @@ class PythonRaises:
     def __init__(self, *, awaited: bool) -> None:
         self.awaited = awaited
         self._files: dict[Place, tuple[Layout, dict[str, int]]] = {}
-        self._last: OrderedDict[int, tuple[object, int, tuple[int, ...]]] = OrderedDict()
-        self._processes: OrderedDict[tuple[int, Place, int], _Process] = OrderedDict()
+        self._last: Newest[int, tuple[object, int, tuple[int, ...]]] = Newest(_MOST)
+        self._processes: Newest[tuple[int, Place, int], _Process] = Newest(_MOST)
 
     def arguments(self, found: Found) -> Sequence[str]:
         """What is read at the function, by the version of its file.
@@ -93,19 +92,17 @@ class PythonRaises:
         process = self._process(sample, found.place)
         read = values(fields, sample.raw)
         kind, tid, name, words = read.get("type_info"), read.get("tid"), read.get("name"), words_of(read)
-        if not isinstance(kind, int) or not isinstance(name, bytes) or not _same(sample, tid):
+        if not isinstance(kind, int) or not isinstance(name, bytes) or not same_thread(sample, tid):
             return None
         now = read.get("value"), kind, words
-        before = self._last.pop(sample.tid, None)
+        before = self._last.get(sample.tid)
         self._last[sample.tid] = now
-        if len(self._last) > _MOST:
-            self._last.popitem(last=False)
         if before is not None and before[:2] == now[:2] and goes_on(words, before[2]):
             return None
         names = process.types.names(kind, name.partition(b"\0")[0].decode("utf-8", "replace"))
         return Call(names, message_of(read, names, process.kinds), kind, words)
 
-    def frames(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> PyFrames:
+    def python(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> PyFrames:
         """The Python frames."""
         return self._process(sample, found.place).frames.of(values(fields, sample.raw))
 
@@ -119,8 +116,6 @@ class PythonRaises:
             kinds = {bias + symbols[symbol]: name for symbol, name in _KINDS.items() if symbol in symbols}
             frames = CallFrames(ObjectReader(sample.pid, layout))
             known = self._processes[key] = _Process(Kinds(objects, kinds), ExceptionTypes(objects), frames)
-            if len(self._processes) > _MOST:
-                self._processes.popitem(last=False)
         return known
 
 
@@ -141,13 +136,3 @@ def refused_raises(error: LookupError | OSError, pid: int) -> TargetError | None
             "no-permission",
         )
     return None
-
-
-def _same(sample: Sample, tid: object) -> bool:
-    """Whether a thread is the sampled one; in a container it has another number for itself (proc_pid_status(5))."""
-    if tid == sample.tid:
-        return True
-    try:
-        return str(tid) in status_fields(sample.pid, sample.tid).get("NSpid", "").split()
-    except OSError:
-        return False

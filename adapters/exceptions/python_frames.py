@@ -10,21 +10,43 @@ Invariants:
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from livedbg.adapters.exceptions.python_probe import DEPTH
+from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.python.objects import ObjectReader, is_pointer
 from livedbg.linux import memory
 from livedbg.model import Frame
 
 __all__ = ["CallFrames", "PyFrames", "goes_on", "words_of"]
 
-PyFrames: TypeAlias = tuple[tuple[Frame, ...], bool]
-"""Frames, innermost first, and whether they are whole."""
 
-_Place: TypeAlias = tuple[int, int]  # code object, instruction
+class PyFrames(NamedTuple):
+    """Python frames of a call.
+
+    Attributes:
+        frames: innermost first.
+        whole: all of them are there, and were so at the call.
+        runs: how many of them each run of the eval loop stands for, innermost first.
+    """
+
+    frames: tuple[Frame, ...]
+    whole: bool
+    runs: tuple[int, ...] = ()
+
+
+class _Place(NamedTuple):
+    """What a frame does.
+
+    Attributes:
+        entry: C code called it (3.11; from 3.12 on there is a frame of its own behind it).
+    """
+
+    code: int
+    instruction: int
+    entry: bool
+
+
 _MOST: Final = 400  # frames
 _KEPT: Final = 512  # stacks that are remembered
 _KEPT_NS: Final = 1_000_000_000  # another code object may be made where one was
@@ -33,14 +55,13 @@ _TRAMPOLINE: Final = "<interpreter trampoline>"  # 3.12: an entry of C code (Pyt
 
 def words_of(values: Mapping[str, int | bytes]) -> tuple[int, ...]:
     """What tells the stacks of calls apart."""
-    places = _fetched(values)
-    words = tuple(word for place in places for word in place)
-    return (*words, _number(values, "behind")) if len(places) == DEPTH else words
+    places, behind = _fetched(values)
+    return tuple(word for place in places for word in place[:2]) + ((behind,) if behind else ())
 
 
 def goes_on(words: tuple[int, ...], before: tuple[int, ...]) -> bool:
     """Whether a call is that of a frame further out than that of the call before it, with nothing done between them."""
-    inner, outer = before[: 2 * DEPTH], words[: 2 * DEPTH]
+    inner, outer = (places[: len(places) // 2 * 2] for places in (before, words))
     return any(inner[start : start + len(outer)] == outer[: len(inner) - start] for start in range(2, len(inner), 2))
 
 
@@ -54,40 +75,55 @@ class CallFrames:
     def __init__(self, objects: ObjectReader) -> None:
         self._objects = objects
         self._fresh_ns = time.monotonic_ns()
-        self._known: OrderedDict[tuple[int, ...], PyFrames] = OrderedDict()
+        self._known: Newest[tuple[int, ...], PyFrames] = Newest(_KEPT)
 
     def of(self, values: Mapping[str, int | bytes]) -> PyFrames:
         """The frames of a call."""
+        self._refresh()
+        key = (_number(values, "state"), *words_of(values))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._read(values)
+        return known
+
+    def now(self, state: int) -> PyFrames:
+        """The frames that a thread has now, said to be not whole: they may be others than at the call."""
+        self._refresh()
+        return self._made(place for _, place in self._living(state))._replace(whole=False)
+
+    def _refresh(self) -> None:
         now_ns = time.monotonic_ns()
         if now_ns - self._fresh_ns > _KEPT_NS:
             self._fresh_ns = now_ns
             self._known.clear()
             self._objects = ObjectReader(self._objects.pid, self._objects.layout)
-        key = (_number(values, "state"), *words_of(values))
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._read(values)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        return known
 
     def _read(self, values: Mapping[str, int | bytes]) -> PyFrames:
-        places = _fetched(values)
+        places, behind = _fetched(values)
         whole = True
-        behind = _number(values, "behind") if len(places) == DEPTH else 0
         if behind:
             outer = [place for _, place in self._chain(behind)]
             last = _number(values, "last"), places[-1]
             whole = last in self._living(_number(values, "state"))
             places += outer
-        frames = []
-        for code, at in places:
+        made = self._made(places)
+        return made._replace(whole=whole and made.whole)
+
+    def _made(self, places: Iterable[_Place]) -> PyFrames:
+        frames: list[Frame] = []
+        runs = [0]
+        whole = True
+        for code, at, entry in places:
             frame = self._frame(code & ~7, at)
             if frame is None:
                 whole = False
-            elif frame.function != _TRAMPOLINE and frame.function:
+            meant = frame is not None and frame.function not in {"", _TRAMPOLINE}
+            if frame is not None and meant:
                 frames.append(frame)
-        return tuple(frames), whole and bool(frames)
+                runs[-1] += 1
+            if runs[-1] and (entry or not meant):
+                runs.append(0)
+        return PyFrames(tuple(frames), whole and bool(frames), tuple(run for run in runs if run))
 
     def _frame(self, code: int, at: int) -> Frame | None:
         """A frame; one without a name for an entry of C code, None for what is not there any more."""
@@ -123,19 +159,23 @@ class CallFrames:
             except OSError:
                 return
             code, instruction, previous = (_word(head, place) for place in (at.code, at.instruction, at.previous))
-            yield frame, (code, instruction)
+            yield frame, _Place(code, instruction, at.entry is not None and bool(head[at.entry] & 1))
             frame = previous
 
 
-def _fetched(values: Mapping[str, int | bytes]) -> list[_Place]:
-    """The frames that the kernel read: what stands behind the first that is not there is of another call."""
-    places = []
-    for number in range(DEPTH):
-        code = _number(values, f"code{number}")
+def _fetched(values: Mapping[str, int | bytes]) -> tuple[list[_Place], int]:
+    """The frames that the kernel read, and the address of the one behind them, if any.
+
+    What stands behind the first that is not there is of another call.
+    """
+    places: list[_Place] = []
+    while f"code{len(places)}" in values:
+        code = _number(values, f"code{len(places)}")
         if not code:
-            break
-        places.append((code, _number(values, f"at{number}")))
-    return places
+            return places, 0
+        number = len(places)
+        places.append(_Place(code, _number(values, f"at{number}"), bool(_number(values, f"entry{number}") & 1)))
+    return places, _number(values, "behind") if places else 0
 
 
 def _word(data: bytes, at: int) -> int:

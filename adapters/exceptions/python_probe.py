@@ -18,15 +18,19 @@ from livedbg.adapters.exceptions.fetched import pieces
 from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.adapters.python.layout import Layout
 from livedbg.catchpoints import Moment
+from livedbg.linux.perf import Sample
+from livedbg.linux.procfs import status_fields
 
-__all__ = ["DEPTH", "FUNCTION", "RAISED", "frame_arguments", "raise_arguments", "thread_arguments"]
+__all__ = ["FUNCTION", "RAISED", "beneath_arguments", "raise_arguments", "same_thread"]
 
 FUNCTION: Final = RUNTIME[Moment.RAISE]
 RAISED: Final = "trace == 0 && type_info != 0"
 """The kernel's filter: this is the raise, and not its way outwards."""
 
-DEPTH: Final = 8
+_DEPTH: Final = 8
 """Frames that the kernel reads: each costs the target time. (10 would be the most: an argument has 63 letters.)"""
+
+_BENEATH: Final = 6  # frames that are read at a call of native code
 
 _LAST_HOLDER: Final = 8  # in struct _gil_runtime_state
 _TYPE, _TYPE_NAME = 8, 24
@@ -36,31 +40,34 @@ _INTERPRETER_FRAME: Final = 24  # f_frame in struct _frame
 _TEXT, _SHORT, _NAME = 304, 128, 64  # bytes of objects that are read: each word costs the target time
 
 
-def thread_arguments(layout: Layout, runtime: str, offset: int) -> tuple[str, tuple[str, ...]]:
-    """How the thread state that has the GIL, or had it last, is reached.
+def same_thread(sample: Sample, tid: object) -> bool:
+    """Whether a thread, by its number for itself, is the sampled one (in a container: proc_pid_status(5), NSpid)."""
+    if tid == sample.tid:
+        return True
+    try:
+        return str(tid) in status_fields(sample.pid, sample.tid).get("NSpid", "").split()
+    except OSError:
+        return False
+
+
+def _thread_arguments(layout: Layout, state: str) -> tuple[str, ...]:
+    """A thread state and the thread's number.
 
     Args:
         layout: of the interpreter.
-        runtime: `@+` where `offset` is one in the file, `@` where it is an address.
-        offset: of `_PyRuntime`.
-
-    Returns:
-        Its address in the kernel's language, and arguments that fetch it and the thread's number.
+        state: how it is reached.
     """
-    if layout.gil_in_runtime is not None:
-        state = f"{runtime}{offset + layout.gil_in_runtime + _LAST_HOLDER:#x}"
-    else:
-        state = f"+{_LAST_HOLDER}(+{layout.gil_pointer}({runtime}{offset + layout.interpreters_head:#x}))"
-    return state, (f"state={state}:x64", f"tid=+{layout.thread.native_id}({state}):x32")
+    return f"state={state}:x64", f"tid=+{layout.thread.native_id}({state}):x32"
 
 
-def frame_arguments(layout: Layout, first: str, depth: int = DEPTH) -> tuple[str, ...]:
+def _frame_arguments(layout: Layout, first: str, depth: int, *, entries: bool) -> tuple[str, ...]:
     """Code object and instruction of the innermost frames; the last one's address, and that of the frame behind it.
 
     Args:
         layout: of the interpreter.
         first: how the innermost frame is reached.
         depth: how many.
+        entries: also which of them C code called.
     """
     found: list[str] = []
     frame = first
@@ -69,6 +76,8 @@ def frame_arguments(layout: Layout, first: str, depth: int = DEPTH) -> tuple[str
             f"code{number}=+{layout.frame.code}({frame}):x64",
             f"at{number}=+{layout.frame.instruction}({frame}):x64",
         )
+        if entries and layout.frame.entry is not None:
+            found.append(f"entry{number}=+{layout.frame.entry}({frame}):x8")
         last, frame = frame, f"+{layout.frame.previous}({frame})"
     return (*found, f"last={last}:x64", f"behind={frame}:x64")
 
@@ -80,7 +89,10 @@ def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
         layout: of the interpreter.
         offset: of `_PyRuntime`, in terms of the file, such as the probe's own offset is.
     """
-    state, thread = thread_arguments(layout, "@+", offset)
+    if layout.gil_in_runtime is not None:
+        state = f"@+{offset + layout.gil_in_runtime + _LAST_HOLDER:#x}"
+    else:
+        state = f"+{_LAST_HOLDER}(+{layout.gil_pointer}(@+{offset + layout.interpreters_head:#x}))"
     current = layout.thread.exception
     if layout.version <= (3, 11):  # three words; the value may not be an exception yet, but its arguments
         kind, value, trace = (f"+{current + 8 * place}({state})" for place in range(3))
@@ -90,7 +102,7 @@ def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
         kind, trace, raw = f"+{_TYPE}({value})", f"+{_TRACEBACK}({value})", ()
     arguments = f"+{_ARGS}({value})"
     return (
-        *thread,
+        *_thread_arguments(layout, state),
         f"type_info={kind}:x64",
         f"trace={trace}:x64",
         f"value={value}:x64",
@@ -101,5 +113,19 @@ def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
         *pieces("first", f"+{_TUPLE_ITEMS}({arguments})", _TEXT),
         f"second_at=+{_TUPLE_ITEMS + 8}({arguments}):x64",
         f"file_at=+{_FILE_NAME}({value}):x64",
-        *frame_arguments(layout, f"+{_INTERPRETER_FRAME}(%di)"),
+        *_frame_arguments(layout, f"+{_INTERPRETER_FRAME}(%di)", _DEPTH, entries=False),
     )
+
+
+def beneath_arguments(layout: Layout, gil: int) -> tuple[str, ...]:
+    """What is read at a call of native code: the Python frames of the thread that took the GIL last.
+
+    Args:
+        layout: of the interpreter.
+        gil: its address.
+    """
+    state = f"@{gil + _LAST_HOLDER:#x}"
+    first = f"+{layout.thread.frame}({state})"
+    if layout.thread.cframe is not None:
+        first = f"+{layout.thread.cframe}({first})"
+    return (*_thread_arguments(layout, state), *_frame_arguments(layout, first, _BENEATH, entries=True))

@@ -7,16 +7,19 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
+from livedbg.adapters.exceptions.fetched import values
 from livedbg.adapters.exceptions.places import Found
+from livedbg.adapters.exceptions.python_beneath import PythonBeneath
+from livedbg.adapters.exceptions.python_frames import PyFrames
 from livedbg.adapters.exceptions.types import Types
 from livedbg.catchpoints import Moment
 from livedbg.linux.perf import Sample
 from livedbg.linux.tracefs import Field
-from livedbg.model import Frame
 
 __all__ = ["NativeCalls", "Subject", "Unheard"]
 
@@ -60,10 +63,8 @@ class Subject(Protocol):
     def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call | None:
         """The call that a sample is of; None when it is none of those that are meant."""
 
-    def frames(
-        self, sample: Sample, fields: Mapping[str, Field], found: Found
-    ) -> tuple[tuple[Frame, ...], bool] | None:
-        """The frames of a call that is wanted, and whether they are whole; None: the copy of the stack tells."""
+    def python(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> PyFrames | None:
+        """The Python frames that a wanted call is in or under; None where there are none."""
 
 
 class NativeCalls:
@@ -72,27 +73,31 @@ class NativeCalls:
     Args:
         moment: what is listened to.
         functions: their names.
+        beneath: finds the Python frames that call native code.
     """
 
     only = ""
     stack_bytes = 24 << 10
 
-    def __init__(self, moment: Moment, functions: Sequence[str]) -> None:
+    def __init__(self, moment: Moment, functions: Sequence[str], beneath: PythonBeneath) -> None:
+        self._beneath = beneath
         self._moment = moment
         self.functions = tuple(functions)
         self.awaited = moment is not Moment.CALL
         self._types: Newest[int, Types] = Newest(_PROCESSES)
 
     def arguments(self, found: Found) -> Sequence[str]:
-        """The same everywhere."""
-        return ARGUMENTS[self._moment]
+        """The same everywhere, and Python's frames where there is Python."""
+        return *ARGUMENTS[self._moment], *self._beneath.arguments()
 
     def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call:
         """Type and message, or function and arguments."""
         types = self._types.get(sample.pid)
         if types is None:
             types = self._types[sample.pid] = Types(sample.pid)
-        return describe(sample, fields, self._moment, found.name, types)
+        call = describe(sample, fields, self._moment, found.name, types)
+        return replace(call, words=self._beneath.words(sample, values(fields, sample.raw)))
 
-    def frames(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> None:
-        """The copy of the stack tells."""
+    def python(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> PyFrames | None:
+        """What the kernel read, or else what is there just after."""
+        return self._beneath.of(sample, values(fields, sample.raw))

@@ -43,13 +43,19 @@ class ThreadLayout:
 
 @dataclass(frozen=True, slots=True)
 class FrameLayout:
-    """_PyInterpreterFrame. `size`: offset of the first local variable."""
+    """_PyInterpreterFrame.
+
+    Attributes:
+        size: offset of the first local variable.
+        entry: of the flag that C code called it; None where a frame of its own says that (3.12 on).
+    """
 
     code: int
     previous: int
     instruction: int
     owner: int
     size: int
+    entry: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,7 @@ _LAYOUTS: Final = {
         gil_in_runtime=360,
         gil_pointer=0,
         thread=ThreadLayout(next=8, ident=152, native_id=160, frame=56, exception=96, cframe=8, on_delete_data=192),
-        frame=FrameLayout(code=32, previous=48, instruction=56, owner=69, size=72),
+        frame=FrameLayout(code=32, previous=48, instruction=56, owner=69, size=72, entry=68),
         code=_CODE_311,
         ascii_text=48,
         other_text=72,

@@ -146,6 +146,24 @@ class ThreadReader:
         self._read_frames(found, frame_at)
         return list(found.values())
 
+    def states(self) -> dict[int, int]:
+        """The addresses of the thread states, by the threads' numbers in their own PID namespace.
+
+        Raises:
+            OSError: the process is gone, or the list changed under our eyes.
+        """
+        at = self.layout.thread
+        found: dict[int, int] = {}
+        for interpreter in self._interpreters():
+            address = self.objects.word(interpreter + self.layout.threads_head)
+            for _ in range(_MOST_THREADS):
+                if not address:
+                    break
+                head = memory.read(self.pid, address, max(at.next, at.native_id) + 8)
+                found[_word(head, at.native_id)] = address
+                address = _word(head, at.next)
+        return found
+
     def _interpreters(self) -> list[int]:
         found: list[int] = []
         address = self.objects.word(self.runtime + self.layout.interpreters_head)

@@ -1,0 +1,97 @@
+"""C++ exceptions that are thrown under Python: one stack of native and Python frames."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.model import ExceptionHit
+from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.adapters.python.test_python_waits import interpreters, label
+from tests.conftest import TARGETS, Target
+from tests.probes import refused
+
+pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+
+PROGRAM = TARGETS / "py_beneath.py"
+every = pytest.mark.parametrize("python", interpreters("3.12", "3.13"), ids=label)
+Spawn = Callable[..., Target]
+Build = Callable[..., Path]
+
+
+@pytest.fixture
+def library(build_target: Build) -> Path:
+    return build_target("beneath", "-shared", "-fPIC", output="libbeneath.so")
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[[int], Ear]]:
+    ears: list[Ear] = []
+
+    def start(pid: int) -> Ear:
+        ears.append(Ear(pid))
+        return ears[-1]
+
+    yield start
+    for ear in ears:
+        ear.stop()
+
+
+def python_frames(hit: ExceptionHit) -> list[str]:
+    return [frame.function for frame in hit.stack if frame.language == "python"]
+
+
+@every
+def test_native_and_python_frames_in_one_stack(
+    python: str, library: Path, spawn: Spawn, listen: Callable[[int], Ear]
+) -> None:
+    target = spawn([python, PROGRAM, library])
+    ear = listen(target.pid)
+    ear.catch("std::runtime_error")
+    said: list[ExceptionHit] = []
+    for word in ("held", "free", "alone", "through"):
+        tell(target, word)
+        ear.heard(len(said) + 1)
+        said += [hit for hit in ear.hits if hit.id not in {one.id for one in said}]
+    assert [hit.message for hit in said] == ["from below"] * 4
+    for hit in said:
+        names = functions(hit)
+        assert names.index("throw_here") < names.index("innermost") < names.index("caller")
+        assert not any("_PyEval_EvalFrameDefault" in name for name in names)
+    source = PROGRAM.read_text().splitlines()
+    held, free, alone, through = said
+    for hit in (held, free):
+        assert python_frames(hit) == ["innermost", "caller", "main", "<module>"]
+        lines = [source[(f.line or 1) - 1].strip() for f in hit.stack if f.language == "python"]
+        assert lines[:2] == ["library.throw_here(before_us, after_us)", "innermost(library, before_us, after_us)"]
+    assert python_frames(alone)[:3] == ["innermost", "caller", "Thread.run"]
+    assert python_frames(through) == ["innermost", "caller", "called_back", "through_c", "main", "<module>"]
+    names = functions(through)
+    assert names.index("called_back") < names.index("call_back") < names.index("through_c")
+
+
+def test_a_thread_that_lost_the_gil_before_it_threw(library: Path, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    target = spawn([sys.executable, PROGRAM, library])
+    tell(target, "busy")
+    ear = listen(target.pid)
+    ear.catch("std::runtime_error")
+    tell(target, "late")
+    (hit,) = ear.heard(1)
+    assert python_frames(hit) == ["innermost", "caller", "main", "<module>"]
+    assert hit.partial  # they were read just after the throw
+
+
+def test_an_error_of_torch_with_the_python_that_led_to_it(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    pytest.importorskip("torch")
+    target = spawn([sys.executable, TARGETS / "py_raises.py"])
+    tell(target, "torch")  # imports it
+    ear = listen(target.pid)
+    ear.catch("c10")
+    tell(target, "torch")
+    (hit,) = ear.heard(1)
+    assert hit.type == "c10::Error"
+    assert python_frames(hit) == ["torch_product", "run", "main.<locals>.guarded", "main", "<module>"]
+    assert any("mm" in name for name in functions(hit)[: functions(hit).index("torch_product")])
