@@ -76,9 +76,7 @@ def interpreter_in(path: str, *names: str) -> InterpreterFile | None:
         ElfError: it is no ELF file, or cut short.
     """
     with ElfFile(path) as elf:
-        symbols = {
-            symbol.name: symbol.address for symbol in elf.symbols(("_PyRuntime", "Py_Version", *names)).values()
-        }
+        symbols = {symbol.name: symbol.address for symbol in elf.symbols(("_PyRuntime", "Py_Version", *names)).values()}
         if "_PyRuntime" not in symbols:
             return None
         version = _version(elf.initial(symbols["Py_Version"], 8)) if "Py_Version" in symbols else None
