@@ -197,7 +197,8 @@ def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:
         return Moment.RAISE, (Pattern(text.removeprefix(_PYTHON)),)
     if preset is None and _SIGNAL.fullmatch(text):
         if text not in signal.Signals.__members__:
-            raise UsageError(f"There is no signal {text}.", f"`kill -L` prints their names; a type of that name: /^{text}$/")
+            remedy = f"`kill -L` prints their names; a type of that name: /^{text}$/"
+            raise UsageError(f"There is no signal {text}.", remedy)
         return Moment.SIGNAL, (Pattern(text),)
     if preset is None:
         return None, (Pattern(text),)

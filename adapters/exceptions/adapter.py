@@ -28,7 +28,7 @@ class ExceptionsAdapter(Adapter):
     """Hears exceptions as they are thrown, and calls of functions, by kernel probes."""
 
     name: ClassVar[str] = "exceptions"
-    sees: ClassVar[str] = "C++ exceptions as they are thrown, with type, message and stack; calls of any function."
+    sees: ClassVar[str] = "C++ and Python exceptions with type, message and stack; calls of any function; signals."
     cost: ClassVar[str] = "a trap at each call, some microseconds; a copy of the stack where the type matches. No stop."
     level: ClassVar[Level] = Level.LISTEN
     handles: ClassVar[tuple[type[Intent], ...]] = (Catch, Uncatch)

@@ -44,7 +44,7 @@ def command(
     """Print exceptions of a type as they are thrown: type, message, stack. Nothing is stopped without --stop.
 
     TYPE is a name (std::runtime_error: its children too), a glob ('c10::*'), a regular expression between slashes, a
-    preset, or with --moment call the name of a function.
+    preset, or with --moment call the name of a function. Behind python: it is of Python exceptions (python:KeyError).
 
     With --stop, a gdb attaches without stopping the process; the one thread that throws stands until its frames, their
     variables and the source around them are read, usually some hundredths of a second. Ends after 1, or --count.
