@@ -197,6 +197,24 @@ def test_without_rights_it_says_what_to_do(build_target: Build, spawn: Spawn) ->
     assert "not allowed" in done.stderr and "sudo" in done.stderr
 
 
+def test_launched_and_dead_at_once(build_target: Build) -> None:
+    """Armed before the program's first instruction; it lives for a millisecond."""
+    program = build_target("signals")
+    argv = [sys.executable, "-m", "livedbg", "launch", "--catch", "signals", "--headless", "--", program, "divide"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False)
+    said = done.stdout + done.stderr
+    assert "SIGFPE: integer division by zero (FPE_INTDIV); no handler: fatal" in said
+    assert "demo::divide" in said and "main at" in said
+
+
+def test_a_stack_that_is_used_up(faulty: Target, listen: Callable[..., Ear]) -> None:
+    ear = listen(faulty.pid)
+    ear.catch("signals")
+    hit = last_words(ear, faulty, "overflow")
+    assert hit.type == "SIGSEGV" and functions(hit)[0].startswith("demo::overflow")
+    assert hit.partial  # what was copied of the stack is not all of it
+
+
 def test_names_of_signals() -> None:
     moment, patterns = patterns_of("SIGSEGV")
     assert moment is Moment.SIGNAL and [pattern.text for pattern in patterns] == ["SIGSEGV"]
