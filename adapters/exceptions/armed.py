@@ -46,7 +46,7 @@ _UNWIND_S: Final = 30.0  # for the stack of one call
 _WAITING: Final = 64  # places whose stacks are waited for; what comes meanwhile is counted without one
 _WAITING_EACH: Final = 4096  # calls from one of them
 _NO_PYTHON: Final = "no Python is there yet"
-_NO_RUNTIME: Final = "no C++ runtime is loaded yet (one that is linked statically and stripped can't be heard)"
+_NO_RUNTIME: Final = "no C++ runtime is loaded yet (one that was stripped of its names and marks can't be heard)"
 
 _Refusal: TypeAlias = OSError | Nowhere | Unheard | TouchRefused
 

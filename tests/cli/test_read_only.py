@@ -71,12 +71,13 @@ def touches(pid: int, folder: Path) -> list[tuple[str | int, ...]]:
     """Every command line that would touch."""
     return [
         ("catch", pid, "any", "--timeout", 60),
+        ("catch", pid, "any", "--stop", "--timeout", 60),
         ("stacks", pid, "--glance"),
         ("launch", "--headless", "--catch", "any", "--", "touch", str(folder / "started")),
     ]
 
 
-@pytest.mark.parametrize("number", range(3), ids=["catch", "stacks", "launch"])
+@pytest.mark.parametrize("number", range(4), ids=["catch", "stop", "stacks", "launch"])
 def test_C1_the_file_for_everybody_forbids_every_touch(
     thrower: Target, system: Path, own: Path, tmp_path: Path, number: int
 ) -> None:
