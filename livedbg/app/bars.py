@@ -97,13 +97,14 @@ class HeaderBar(_Bar):
         touched = ink.style(Role.WARN, bold=True) if look.snapshot.paused_ns else dim
         caught = armed(look)
         stands = any(point.standing for point in look.snapshot.catchpoints.values())
-        word = "catching" if armed(look, stopping=True) else "listening"
+        attached = armed(look, stopping=True) > 0
+        word = "catching" if attached else "listening"
         right: list[tuple[int, str, Style]] = [
             (10, "A THREAD STANDS" if stands else "", ink.style(Role.BAD, bold=True)),
             (9, *frozen),
             (3, f"{word}: {caught}" if caught else "", ink.style(Role.ACCENT)),
             (3, ended, ink.style(Role.WARN)),
-            (6 if self.mode == "read-only" else 2, self.mode, dim),
+            (6 if self.mode == "read-only" or attached else 2, "gdb attached" if attached else self.mode, dim),
             (5, paused, touched),
             (1, speed, dim),
             (4, clock(self.now_ns), ink.style(Role.TEXT)),
