@@ -27,6 +27,7 @@ from livedbg.adapters.exceptions.hearing import Counts, Heard, Hearing, Nowhere,
 from livedbg.adapters.exceptions.places import Found, find_in_files, find_places
 from livedbg.adapters.exceptions.subject import Subject, Unheard
 from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.linux.perf_count import Tally
 from livedbg.linux.tracefs import TraceEvent, TraceEvents
 
 __all__ = ["Counts", "Heard", "Listener", "Nowhere"]
@@ -88,6 +89,11 @@ class Listener(Hearing):
         self._passes: list[_Pass] = []
         self._unheard: list[Unheard] = []
         self._trace: TraceEvents | None = None
+        self._sampled = 0
+        self._early = 0  # of those: before the tally began
+        self._tally: Tally | None = None
+        self._tally_ns = 0
+        self._tallied = 0  # by tallies before it
 
     def _set(self) -> None:
         """Set the probes. Where they are for a runtime that may still be loaded, it is waited for."""
@@ -152,6 +158,8 @@ class Listener(Hearing):
         )
         try:
             events.add_all(self._threads)
+            if self._dropped:
+                self._count_anew([Source(TRACEPOINT, event.number, wanted=self._subject.only) for _, event in sources])
         except BaseException:
             events.close()
             raise
@@ -187,7 +195,7 @@ class Listener(Hearing):
     def _again(self) -> bool:
         """Look for new libraries; begin a new pass where there is something new to say to the kernel."""
         assert self._trace is not None
-        self._count_dropped()
+        self._count()
         alive = self._threads()
         for one in self._passes:
             one.events.keep(alive)
@@ -204,11 +212,19 @@ class Listener(Hearing):
             return False  # what is heard so far is still heard
         return True
 
-    def _count_dropped(self) -> None:
-        """Count those that the kernel sorts out, too. Its figure holds what others listen to at the same place, and
-        all calls, where only some of them are what is listened to."""
-        if self._dropped and not self._subject.only and self._trace is not None:
-            self.counts.seen = max(self.counts.seen, sum(self._trace.calls().values()))
+    def _count(self) -> None:
+        """Count those that the kernel sorts out, too."""
+        now = self._tally.total() if self._tally is not None else 0
+        self.counts.seen = max(self._sampled, self._early + self._tallied + now)
+
+    def _count_anew(self, sources: Sequence[Source]) -> None:
+        """Count all calls by other means than samples, from now on."""
+        if self._tally is None:
+            self._tally_ns = time.monotonic_ns()
+        else:
+            self._tallied += self._tally.total()
+            self._tally.close()
+        self._tally = Tally(sources, self._threads(), follow=self._follow)
 
     def _learnt(self) -> bool:
         """Whether there is a type that comes often and is wanted by nobody."""
@@ -222,6 +238,7 @@ class Listener(Hearing):
             part.events.close()
         del self._passes[:-1]
         heard.sort(key=lambda one: one.sample.mono_ns)
+        self.counts.seen = max(self.counts.seen, self._sampled)
         if heard:
             self._tell(heard)
 
@@ -235,7 +252,9 @@ class Listener(Hearing):
             call = self._subject.describe(sample, event.fields, found)
             if call is None:
                 continue
-            self.counts.seen += 1
+            self._sampled += 1
+            if self._tally is None or sample.mono_ns < self._tally_ns:
+                self._early += 1
             if self._wanted(call):
                 yield Heard(sample, call, self._subject.python(sample, event.fields, found))
             elif call.type_info:
@@ -245,7 +264,8 @@ class Listener(Hearing):
         for one in self._passes:
             one.events.close()
         self._passes.clear()
+        if self._tally is not None:
+            self._count()
+            self._tally.close()
         if self._trace is not None:
-            with contextlib.suppress(OSError):
-                self._count_dropped()
             self._trace.close()

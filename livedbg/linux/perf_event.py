@@ -25,6 +25,7 @@ __all__ = [
     "open_event",
     "open_for_ring",
     "open_ring",
+    "open_to_count",
     "supported",
 ]
 
@@ -124,7 +125,27 @@ def open_event(source: Source, tid: int) -> int:
         OSError: too many files are open, or (EINVAL) the kernel doesn't understand the filter.
     """
     flags = _DISABLED | (_NO_KERNEL if source.address else 0)
-    file = _opened(_attr(source.kind, source.config, flags, address=source.address), tid, -1)
+    return _filtered(_opened(_attr(source.kind, source.config, flags, address=source.address), tid, -1), source)
+
+
+def open_to_count(source: Source, tid: int, *, follow: bool) -> int:
+    """An event of one thread and of what it starts, which counts and samples nothing: read(2) gives the count.
+
+    Args:
+        source: a trace event.
+        tid: the thread.
+        follow: child processes too, and not threads only.
+
+    Raises:
+        ProcessLookupError: the thread is gone.
+        NoPerf: not allowed.
+        OSError: too many files are open, or (EINVAL) the kernel doesn't understand the filter.
+    """
+    flags = _DISABLED | _INHERIT | (0 if follow else _INHERIT_THREAD)
+    return _filtered(_opened(_attr(source.kind, source.config, flags, period=0), tid, -1), source)
+
+
+def _filtered(file: int, source: Source) -> int:
     try:
         if source.wanted:
             fcntl.ioctl(file, _SET_FILTER, source.wanted.encode() + b"\0")
@@ -150,7 +171,7 @@ def _opened(attr: bytes, tid: int, cpu: int) -> int:
     raise NoPerf(code, os.strerror(code))
 
 
-def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0) -> bytes:
+def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0, *, period: int = 1) -> bytes:
     """struct perf_event_attr: sampled at each event, the reader woken each time.
 
     Args:
@@ -159,6 +180,7 @@ def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0) 
         flags: the bits behind read_format.
         stack: bytes of the stack in each sample; 0 for an event that gives none.
         address: of the instruction that a breakpoint is for.
+        period: 0 for an event that only counts.
     """
     kind_of_breakpoint, length = (_EXECUTE, _WORD) if address else (0, 0)
     sampled, registers = _IDENTIFIER, 0
@@ -172,8 +194,8 @@ def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0) 
         kind,
         _ATTR.size,
         config,
-        1,
-        sampled,
+        period,
+        sampled if period else 0,
         0,
         flags,
         1,

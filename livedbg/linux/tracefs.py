@@ -108,7 +108,7 @@ class TraceEvents:
         Raises:
             OSError: the kernel refuses it.
         """
-        name = f"e{os.getpid()}_{next(_numbers)}"  # `uprobe_profile` tells names only, not groups
+        name = f"e{os.getpid()}_{next(_numbers)}"
         opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         try:  # by its descriptor: a path may hold blanks and colons
             place = f"/proc/self/fd/{opened}:{offset:#x}"
@@ -117,11 +117,6 @@ class TraceEvents:
             os.close(opened)
         self._names.append(name)
         return _event(self._folder, f"{self._group}/{name}")
-
-    def calls(self) -> dict[str, int]:
-        """How often each event's function was called while somebody listened, filtered out or not."""
-        profile = re.findall(r" (e\d+_\d+) +(\d+)", self._read("uprobe_profile"))  # FILE NAME HITS [MISSED]
-        return {name: int(hits) for name, hits in profile if name in self._names}
 
     def defined(self) -> str:
         """All definitions, also those of others, as tracefs tells them."""
