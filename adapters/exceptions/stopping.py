@@ -30,6 +30,7 @@ __all__ = ["StoppingAdapter"]
 
 _SAID_S: Final = 0.25  # between two words on a catchpoint's counts
 _IDLE_S: Final = 1.0
+_BRUSHED_S: Final = 5.0  # between two entries of the ledger for stops that nobody wanted
 _POSSIBLE: Final = (Moment.THROW, Moment.RETHROW, Moment.CATCH, Moment.CALL)
 
 
@@ -117,6 +118,7 @@ class _Point:
         calls = catchpoint.moment is Moment.CALL
         self._functions = [p.text for p in patterns] if calls else [RUNTIME.get(catchpoint.moment, "")]
         self._stopper: Stopper | None = None
+        self._told_s = 0.0
 
     @property
     def process(self) -> str:
@@ -192,6 +194,7 @@ class _Point:
             if stopper is None:
                 return
             await stopper.disarm()
+            self._tell_brushed(stopper)
             self._put(seen=stopper.seen, lost=stopper.passed, standing=None, until_wall_ns=None)
             if self.catchpoint.state is not CatchpointState.FAILED:
                 self._put(state=CatchpointState.DONE)
@@ -204,7 +207,17 @@ class _Point:
     def say(self) -> None:
         """Put on the stream what has changed."""
         if self._stopper is not None and self.catchpoint.state is CatchpointState.ARMED:
+            if time.monotonic() > self._told_s + _BRUSHED_S:
+                self._tell_brushed(self._stopper)
             self._put(seen=self._stopper.seen, lost=self._stopper.passed, note=self._note(self._stopper))
+
+    def _tell_brushed(self, stopper: Stopper) -> None:
+        """Put into the ledger the stops that nobody wanted."""
+        self._told_s = time.monotonic()
+        brushed, stopper.brushed = stopper.brushed, []
+        if brushed:
+            why = f"{self.catchpoint.moment} that nobody wanted, or while another thread stood"
+            self._touched("pass", why, sum(brushed), len(brushed))
 
     def _loaded(self, files: int) -> None:
         self._put(note=f"symbols of {files} files are loaded; attaching")
