@@ -118,7 +118,7 @@ COMMANDS: dict[str, CommandEntry] = {
             "Exceptions of a type, as they are thrown, without a stop.",
             (
                 ("livedbg catch 4711 std::runtime_error", "with message and stack, until Ctrl-C"),
-                ("livedbg catch 4711 python:RuntimeError", "a Python exception and its children, where raised"),
+                ("livedbg catch 4711 python:RuntimeError", "a Python exception where it is raised"),
                 ("livedbg catch 4711 nvfuser --count 3 --timeout 60 --json", "three of nvFuser's errors, as JSON"),
                 ("livedbg catch 4711 abort", "who calls abort()"),
             ),
