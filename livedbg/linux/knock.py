@@ -16,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import signal
@@ -23,6 +24,7 @@ import struct
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from livedbg.linux.own_files import room_for_files
 from livedbg.linux.perf import Source, enable, open_event
 from livedbg.linux.procfs import status_fields
 
@@ -88,6 +90,9 @@ class Knocks:
         """
         for tid in self._files.keys() - set(tids):
             self._drop(tid)
+        fresh = sum(1 for tid in tids if tid not in self._files)
+        if fresh and not room_for_files(fresh * len(self._sources)):
+            raise OSError(errno.EMFILE, f"{fresh} threads take more open files than `ulimit -n` allows")
         for tid in tids:
             with contextlib.suppress(ProcessLookupError):
                 self.add(tid)

@@ -17,7 +17,6 @@ import errno
 import fcntl
 import mmap
 import os
-import resource
 import select
 import struct
 import threading
@@ -27,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from livedbg.linux.own_files import room_for_files
 from livedbg.linux.perf_event import (
     BREAKPOINT,
     LAYOUT,
@@ -65,7 +65,6 @@ RINGS: Final = 64 << 20
 
 _WANTED: Final = 32 << 20  # of the rings of one set of events
 _RING_LEAST: Final = 64 << 10
-_FILES_SPARE: Final = 256
 _ROUNDS: Final = 5  # of looking for threads that were born meanwhile
 
 
@@ -164,13 +163,7 @@ class PerfEvents:
 
     def room_for(self, threads: int) -> bool:
         """Whether so many more threads can be added: each takes a descriptor a source and CPU."""
-        opened = sum(1 for _ in Path("/proc/self/fd").iterdir())
-        wanted = opened + threads * len(self._sources) * len(self._rings) + _FILES_SPARE
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if wanted > soft and (hard == resource.RLIM_INFINITY or wanted <= hard):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return True
-        return wanted <= soft
+        return room_for_files(threads * len(self._sources) * len(self._rings))
 
     def add_all(self, threads: Callable[[], Iterable[int]]) -> None:
         """Sample all threads; of those born meanwhile nobody knows whether they inherited: they are added too.

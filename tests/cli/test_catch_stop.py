@@ -109,3 +109,19 @@ def test_what_is_wrong_is_said(thrower: Target, words: list[str], said: str) -> 
         [*CATCH, str(thrower.pid), *words, "--timeout", "20"], text=True, capture_output=True, timeout=60, check=False
     )
     assert done.returncode not in (0, 4) and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_many_threads_take_many_files(spawn: Callable[..., Target]) -> None:
+    code = (
+        "import threading, time, ctypes; ctypes.CDLL('libstdc++.so.6');"
+        "[threading.Thread(target=time.sleep, args=(1000,)).start() for _ in range(150)];"
+        "print('READY', flush=True); time.sleep(1000)"
+    )
+    pid = spawn([sys.executable, "-c", code]).pid
+    for limits, said in (("100:4096", " S1 stops threads of process "), ("300:300", "take more open files than")):
+        argv = ["prlimit", f"--nofile={limits}", *CATCH, str(pid), "any", "--stop"]
+        with subprocess.Popen(argv, text=True, stderr=subprocess.PIPE) as process:
+            assert process.stderr is not None
+            assert said in process.stderr.readline()
+            process.terminate()
+        eventually(lambda: status_fields(pid)["TracerPid"] == "0")
