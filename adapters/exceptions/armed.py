@@ -203,6 +203,8 @@ class Armed:
             files = [file.rpartition("/")[2] for file in listener.files]
             nowhere = _NO_PYTHON if self.catchpoint.moment is Moment.RAISE else _NO_RUNTIME
             parts = [f"in {', '.join(files)}" if files else nowhere]
+        if self.catchpoint.moment is Moment.RETHROW:
+            parts.append("a rethrow tells neither type nor message: all are shown")
         if not self._calls.possible:
             parts.append("no stacks: gdb is not there")
         if counts.unread:
@@ -222,7 +224,8 @@ class Armed:
             self._context.emit(CatchpointSeen(catchpoint=fresh, **self._context.stamp()))
 
     def _wants(self, call: Call) -> bool:
-        return self.catchpoint.moment is Moment.CALL or any(p.matches(call.names) for p in self._patterns)
+        untold = self.catchpoint.moment in {Moment.CALL, Moment.RETHROW}  # no type is told
+        return untold or any(p.matches(call.names) for p in self._patterns)
 
     # what was heard
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.exceptions.subject import NativeCalls
-from livedbg.catchpoints import CatchpointState
+from livedbg.catchpoints import CatchpointState, Moment
 from livedbg.intents import Uncatch
 from livedbg.linux.perf import RINGS, TRACEPOINT, PerfEvents, Source
 from livedbg.linux.tracefs import kernel_event
@@ -123,6 +123,15 @@ def test_seen_is_of_the_process_alone(ear: tuple[Ear, Target], build_target: Bui
     eventually(lambda: session.points["C1"].state is CatchpointState.DONE)
     point = session.points["C1"]
     assert point.lost or 1900 <= point.seen <= 2003  # some are missed while the counting begins
+
+
+def test_a_rethrow_has_no_type_which_is_said(ear: tuple[Ear, Target]) -> None:
+    session, target = ear
+    session.catch("std::runtime_error", moment=Moment.RETHROW)
+    tell(target, "rethrow whatever")
+    (hit,) = session.heard(1)
+    assert functions(hit)[:2] == ["__cxa_rethrow", "outer"]
+    assert "neither type nor message" in session.points["C1"].note
 
 
 def test_a_child_that_ends_at_once_has_its_stack(ear: tuple[Ear, Target]) -> None:
