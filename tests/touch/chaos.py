@@ -19,20 +19,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
 
 from tests.touch.actions import ACTIONS
 from tests.touch.aims import AIMS, Aim, Running
 from tests.touch.rounds import SIGNALS, Blow, Outcome, play
 
 __all__ = ["blows", "plan", "rounds"]
-
-_COLUMNS: Final[tuple[tuple[str, Callable[[Outcome], str]], ...]] = (
-    ("target", lambda one: one.aim),
-    ("action", lambda one: one.blow.action.name),
-    ("victim", lambda one: one.blow.victims),
-    ("signal", lambda one: one.blow.number.name),
-)
 
 
 def blows() -> list[Blow]:
@@ -83,22 +75,38 @@ def plan(
     return found[first : first + number]
 
 
-def _table(outcomes: Sequence[Outcome], *columns: int) -> str:
-    """Rounds by some of the columns."""
-    names, keys = zip(*(_COLUMNS[column] for column in columns), strict=True)
-    groups: dict[tuple[str, ...], list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault(tuple(key(outcome) for key in keys), []).append(outcome)
+def _by_target(outcomes: Sequence[Outcome]) -> str:
+    """What was done to which target, and how soon it ran on."""
     lines = [
-        "| " + " | ".join((*names, "rounds", "wrong", "runs on after, median", "worst")) + " |",
-        "| " + " | ".join(["---"] * len(names) + ["---:"] * 4) + " |",
+        "| target | action | rounds | wrong | runs on after, median | worst |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    for words, group in sorted(groups.items()):
+    for (aim, action), group in _grouped(outcomes, lambda one: (one.aim, one.blow.action.name)):
         times = [outcome.well_s * 1000 for outcome in group if not outcome.wrong] or [0.0]
         wrong = sum(bool(outcome.wrong) for outcome in group)
-        figures = (str(len(group)), str(wrong), f"{statistics.median(times):.0f} ms", f"{max(times):.0f} ms")
-        lines.append("| " + " | ".join((*words, *figures)) + " |")
+        figures = f"{len(group)} | {wrong} | {statistics.median(times):.0f} ms | {max(times):.0f} ms"
+        lines.append(f"| {aim} | {action} | {figures} |")
     return "\n".join(lines)
+
+
+def _by_signal(outcomes: Sequence[Outcome]) -> str:
+    """Rounds by who was struck in what, and by which signal."""
+    names = " | ".join(number.name for number in SIGNALS)
+    lines = [f"| action | victim | {names} | wrong |", "| --- | --- |" + " ---: |" * (len(SIGNALS) + 1)]
+    for (action, victims), group in _grouped(outcomes, lambda one: (one.blow.action.name, one.blow.victims)):
+        counts = [sum(outcome.blow.number is number for outcome in group) for number in SIGNALS]
+        wrong = sum(bool(outcome.wrong) for outcome in group)
+        lines.append(f"| {action} | {victims} | {' | '.join(map(str, counts))} | {wrong} |")
+    return "\n".join(lines)
+
+
+def _grouped(
+    outcomes: Sequence[Outcome], key: Callable[[Outcome], tuple[str, str]]
+) -> list[tuple[tuple[str, str], list[Outcome]]]:
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(key(outcome), []).append(outcome)
+    return sorted(groups.items())
 
 
 def main(argv: Sequence[str]) -> int:
@@ -122,8 +130,7 @@ def main(argv: Sequence[str]) -> int:
             if outcome.wrong:
                 number = found.first + len(outcomes) - 1
                 print(f"round {number}, {outcome.aim}, {outcome.blow}: {outcome.wrong}", flush=True)
-    for columns in ((0, 1), (1, 2, 3)):
-        print("\n" + _table(outcomes, *columns))
+    print(f"\n{_by_target(outcomes)}\n\n{_by_signal(outcomes)}")
     wrong = sum(bool(outcome.wrong) for outcome in outcomes)
     print(f"\nseed {found.seed}: {len(outcomes)} rounds, {wrong} wrong")
     return 1 if wrong else 0
