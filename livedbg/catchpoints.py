@@ -131,7 +131,7 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
         ),
         "cuda": Preset(
             moment=Moment.CALL,
-            patterns=("cudaGetErrorString", "cuGetErrorString", "cudaGetErrorName"),
+            patterns=("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"),
             about="CUDA errors, where a program asks for their text",
         ),
     }

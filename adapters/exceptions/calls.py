@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.adapters.exceptions.fetched import pieces, text_at, values
+from livedbg.adapters.exceptions.known_calls import told
 from livedbg.adapters.exceptions.types import Types, demangled
 from livedbg.catchpoints import Moment
 from livedbg.linux.perf import Sample
@@ -86,7 +87,7 @@ def describe(sample: Sample, fields: Mapping[str, Field], moment: Moment, functi
     """The call that a sample is of."""
     read = values(fields, sample.raw)
     if moment is Moment.CALL:
-        return Call((function,), _arguments(read, sample.pid))
+        return Call((function,), _arguments(function, read, sample.pid))
     type_info = _number(read, "type_info")
     names = types.names(type_info) if type_info else ()
     if not names:
@@ -109,17 +110,23 @@ def _message(names: tuple[str, ...], read: Mapping[str, int | bytes], pid: int) 
         return _text(said)
     if kind.startswith("std::") or "std::exception" not in names:
         return ""  # no text of its own, or of a layout that is not known
-    text = said.decode("utf-8", "replace")
-    return _text(said) if len(text) >= _SHORTEST and text.replace("\n", " ").isprintable() else ""
+    return _text(said) if _is_text(said) else ""
 
 
-def _arguments(read: Mapping[str, int | bytes], pid: int) -> str:
-    shown = []
-    for number in range(4):
-        text = _bytes(read, f"s{number}", pid, f"a{number}").decode("utf-8", "replace")
-        readable = len(text) >= _SHORTEST and text.replace("\n", " ").isprintable()
-        shown.append(f'"{_text(text.encode())}"' if readable else f"{_number(read, f'a{number}'):#x}")
-    return ", ".join(shown)
+def _arguments(function: str, read: Mapping[str, int | bytes], pid: int) -> str:
+    numbers = [_number(read, f"a{number}") for number in range(len(_REGISTERS))]
+    texts = [_bytes(read, f"s{number}", pid, f"a{number}") for number in range(len(_REGISTERS))]
+    said = told(function, numbers, [_text(text) + ("…" if len(text) == _ARGUMENT else "") for text in texts])
+    if said is not None:
+        return said
+    return ", ".join(
+        f'"{_text(text)}"' if _is_text(text) else f"{number:#x}" for number, text in zip(numbers, texts, strict=True)
+    )
+
+
+def _is_text(data: bytes) -> bool:
+    text = data.decode("utf-8", "replace")
+    return len(text) >= _SHORTEST and text.replace("\n", " ").isprintable()
 
 
 def _text(data: bytes) -> str:

@@ -1,0 +1,104 @@
+"""Runtimes that fail in C: a library with names of IREE's and CUDA's functions, and assert; by both ways to listen."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapters.exceptions import listener
+from livedbg.adapters.exceptions.known_calls import told
+from livedbg.catchpoints import PRESETS, CatchpointState, Moment
+from livedbg.linux.tracefs import NoTracefs
+from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.conftest import Target
+from tests.probes import refused
+
+
+@pytest.fixture
+def failing(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> Target:
+    """A program that fails by calling a stripped library."""
+    library = build_target("statuses", "-DLIBRARY", "-shared", "-fPIC", "-s", output="libstatuses.so")
+    linked = (str(library), f"-Wl,-rpath,{library.parent}")
+    return spawn([build_target("statuses", *linked, output="statuses")])
+
+
+@pytest.fixture
+def ear(failing: Target) -> Iterator[Ear]:
+    made = Ear(failing.pid)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(params=["listen", "registers"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "listen" and refused():
+        pytest.skip(refused())
+    if request.param == "registers":
+
+        def none_here() -> None:
+            raise NoTracefs(errno.EACCES, "not for us")
+
+        monkeypatch.setattr(listener, "TraceEvents", none_here)
+    return str(request.param)
+
+
+def test_statuses_of_iree(engine: str, failing: Target, ear: Ear) -> None:
+    ear.catch("iree")
+    (point,) = ear.points.values()
+    assert (point.state, point.engine) == (CatchpointState.ARMED, engine)
+    tell(failing, "cuda 2")
+    tell(failing, "iree 8 tensor of 64 GiB does not fit on the device")
+    ear.heard(1)
+    tell(failing, "ireef 13 transfer")
+    first, second = sorted(ear.heard(2), key=lambda hit: hit.type)
+    assert first.type == "iree_status_allocate"
+    assert (
+        first.message == "RESOURCE_EXHAUSTED: tensor of 64 GiB does not fit on the device (runtime/src/device.c:1234)"
+    )
+    assert second.type == "iree_status_allocate_f"
+    assert second.message == "INTERNAL: %s of %d bytes (runtime/src/device.c:77)"
+    assert functions(first)[:2] == ["iree_status_allocate", "main"]
+
+
+def test_errors_of_cuda(engine: str, failing: Target, ear: Ear) -> None:
+    ear.catch("cuda")
+    (point,) = ear.points.values()
+    assert (point.state, point.engine) == (CatchpointState.ARMED, engine)
+    for number, command in enumerate(("cuda 2", "cu 700", "cuda 12345"), 1):
+        tell(failing, command)
+        ear.heard(number)
+    assert {(hit.type, hit.message) for hit in ear.hits} == {
+        ("cudaGetErrorString", "2 (out of memory)"),
+        ("cuGetErrorString", "700 (illegal address)"),
+        ("cudaGetErrorString", "12345"),
+    }
+
+
+def test_a_failed_assert_in_a_child(engine: str, failing: Target, ear: Ear) -> None:
+    ear.catch("abort", follow=True)
+    tell(failing, "assert 7")
+    hits = {hit.type: hit for hit in ear.heard(1 if engine == "registers" else 2)}
+    said = hits["__assert_fail"].message
+    if engine == "listen":
+        assert said.startswith("wanted < 0 (/") and said.endswith(":38, fail_in_a_child)")
+        assert "/statuses.c:" in said or "…:" in said  # the child may be gone when the rest is read
+    else:
+        assert "38" in said  # the rest stood in the memory of a child that may be gone
+    assert "abort" not in hits or hits["abort"].message == ""  # it has no arguments: registers would mean nothing
+
+
+def test_what_is_not_known_is_left_to_the_registers() -> None:
+    assert told("malloc", (1, 2, 3, 4), ("", "", "", "")) is None
+    assert told("iree_status_allocate", (31, 0, 7, 0), ("", "f", "", "m")) == "31: m (f:7)"
+    assert told("iree_status_allocate_f", (5, 0, 7, 0), ("", "", "", "")) == "NOT_FOUND (line 7)"
+    assert told("__assert_fail", (0, 0, 7, 0), ("", "", "", "")) == "line 7"
+    assert told("cudaGetErrorName", (2**32 + 2, 0, 0, 0), ("", "", "", "")) == "2 (out of memory)"
+
+
+@pytest.mark.parametrize("preset", ["iree", "cuda"])
+def test_every_function_of_a_preset_has_its_words(preset: str) -> None:
+    assert PRESETS[preset].moment is Moment.CALL
+    assert all(told(name, (1, 0, 0, 0), ("a", "b", "c", "d")) for name in PRESETS[preset].patterns)
