@@ -147,8 +147,13 @@ class Armed:
             return second
         return first
 
-    async def disarm(self) -> None:
-        """Take the probes out; what was heard is still said."""
+    async def disarm(self, state: CatchpointState = CatchpointState.DONE, remedy: str = "") -> None:
+        """Take the probes out; what was heard is still said.
+
+        Args:
+            state: what has become of it.
+            remedy: what to do about that.
+        """
         listener, self._listener = self._listener, None
         if listener is not None:
             await asyncio.to_thread(listener.stop)
@@ -156,7 +161,7 @@ class Armed:
             if self._unwinding is not None:
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait([self._unwinding], timeout=_UNWIND_S)
-            self._put(**self._told(listener), state=CatchpointState.DONE)
+            self._put(**self._told(listener), state=state, remedy=remedy)
             self._say_hits()
         self._let_go()
 
@@ -181,8 +186,7 @@ class Armed:
 
     async def _fail(self) -> None:
         """The listener has ended by itself: what it has heard stays."""
-        await self.disarm()
-        self._put(state=CatchpointState.FAILED, remedy="set it again; please report this as a bug of livedbg")
+        await self.disarm(CatchpointState.FAILED, "set it again; please report this as a bug of livedbg")
 
     def _say_hits(self) -> None:
         for hit in self._hits.changed():
@@ -237,7 +241,7 @@ class Armed:
                 continue
             self._heard += 1
             kind = self._calls.kind_of(one)
-            place = (kind.pid, kind.words)
+            place = self._calls.place_of(kind)
             if self.catchpoint.moment is Moment.RAISE:
                 self._hits.add(kind, one, _wall_ns(one), one.python[:2] if one.python is not None else None)
             elif self._calls.known(place) or not self._calls.possible:

@@ -72,10 +72,15 @@ class Code:
 
     Args:
         mappings: all of its mappings, in rising order.
+
+    Attributes:
+        layout: the same for processes that have the same files at the same addresses, as after a fork.
     """
 
     def __init__(self, mappings: Iterable[Mapping]) -> None:
-        self._ranges = [(mapping.start, mapping.end) for mapping in mappings if mapping.executable]
+        code = [mapping for mapping in mappings if mapping.executable]
+        self.layout = hash(tuple((mapping.start, mapping.end, mapping.offset, mapping.path) for mapping in code))
+        self._ranges = [(mapping.start, mapping.end) for mapping in code]
         self._starts = [start for start, _ in self._ranges]
 
     def kind_of(self, heard: Heard) -> Kind:

@@ -28,7 +28,7 @@ Frames: TypeAlias = tuple[tuple[Frame, ...], bool]
 """Frames, innermost first, and whether they are whole."""
 
 Place: TypeAlias = tuple[int, tuple[int, ...]]
-"""Where a call comes from, before it is unwound: its process, and the words of its stack that point into code."""
+"""Where a call comes from, before it is unwound: what code there is, and the words of its stack that point into it."""
 
 _UNWIND_S: Final = 30.0  # for the stack of one call
 _PROCESSES: Final = 64
@@ -69,7 +69,7 @@ class CallStacks:
     async def remember(self) -> None:
         """Take down what the process has loaded: when it ends by what is heard, it is too late."""
         self._layouts.update()
-        self._layouts.keep(self._threads())
+        self._layouts.keep(await asyncio.to_thread(self._threads))
         with contextlib.suppress(OSError):
             self._layouts.know(self._pid, *await asyncio.to_thread(self._layouts.read, self._pid))
 
@@ -82,14 +82,20 @@ class CallStacks:
 
     def kind_of(self, heard: Heard) -> Kind:
         """What tells a call from others before it is unwound."""
-        pid = heard.sample.pid
+        return self._code_of(heard.sample.pid).kind_of(heard)
+
+    def place_of(self, kind: Kind) -> Place:
+        """Where a call comes from: for children that are copies of one process the same."""
+        return self._code_of(kind.pid).layout, kind.words
+
+    def _code_of(self, pid: int) -> Code:
         if not self._layouts.of(pid):
             self._layouts.update()
         mappings = self.mappings(pid)
         known = self._code.get(pid)
         if known is None or known[0] is not mappings:
             known = self._code[pid] = (mappings, Code(mappings))
-        return known[1].kind_of(heard)
+        return known[1]
 
     def close(self) -> None:
         """Be told nothing any more."""
@@ -139,8 +145,4 @@ class CallStacks:
 
     def _like(self, pid: int) -> int:
         """Whose unwinder is used: the parent's for a child that has the same code, so that a child costs no gdb."""
-        return self._pid if _code(self.mappings(pid)) == _code(self.mappings(self._pid)) else pid
-
-
-def _code(mappings: tuple[Mapping, ...]) -> list[Mapping]:
-    return [mapping for mapping in mappings if mapping.executable and mapping.inode]
+        return self._pid if self._code_of(pid).layout == self._code_of(self._pid).layout else pid

@@ -134,6 +134,15 @@ def test_a_rethrow_has_no_type_which_is_said(ear: tuple[Ear, Target]) -> None:
     assert "neither type nor message" in session.points["C1"].note
 
 
+def test_many_children_cost_one_stack(ear: tuple[Ear, Target]) -> None:
+    session, target = ear
+    session.catch("any", follow=True)
+    for _ in range(100):
+        tell(target, "fork runtime of a child")
+    (hit,) = session.heard(100)
+    assert hit.count == 100 and functions(hit)[:2] == ["__cxa_throw", "innermost"]
+
+
 def test_a_child_that_ends_at_once_has_its_stack(ear: tuple[Ear, Target]) -> None:
     session, target = ear
     session.catch("any", follow=True)
