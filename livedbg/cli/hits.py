@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from livedbg.catchpoints import Catchpoint, CatchpointState
+from livedbg.cli.common import warn
 from livedbg.cli.stacks import frame_text
 from livedbg.model import ExceptionHit
 from livedbg.report.build import exception_out
@@ -25,7 +26,7 @@ class HitPrinter:
 
     Args:
         as_json: one JSON object a hit.
-        error: hits to standard error too.
+        error: hits to standard error too, and catchpoints that failed.
     """
 
     def __init__(self, as_json: bool, *, error: bool = False) -> None:
@@ -33,6 +34,7 @@ class HitPrinter:
         self._error = error
         self._counts: dict[str, int] = {}
         self._armed: set[str] = set()
+        self._failed: set[str] = set()
         self._standing: set[str] = set()
         self._paused_ms: dict[str, float] = {}
 
@@ -44,6 +46,10 @@ class HitPrinter:
                 pid = point.process.rpartition("/")[2]
                 does = _DOES.get(point.engine, "listens to")
                 click.echo(f"livedbg: {point.id} {does} process {pid}: {point.note}", err=True)
+            if point.state is CatchpointState.FAILED and point.id not in self._failed:
+                self._failed.add(point.id)
+                if self._error:  # else the command ends with it
+                    warn(f"{point.pattern} is not caught: {point.note}", point.remedy)
             if point.standing and point.standing not in self._standing:
                 left_s = max(0.0, ((point.until_wall_ns or 0) - time.time_ns()) / 1e9)
                 click.echo(f"livedbg: the thread stands for {left_s:.0f} s at most: Enter lets it go on.", err=True)

@@ -192,3 +192,10 @@ def test_launch_passes_words_on_as_they_are(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert json.loads(first) == words and second == "''"
+
+
+def test_launch_says_what_it_can_not_catch() -> None:
+    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "iree", "--", "true"]
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert done.stderr.count("iree is not caught: ") == 1 and "no function iree_status_allocate" in done.stderr
