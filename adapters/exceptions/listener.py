@@ -76,7 +76,7 @@ class Listener(Hearing):
         files: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self._files = tuple(files)
+        self._all_files = self._files = tuple(files)
         self._pid = pid
         self._subject = subject
         self._wanted = wanted
@@ -116,6 +116,11 @@ class Listener(Hearing):
     def _find(self) -> bool:
         """Whether there are places that were not known."""
         assert self._trace is not None
+        changed = self._subject.changed()
+        if changed:
+            self._places.clear()
+            self._searched.clear()
+            self._files = self._all_files
         before = len(self._places)
         for pid in family(self._pid, self._follow):
             try:
@@ -128,7 +133,7 @@ class Listener(Hearing):
             self._define(found)
         files, self._files = self._files, ()
         self._define(find_in_files(files, self._subject.functions))
-        return len(self._places) > before
+        return changed or len(self._places) > before
 
     def _define(self, found: Sequence[Found]) -> None:
         assert self._trace is not None

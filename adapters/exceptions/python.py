@@ -17,7 +17,7 @@ from livedbg.adapters.exceptions.fetched import values
 from livedbg.adapters.exceptions.places import Found, Place
 from livedbg.adapters.exceptions.python_frames import CallFrames, PyFrames, goes_on, words_of
 from livedbg.adapters.exceptions.python_message import Kinds, message_of
-from livedbg.adapters.exceptions.python_probe import FUNCTION, RAISED, raise_arguments, same_thread
+from livedbg.adapters.exceptions.python_probe import FUNCTION, RAISED, own_number, raise_arguments
 from livedbg.adapters.exceptions.python_types import ExceptionTypes
 from livedbg.adapters.exceptions.subject import Unheard
 from livedbg.adapters.python.interpreter import interpreter_in
@@ -61,6 +61,10 @@ class PythonRaises:
         self._last: Newest[int, tuple[object, int, tuple[int, ...]]] = Newest(_MOST)
         self._processes: Newest[tuple[int, Place, int], _Process] = Newest(_MOST)
 
+    def changed(self) -> bool:
+        """Never: what is read is told by the file alone."""
+        return False
+
     def arguments(self, found: Found) -> Sequence[str]:
         """What is read at the function, by the version of its file.
 
@@ -92,7 +96,7 @@ class PythonRaises:
         process = self._process(sample, found.place)
         read = values(fields, sample.raw)
         kind, tid, name, words = read.get("type_info"), read.get("tid"), read.get("name"), words_of(read)
-        if not isinstance(kind, int) or not isinstance(name, bytes) or not same_thread(sample, tid):
+        if not isinstance(kind, int) or not isinstance(name, bytes) or tid != own_number(sample):
             return None
         now = read.get("value"), kind, words
         before = self._last.get(sample.tid)

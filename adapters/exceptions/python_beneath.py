@@ -7,14 +7,15 @@ memory just after the call.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Final
 
 from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.python_frames import CallFrames, PyFrames, words_of
-from livedbg.adapters.exceptions.python_probe import beneath_arguments, same_thread
-from livedbg.adapters.python.interpreter import Interpreter, find_interpreter
+from livedbg.adapters.exceptions.python_probe import beneath_arguments, own_number
+from livedbg.adapters.python.interpreter import find_interpreter, image_of
 from livedbg.adapters.python.objects import ObjectReader
 from livedbg.adapters.python.threads import ThreadReader
 from livedbg.linux.perf import Sample
@@ -24,6 +25,7 @@ __all__ = ["PythonBeneath"]
 _PROCESSES: Final = 256
 _THREADS: Final = 1024
 _AGAIN_NS: Final = 50_000_000  # a thread's frames are read from memory no more often
+_STATES_NS: Final = 500_000_000  # and where its state is, when that is known
 
 
 class PythonBeneath:
@@ -35,52 +37,80 @@ class PythonBeneath:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._interpreter: Interpreter | None = None
-        self._frames: Newest[int, tuple[ThreadReader, CallFrames]] = Newest(_PROCESSES)
+        self._image: tuple[object, ...] = ()
+        self._frames: Newest[int, tuple[ThreadReader, CallFrames] | None] = Newest(_PROCESSES)
+        self._states: Newest[int, tuple[int, dict[int, int]]] = Newest(_PROCESSES)
         self._late: Newest[tuple[int, int], tuple[int, PyFrames | None]] = Newest(_THREADS)
+
+    def changed(self) -> bool:
+        """Whether the process runs another Python by now than when the arguments were asked for."""
+        try:
+            image = image_of(self._pid)
+        except OSError:
+            return False
+        return bool(self._image) and bool(image[0]) and image != self._image  # 0: it has ended
 
     def arguments(self) -> tuple[str, ...]:
         """What the kernel is to read at a call; () where there is no Python that it can be read of."""
         try:
-            interpreter = find_interpreter(self._pid)
-            if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
-                return ()
-            gils = ThreadReader(self._pid, interpreter).gils()
+            self._image = image_of(self._pid)
+            self._frames.clear()
+            reader = _reader(self._pid)
+            gils = reader.gils() if reader is not None else []
         except OSError:
             return ()
-        if not gils:  # free-threaded, or not begun
+        if reader is None or not gils:  # no Python, free-threaded, or not begun
             return ()
-        self._interpreter = interpreter
-        return beneath_arguments(interpreter.layout, gils[0].address)
+        return beneath_arguments(reader.layout, gils[0].address)
 
     def words(self, sample: Sample, values: Mapping[str, int | bytes]) -> tuple[int, ...]:
         """What tells the Python frames of a call from those of others, as far as the kernel read them."""
-        return words_of(values) if same_thread(sample, values.get("tid")) else ()
+        return words_of(values) if values.get("tid") == own_number(sample) else ()
 
     def of(self, sample: Sample, values: Mapping[str, int | bytes]) -> PyFrames | None:
         """The frames, and whether they are whole and were so at the call; None where there are none."""
-        if self._interpreter is None:
-            return None
-        known = self._frames.get(sample.pid)
+        if sample.pid not in self._frames:
+            try:
+                reader = _reader(sample.pid)
+            except OSError:  # it has ended
+                reader = None
+            frames = CallFrames(ObjectReader(sample.pid, reader.layout)) if reader is not None else None
+            self._frames[sample.pid] = (reader, frames) if reader is not None and frames is not None else None
+        known = self._frames[sample.pid]
         if known is None:
-            reader = ThreadReader(sample.pid, self._interpreter)
-            known = reader, CallFrames(ObjectReader(sample.pid, reader.layout))
-            self._frames[sample.pid] = known
-        reader, frames = known
-        if same_thread(sample, values.get("tid")):
-            return frames.of(values) if words_of(values) else None
-        return self._read_late(sample, reader, frames)
+            return None
+        if values.get("tid") == own_number(sample):
+            return known[1].of(values) if words_of(values) else None
+        return self._read_late(sample, *known)
 
     def _read_late(self, sample: Sample, reader: ThreadReader, frames: CallFrames) -> PyFrames | None:
         key = sample.pid, sample.tid
         read_ns, found = self._late.get(key, (0, None))
         now_ns = time.monotonic_ns()
         if now_ns - read_ns > _AGAIN_NS:
-            try:
-                states = reader.states()
-            except OSError:
-                states = {}
-            state = next((state for tid, state in states.items() if same_thread(sample, tid)), None)
+            state = self._state(reader, own_number(sample))
             found = frames.now(state) if state is not None else None
             self._late[key] = now_ns, found
         return found
+
+    def _state(self, reader: ThreadReader, tid: int) -> int | None:
+        """A thread's state; None for a thread that has none."""
+        read_ns, states = self._states.get(reader.pid, (0, {}))
+        now_ns = time.monotonic_ns()
+        if now_ns - read_ns > (_STATES_NS if tid in states else _AGAIN_NS):
+            with contextlib.suppress(OSError):
+                states = reader.states()
+            self._states[reader.pid] = now_ns, states
+        return states.get(tid)
+
+
+def _reader(pid: int) -> ThreadReader | None:
+    """Reads the Python threads of a process; None where there is no Python that can be read.
+
+    Raises:
+        OSError: the process is gone.
+    """
+    interpreter = find_interpreter(pid)
+    if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
+        return None
+    return ThreadReader(pid, interpreter)

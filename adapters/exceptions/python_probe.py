@@ -12,16 +12,18 @@ Include/internal/pycore_frame.h (struct _frame) of 3.11 to 3.14.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from livedbg.adapters.exceptions.fetched import pieces
 from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.adapters.python.layout import Layout
 from livedbg.catchpoints import Moment
+from livedbg.linux.namespaces import same_namespace
 from livedbg.linux.perf import Sample
 from livedbg.linux.procfs import status_fields
 
-__all__ = ["FUNCTION", "RAISED", "beneath_arguments", "raise_arguments", "same_thread"]
+__all__ = ["FUNCTION", "RAISED", "beneath_arguments", "own_number", "raise_arguments"]
 
 FUNCTION: Final = RUNTIME[Moment.RAISE]
 RAISED: Final = "trace == 0 && type_info != 0"
@@ -40,14 +42,19 @@ _INTERPRETER_FRAME: Final = 24  # f_frame in struct _frame
 _TEXT, _SHORT, _NAME = 304, 128, 64  # bytes of objects that are read: each word costs the target time
 
 
-def same_thread(sample: Sample, tid: object) -> bool:
-    """Whether a thread, by its number for itself, is the sampled one (in a container: proc_pid_status(5), NSpid)."""
-    if tid == sample.tid:
-        return True
+def own_number(sample: Sample) -> int:
+    """The number that a thread has for itself: in a container another than for us (proc_pid_status(5), NSpid)."""
+    if _numbered_as_ours(sample.pid):
+        return sample.tid
     try:
-        return str(tid) in status_fields(sample.pid, sample.tid).get("NSpid", "").split()
-    except OSError:
-        return False
+        return int(status_fields(sample.pid, sample.tid).get("NSpid", "").split()[-1])
+    except (OSError, IndexError, ValueError):
+        return sample.tid
+
+
+@lru_cache(maxsize=256)
+def _numbered_as_ours(pid: int) -> bool:
+    return same_namespace(pid)
 
 
 def _thread_arguments(layout: Layout, state: str) -> tuple[str, ...]:

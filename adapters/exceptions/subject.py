@@ -52,6 +52,9 @@ class Subject(Protocol):
     @property
     def stack_bytes(self) -> int: ...
 
+    def changed(self) -> bool:
+        """Whether other arguments are to be read by now, at every place."""
+
     def arguments(self, found: Found) -> Sequence[str]:
         """What the kernel is asked to read at a place.
 
@@ -85,6 +88,10 @@ class NativeCalls:
         self.functions = tuple(functions)
         self.awaited = moment is not Moment.CALL
         self._types: Newest[int, Types] = Newest(_PROCESSES)
+
+    def changed(self) -> bool:
+        """Whether there is another Python now."""
+        return self._beneath.changed()
 
     def arguments(self, found: Found) -> Sequence[str]:
         """The same everywhere, and Python's frames where there is Python."""

@@ -14,7 +14,7 @@ from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import living_task
 
-__all__ = ["Interpreter", "InterpreterFile", "find_interpreter", "interpreter_in"]
+__all__ = ["Interpreter", "InterpreterFile", "find_interpreter", "image_of", "interpreter_in"]
 
 _LIBRARY: Final = re.compile(r"^libpython(\d)\.(\d+)([a-z]*)\.so")
 _PROGRAM: Final = re.compile(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
@@ -91,6 +91,20 @@ def _version(word: bytes) -> tuple[int, int]:
     return number >> 24 & 0xFF, number >> 16 & 0xFF
 
 
+def image_of(pid: int) -> tuple[object, ...]:
+    """Changes when a process executes a program, or loads a file that may hold an interpreter.
+
+    Raises:
+        OSError: the process is gone, or looking into it is not allowed.
+    """
+    mappings = parse_maps(pid)
+    return (_vdso(mappings), *_candidates(pid, mappings))
+
+
+def _vdso(mappings: Sequence[Mapping]) -> int:
+    return next((mapping.start for mapping in mappings if mapping.path == "[vdso]"), 0)
+
+
 def find_interpreter(pid: int) -> Interpreter | None:
     """The Python interpreter of a process; None when it runs none.
 
@@ -98,7 +112,7 @@ def find_interpreter(pid: int) -> Interpreter | None:
         OSError: the process is gone, or looking into it is not allowed.
     """
     mappings = parse_maps(pid)
-    vdso = next((m.start for m in mappings if m.path == "[vdso]"), 0)
+    vdso = _vdso(mappings)
     for path in _candidates(pid, mappings):
         of_file = [mapping for mapping in mappings if mapping.path == path]
         found = _look(pid, path, of_file, vdso)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from livedbg.model import ExceptionHit
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.adapters.python.test_python_waits import interpreters, label
-from tests.conftest import TARGETS, Target
+from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
@@ -82,6 +83,27 @@ def test_a_thread_that_lost_the_gil_before_it_threw(library: Path, spawn: Spawn,
     (hit,) = ear.heard(1)
     assert python_frames(hit) == ["innermost", "caller", "main", "<module>"]
     assert hit.partial  # they were read just after the throw
+
+
+def test_a_program_that_is_executed_later(library: Path, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+    command = f"read go; exec {sys.executable} {PROGRAM} {library}"
+    target = spawn(["sh", "-c", f"echo READY; {command}"])
+    ear = listen(target.pid)
+    runtime = _runtime()
+    ear.catch("std::runtime_error", files=(runtime,))
+    target.stdin.write(b"go\n")
+    assert "READY" in target.line()
+
+    def heard() -> bool:
+        tell(target, "held")
+        return any(python_frames(hit) == ["innermost", "caller", "main", "<module>"] for hit in ear.hits)
+
+    eventually(heard)
+
+
+def _runtime() -> str:
+    """The box's libstdc++."""
+    return str(Path(subprocess.check_output(["g++", "-print-file-name=libstdc++.so.6"], text=True).strip()).resolve())
 
 
 def test_an_error_of_torch_with_the_python_that_led_to_it(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
