@@ -42,7 +42,7 @@ class Counts:
     """What was heard so far.
 
     Attributes:
-        seen: all calls, wanted or not; at least so many, where types are sorted out by the kernel.
+        seen: all calls, wanted or not; where types are sorted out by the kernel, some may count twice as that begins.
         lost: calls that the kernel could not hand over.
         unread: files that could not be searched.
         left_out: files with a function for which no debug register was left.

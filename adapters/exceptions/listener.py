@@ -224,12 +224,12 @@ class Listener(Hearing):
 
     def _count_anew(self, sources: Sequence[Source]) -> None:
         """Count all calls by other means than samples, from now on."""
-        if self._tally is None:
-            self._tally_ns = time.monotonic_ns()
+        before, self._tally = self._tally, Tally(sources, self._threads(), follow=self._follow)
+        if before is None:
+            self._tally_ns = self._tally.since_ns
         else:
-            self._tallied += self._tally.total()
-            self._tally.close()
-        self._tally = Tally(sources, self._threads(), follow=self._follow)
+            self._tallied += before.total()
+            before.close()
 
     def _learnt(self) -> bool:
         """Whether there is a type that comes often and is wanted by nobody."""

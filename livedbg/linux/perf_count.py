@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable, Sequence
 
 from livedbg.linux.perf_event import Source, enable, open_to_count
@@ -23,6 +24,9 @@ class Tally:
         threads: which threads; those that are gone are left out.
         follow: child processes too.
 
+    Attributes:
+        since_ns: from then on all of them count (CLOCK_MONOTONIC); the first began some microseconds before.
+
     Raises:
         NoPerf: not allowed.
         OSError: too many files are open.
@@ -35,10 +39,12 @@ class Tally:
                 for source in sources:
                     with contextlib.suppress(ProcessLookupError):
                         self._files.append(open_to_count(source, tid, follow=follow))
-                        enable(self._files[-1])
+            for file in self._files:
+                enable(file)
         except BaseException:
             self.close()
             raise
+        self.since_ns = time.monotonic_ns()
 
     def total(self) -> int:
         """How many there were by now; threads that have ended are in it."""

@@ -122,7 +122,7 @@ def test_seen_is_of_the_process_alone(ear: tuple[Ear, Target], build_target: Bui
     session.view.send(Uncatch(catchpoint="C1"))
     eventually(lambda: session.points["C1"].state is CatchpointState.DONE)
     point = session.points["C1"]
-    assert point.lost or 1900 <= point.seen <= 2003  # some are missed while the counting begins
+    assert point.lost or 2003 <= point.seen <= 2200  # some count twice while the counting begins
 
 
 def test_a_rethrow_has_no_type_which_is_said(ear: tuple[Ear, Target]) -> None:
