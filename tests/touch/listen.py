@@ -19,7 +19,10 @@ def main(pid: int, user: int, pattern: Pattern) -> None:
     if user:
         os.setuid(user)  # the groups stay, as the target's do
 
+    said_ready = threading.Event()
+
     def tell(heard: Sequence[Heard]) -> None:
+        said_ready.wait()
         for one in heard:
             print(f"{one.sample.tid} {one.call.names[0]}: {one.call.message}", flush=True)
 
@@ -32,6 +35,7 @@ def main(pid: int, user: int, pattern: Pattern) -> None:
         print(f"REFUSED {error.strerror}", flush=True)
         return
     print("READY", flush=True)
+    said_ready.set()
     threading.Event().wait()
 
 

@@ -43,8 +43,6 @@ def listening(build_target: Any, spawn: Any) -> Iterator[Any]:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         said = listener.line()
-        while not said.startswith(("READY", "REFUSED")):  # it may hear something before it says so
-            said = listener.line()
         if said.startswith("REFUSED"):
             paranoid = Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
             pytest.skip(f"this machine allows no perf events (perf_event_paranoid {paranoid}): {said}")
