@@ -47,7 +47,7 @@ def stay(levels: int) -> None:
     try:
         inner(ValueError("stays"))
     except ValueError:
-        time.sleep(1)
+        time.sleep(2)
 
 
 def keep(error: BaseException) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -9,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.exceptions.calls import ARGUMENTS
+from livedbg.adapters.exceptions.python import refused_raises
+from livedbg.adapters.exceptions.python_probe import beneath_arguments, raise_arguments
+from livedbg.adapters.python.layout import layout_of
 from livedbg.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.errors import UsageError
 from livedbg.intents import Uncatch
-from livedbg.linux.tracefs import TraceEvents
+from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import ExceptionHit
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.adapters.exceptions.test_listening import text_is_whole
@@ -274,3 +279,23 @@ def test_an_error_of_torch_thrown_by_c_code(spawn: Spawn, listen: Callable[[int]
     hit = one(ear, "RuntimeError")
     assert "mat1 and mat2 shapes cannot be multiplied (2x3 and 5x7)" in hit.message
     assert functions(hit)[:2] == ["torch_product", "run"]
+
+
+def test_where_probes_are_not_allowed_it_says_so() -> None:
+    error = refused_raises(NoTracefs(errno.EPERM, "Operation not permitted"), 1)
+    assert error is not None and "probe events only" in error.message and "sudo" in error.remedy
+
+
+@pytest.mark.parametrize("version", [(3, 11), (3, 12)])
+def test_what_is_fetched_is_bounded(version: tuple[int, int]) -> None:
+    layout = layout_of(version, b"")
+    assert layout is not None
+    highest = (1 << 47) - 1  # addresses of programs
+    raises, beneath = raise_arguments(layout, highest), beneath_arguments(layout, highest)
+    for arguments in (raises, *((*of_moment, *beneath) for of_moment in ARGUMENTS.values())):
+        assert len({argument.partition("=")[0] for argument in arguments}) == len(arguments)
+        bodies = [argument.partition("=")[2] for argument in arguments]
+        assert not any("string" in body for body in bodies)  # of which nobody knows how long they are
+        assert all(len(body) <= 63 for body in bodies)  # MAX_ARGSTR_LEN, kernel/trace/trace_probe.h
+        words = sum(int(body.partition("[")[2].rstrip("]") or 1) for body in bodies)
+        assert 8 * words <= 3072  # MAX_PROBE_EVENT_SIZE
