@@ -26,7 +26,7 @@ from livedbg.linux.perf_records import Change, Executed, Forked
 __all__ = ["Layouts"]
 
 _MOST: Final = 256
-_RINGS: Final = 256 << 10
+_RINGS: Final = 64 << 10  # bytes: the least; who is not root has not much for all rings (perf_event_mlock_kb)
 
 
 @dataclass(frozen=True, slots=True)
