@@ -8,7 +8,8 @@ end is livedbg's death. Nothing of livedbg is imported: what it needs is in this
 
 It has a second one beside it, forked before `ready`: a child of init, in a session and under a name of its own
 (`touch-guard`), so that what kills livedbg's children, its session, or everything named like it does not hit both. The
-second one gives way to the first, and does all of the same when that is killed or stopped.
+second one gives way to the first, and does all of the same when that is killed or stopped. A target that is process 1
+itself has the first one only: it would become the parent of the second.
 
 Why a target is left stopped: gdb attaches and interrupts by SIGSTOP (gdb/linux-nat.c), and a tracer that dies before
 it took that signal back leaves it to the target (kernel/ptrace.c, __ptrace_unlink). SIGCONT removes the signals that
@@ -98,7 +99,7 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
     touch = _Touch(target, target_fd, gdb, livedbg)
     since_ticks = since_ticks or _start_ticks(os.getpid())
     clean, second, first, link = False, False, 0, -1
-    if touch.gdb_fd is not None:
+    if touch.gdb_fd is not None and target != 1:
         theirs, ours = os.pipe()  # on which the first one says that all is well
         first, second = os.getpid(), _doubled()
         link, other = (theirs, ours) if second else (ours, theirs)
@@ -131,7 +132,7 @@ def main_glance(target: int, livedbg: int) -> None:
     livedbg_fd = _pidfd(livedbg)
     if livedbg_fd is None:
         return
-    if not _doubled():
+    if target == 1 or not _doubled():
         os.write(1, b"ready\n")
     poll = select.poll()
     for fd in (0, livedbg_fd):

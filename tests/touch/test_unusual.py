@@ -26,6 +26,7 @@ from tests.touch.health import COUNTERS, changed_code, counters, counts_on, fami
 
 NOBODY = 65534
 TREE = ("heartbeat", "thrown", "forks", "execs", "spawns", "threads", "child")
+UNSHARED = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
 FILTERED = ("heartbeat", "first", "second")
 needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="starts programs as other users: run as root")
@@ -129,8 +130,7 @@ async def test_a_process_under_a_filter_that_kills(build_target: Any, spawn: Any
 @needs_root
 async def test_a_process_in_other_namespaces(build_target: Any, spawn: Any, tmp_path: Path) -> None:
     counted = tmp_path / "counters"
-    unshared = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
-    outer = spawn([*unshared, build_target("thrower"), counted, "3", "2000", "1"])
+    outer = spawn([*UNSHARED, build_target("thrower"), counted, "3", "2000", "1"])
     (pid,) = child_pids(outer.pid)
     assert os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path
     await touch(pid, 2)
@@ -140,6 +140,22 @@ async def test_a_process_in_other_namespaces(build_target: Any, spawn: Any, tmp_
     assert said.code == 0 and ("std::runtime_error" in said.out or "shop::SoldOut" in said.out)
     assert caught(pid, "--stop").code == 0
     is_as_before(pid, counted)
+
+
+@needs_probes
+@needs_root
+def test_process_1_of_a_container_is_touched_from_inside_and_gets_no_children_of_ours(
+    build_target: Any, spawn: Any, tmp_path: Path
+) -> None:
+    counted = tmp_path / "counters"
+    outer = spawn([*UNSHARED, build_target("thrower"), counted, "3", "2000"])
+    (pid,) = child_pids(outer.pid)
+    inside = ["nsenter", "--target", str(pid), "--user", "--pid", "--mount", "--preserve-credentials"]
+    assert livedbg("stacks", 1, "--glance", prefix=inside).code == 0
+    said = livedbg("catch", 1, "std::runtime_error", "--stop", "--count", "1", "--timeout", "40", prefix=inside)
+    assert said.code == 0 and "stood for" in said.err
+    assert child_pids(pid) == []
+    is_as_before(pid, counted, COUNTERS[:-1])
 
 
 @needs_probes
