@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from livedbg.logs.decoder import LogDecoder
     from livedbg.snapshot import Snapshot
 
-__all__ = ["Adapter", "Context", "Level", "Request", "TargetProcess", "targets_ended"]
+__all__ = ["Adapter", "Context", "Level", "Request", "TargetProcess", "logs_ended", "targets_ended"]
 
 
 class Level(IntEnum):
@@ -65,6 +65,7 @@ class Request:
         host: name of this host, as it stands in identifiers.
         processes: the processes that were named.
         logs: files, directories and globs to read.
+        ends_with_processes: it is over when they have ended, also where logs were named.
         tree: follow the child processes too.
         interval_s: shortest time between two looks at a process.
         stacks: take stacks: `none`, `python`, or `native` (Python and native merged).
@@ -79,6 +80,7 @@ class Request:
     host: str
     processes: tuple[TargetProcess, ...] = ()
     logs: tuple[str, ...] = ()
+    ends_with_processes: bool = False
     tree: bool = True
     interval_s: float = 0.5
     stacks: str = "native"
@@ -142,6 +144,12 @@ def targets_ended(context: Context) -> bool:
         return known.exited if known is not None else not process_exists(pid)
 
     return bool(request.processes) and all(ended(target.pid) for target in request.processes)
+
+
+def logs_ended(context: Context) -> bool:
+    """Whether nothing new is looked for in logs: all processes have ended, and no log was named by itself."""
+    request = context.request
+    return targets_ended(context) and (request.ends_with_processes or not request.logs)
 
 
 class Adapter(ABC):

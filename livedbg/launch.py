@@ -1,8 +1,8 @@
 """Starting a command that is to be watched: its output in files, its end known.
 
 Invariants:
-    C1. The command runs in our environment unchanged (behind a gate, where the shell may add PWD), in a session of
-        its own (a Ctrl-C meant for livedbg doesn't reach it), with /dev/null as its input.
+    C1. The command runs in our environment, with what a recipe adds and nothing else (behind a gate, where the shell
+        may add PWD), in a session of its own (a Ctrl-C meant for livedbg doesn't reach it), with no input.
     C2. `end` leaves no process of its session behind, unless it was told to let it run.
     C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
         take a stop for its end.
@@ -18,7 +18,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -117,13 +117,16 @@ class Launched:
         self.wait()
 
 
-def launch(argv: Sequence[str], folder: Path, *, gated: bool = False) -> Launched:
+def launch(
+    argv: Sequence[str], folder: Path, *, gated: bool = False, environment: Mapping[str, str] | None = None
+) -> Launched:
     """Start a command.
 
     Args:
         argv: the program and its arguments; no shell reads them.
         folder: for its output (`launch_folder`); removed again when the command can't be run.
         gated: it waits, before its program is executed, until `Launched.go` is called.
+        environment: variables to add to ours.
 
     Raises:
         UsageError: there is no such program, or it can't be run.
@@ -144,6 +147,7 @@ def launch(argv: Sequence[str], folder: Path, *, gated: bool = False) -> Launche
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                env={**os.environ, **(environment or {})},
             )
         except OSError as error:
             if gate is not None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapter import Adapter, Context, Request, targets_ended
+from livedbg.adapter import Adapter, Context, Request, logs_ended
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
 from livedbg.adapters.ascend.model import AscendModel
@@ -54,7 +54,7 @@ class AscendAdapter(Adapter):
         """Watch the files and the silence."""
         settled = False
         while True:
-            over = targets_ended(context) and not context.request.logs  # this is the last look
+            over = logs_ended(context)  # this is the last look
             await self._look(context)
             with self.model.lock:
                 context.emit(*self.model.collect(context.stamp(), whole=True))

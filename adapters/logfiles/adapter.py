@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from livedbg.adapter import Adapter, Context, Request, targets_ended
+from livedbg.adapter import Adapter, Context, Request, logs_ended
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.logfiles.feed import SourceFeed
@@ -106,7 +106,7 @@ class LogAdapter(Adapter):
             if caught_up:
                 if self._decoding.fed:
                     self._flush(context)
-                if targets_ended(context) and not context.request.logs and not round_.records:
+                if logs_ended(context) and not round_.records:
                     return
                 idle_s = _FASTEST_S if round_.records else min(_SLOWEST_S, idle_s * 1.3)
                 await context.sleep(max(idle_s, took_s * _SHARE if not round_.records else 0.0))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -24,6 +26,8 @@ from livedbg.errors import UsageError
 from livedbg.hostinfo import host_name
 from livedbg.launch import Launched, launch, launch_folder
 from livedbg.live import LiveView
+from livedbg.recipes import Plan, chosen, plan, recipes, without_effect
+from livedbg.sanitize import clean_line
 
 __all__ = ["command"]
 
@@ -45,6 +49,13 @@ _FORMS = {".json": "json", ".md": "markdown"}
 @click.option(
     "--catch", "catches", multiple=True, metavar="TYPE", help="Catch it from the first instruction on; can be repeated."
 )
+@click.option(
+    "--recipe",
+    "wanted",
+    multiple=True,
+    metavar="NAME[=OPTION]",
+    help="Launch so that a question is answered (livedbg recipes); can be repeated.",
+)
 @click.option("--detach", is_flag=True, help="Let it run on when livedbg quits.")
 @click.option("--logs", multiple=True, metavar="PATH", help="More logs to read; can be repeated.")
 @app_options
@@ -55,6 +66,7 @@ def command(
     report_file: Path | None,
     on_stall: str | None,
     catches: tuple[str, ...],
+    wanted: tuple[str, ...],
     detach: bool,
     logs: tuple[str, ...],
     screen: AppOptions,
@@ -69,67 +81,106 @@ def command(
         argv = argv[1:]
     if not argv:
         raise UsageError("What shall be started?", "livedbg launch -- python train.py", "usage")
-    if catches:
-        refuse_touch(None, "--catch sets probes")
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
+        job = _job(argv, logs, catches, wanted)
         if headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty()):
             stall = OnStall(on_stall) if on_stall is not None else None
-            return _headless(argv, logs, catches, timeout, report_file, stall, detach)
-        return _in_app(argv, logs, catches, screen, detach)
+            return _headless(job, timeout, report_file, stall, detach)
+        return _in_app(job, screen, detach)
 
 
-def _request(child: Launched, logs: tuple[str, ...]) -> Request:
-    return Request(host=host_name(), processes=(child.target,), logs=logs)
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is started, and how.
+
+    Attributes:
+        argv: as the user wrote it.
+    """
+
+    argv: tuple[str, ...]
+    folder: Path
+    plan: Plan
+
+    def start(self) -> Launched:
+        """Start it."""
+        argv = (*self.plan.wrapper, *self.argv)
+        with signals_held():
+            return launch(argv, self.folder, gated=bool(self.plan.catch), environment=self.plan.environment)
+
+    def arm(self, view: LiveView, child: Launched) -> None:
+        """Set its catchpoints before its first instruction."""
+        if self.plan.catch:
+            Arming(view, child, f"process:{host_name()}/{child.pid}", self.plan.catch, self.argv)
+
+    def request(self, child: Launched) -> Request:
+        """What is looked at."""
+        return Request(host=host_name(), processes=(child.target,), logs=self.plan.logs, ends_with_processes=True)
+
+    def say_without_effect(self, child: Launched) -> None:
+        """Name the recipes of which nothing was seen."""
+        for sentence in without_effect(self.plan.effects, (child.stdout, child.stderr)):
+            click.echo(f"livedbg: {clean_line(sentence)}", err=True)
 
 
-def _arm(view: LiveView, child: Launched, catches: tuple[str, ...], argv: tuple[str, ...]) -> None:
-    if catches:
-        Arming(view, child, f"process:{host_name()}/{child.pid}", catches, argv)
+def _job(argv: tuple[str, ...], logs: tuple[str, ...], catches: tuple[str, ...], wanted: tuple[str, ...]) -> _Job:
+    """What the options come to; what they need is there.
+
+    Raises:
+        UsageError: recipes contradict each other, or need what is not here.
+        TouchRefused: it has catchpoints, and those are forbidden.
+    """
+    known, wrong = recipes() if wanted else ({}, [])
+    for sentence in wrong:
+        click.echo(f"livedbg: {sentence}", err=True)
+    picked = [chosen(word, known) for word in wanted]
+    folder = launch_folder()
+    try:
+        made = plan(picked, folder, os.environ)
+        made = replace(made, logs=(*logs, *made.logs), catch=tuple(dict.fromkeys((*catches, *made.catch))))
+        if made.catch:
+            refuse_touch(None, "A catchpoint sets probes")
+    except BaseException:
+        folder.rmdir()
+        raise
+    for note in made.notes:
+        click.echo(f"livedbg: {clean_line(note)}", err=True)
+    return _Job(argv, folder, made)
 
 
-def _in_app(
-    argv: tuple[str, ...], logs: tuple[str, ...], catches: tuple[str, ...], screen: AppOptions, detach: bool
-) -> int:
+def _in_app(job: _Job, screen: AppOptions, detach: bool) -> int:
     from livedbg.app import run
 
     child: Launched | None = None
     try:
-        with signals_held():
-            child = launch(argv, launch_folder(), gated=bool(catches))
-        title = f"{host_name()}:{child.pid} {' '.join(argv)}"
-        view = LiveView(_request(child, logs), title=title)
-        _arm(view, child, catches, argv)
+        child = job.start()
+        title = f"{host_name()}:{child.pid} {' '.join(job.argv)}"
+        view = LiveView(job.request(child), title=title)
+        job.arm(view, child)
         code = run(view, screen)
         ended = child.exit_code
         return code or ended or 0
     finally:
         if child is not None:
             _let_go(child, detach)
+            job.say_without_effect(child)
             click.echo(f"output: {child.folder}", err=True)
 
 
 def _headless(
-    argv: tuple[str, ...],
-    logs: tuple[str, ...],
-    catches: tuple[str, ...],
-    timeout: float | None,
-    report_file: Path | None,
-    on_stall: OnStall | None,
-    detach: bool,
+    job: _Job, timeout: float | None, report_file: Path | None, on_stall: OnStall | None, detach: bool
 ) -> int:
     child: Launched | None = None
     relays: list[_Relay] = []
     interrupted = False
     try:
-        with signals_held():
-            child = launch(argv, launch_folder(), gated=bool(catches))
+        child = job.start()
         unread = (lambda: None) if detach else child.end  # as SIGPIPE ends a command in a pipeline
         relays += [_Relay(child.stdout, sys.stdout, unread), _Relay(child.stderr, sys.stderr, unread)]
-        view = LiveView(_request(child, logs))
-        _arm(view, child, catches, argv)
+        view = LiveView(job.request(child))
+        job.arm(view, child)
         hits = HitPrinter(False, error=True)
         with started(view):
-            if catches:
+            if job.plan.catch:
                 view.subscribe(lambda update: hits.show(update.snapshot))
             waiter = threading.Thread(target=child.wait, daemon=True)
             waiter.start()
@@ -147,8 +198,9 @@ def _headless(
             _let_go(child, detach)
         for relay in relays:
             relay.finish()
+    job.say_without_effect(child)
     if not in_time:
-        click.echo(f"livedbg: {argv[0]} was ended after {timeout:g} s", err=True)
+        click.echo(f"livedbg: {job.argv[0]} was ended after {timeout:g} s", err=True)
     for relay in relays:
         if relay.error is not None and not detach:
             raise relay.error

@@ -115,14 +115,26 @@ COMMANDS: dict[str, CommandEntry] = {
         CommandEntry(
             "catch",
             "catch",
-            "Exceptions of a type, as they are thrown, without a stop.",
+            "Exceptions of a type, as they are thrown, without a stop or with a look at the thread.",
             (
                 ("livedbg catch 4711 std::runtime_error", "with message and stack, until Ctrl-C"),
                 ("livedbg catch 4711 python:RuntimeError", "a Python exception where it is raised"),
                 ("livedbg catch 4711 nvfuser --count 3 --timeout 60 --json", "three of nvFuser's errors, as JSON"),
                 ("livedbg catch 4711 abort", "who calls abort()"),
+                ("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),
             ),
             (0, 2, 3, 4),
+        ),
+        CommandEntry(
+            "recipes",
+            "recipes",
+            "Ways of launching that answer a question.",
+            (
+                ("livedbg recipes", "all of them"),
+                ("livedbg recipes nvfuser-dump", "what one sets, costs and shows"),
+                ("livedbg launch --recipe nvfuser-trace -- python bench.py", "use one"),
+            ),
+            (0, 2),
         ),
         CommandEntry(
             "record",

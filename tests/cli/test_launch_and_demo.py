@@ -42,6 +42,11 @@ def test_arguments_output_and_exit_code_pass_through(home: dict[str, str]) -> No
     assert "['--timeout', '-x', '--', 'a b']" in said.out and "oops" in said.err
 
 
+def test_a_log_that_was_named_does_not_outlive_the_command(home: dict[str, str], tmp_path: Path) -> None:
+    said = livedbg("launch", "--headless", "--logs", tmp_path / "never.log", "--", "echo", "done", env=home)
+    assert said.code == 0 and "done" in said.out
+
+
 def test_a_time_limit_writes_the_report_before_it_ends_the_command(home: dict[str, str], tmp_path: Path) -> None:
     home["LIVEDBG_TEST_MARK"] = str(tmp_path)
     report = tmp_path / "out.json"

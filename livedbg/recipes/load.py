@@ -1,0 +1,86 @@
+"""Reads recipes: those that come with livedbg, and a user's own, which win over those of the same name.
+
+Invariants:
+    E2. A user's file that can't be understood stops nothing but itself: it is named, with what is wrong in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from livedbg.errors import UsageError
+from livedbg.recipes.model import Recipe
+from livedbg.sanitize import clean_line
+
+__all__ = ["chosen", "own_folder", "parse", "recipes"]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+def own_folder() -> Path:
+    """Where a user's own recipes are (XDG Base Directory Specification)."""
+    from platformdirs import user_config_path
+
+    return user_config_path("livedbg") / "recipes"
+
+
+def recipes() -> tuple[dict[str, Recipe], list[str]]:
+    """All of them by name, and a sentence for each file that can't be used."""
+    found = {recipe.name: recipe for recipe in _built_in()}
+    wrong: list[str] = []
+    folder = own_folder()
+    for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
+        try:
+            recipe = parse(path.stem, path.read_bytes())
+        except (OSError, UsageError) as error:
+            wrong.append(clean_line(f"{path}: {error}"))
+        else:
+            found[recipe.name] = recipe
+    return dict(sorted(found.items())), wrong
+
+
+def parse(name: str, text: bytes) -> Recipe:
+    """A recipe of its file's text.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a recipe.", "small letters, digits and -", "usage")
+    try:
+        recipe = structs.replace(msgspec.toml.decode(text, type=Recipe), name=name)
+        for effect in recipe.effect:
+            re.compile(effect.says)
+    except (msgspec.DecodeError, re.error, ValueError) as error:
+        raise UsageError(clean_line(f"{error}."), "livedbg recipes --help", "usage") from None
+    return recipe
+
+
+def chosen(wanted: str, known: Mapping[str, Recipe]) -> tuple[Recipe, str]:
+    """The recipe and option of `NAME` or `NAME=OPTION`.
+
+    Raises:
+        UsageError: there is none, or not that option.
+    """
+    name, given, option = wanted.partition("=")
+    recipe = known.get(name)
+    if recipe is None:
+        raise UsageError(f"There is no recipe {name!r}.", "livedbg recipes", "usage")
+    if recipe.options and option not in recipe.options:
+        said = f"has no option {option!r}" if given else "wants an option"
+        raise UsageError(f"Recipe {name} {said}.", f"livedbg recipes {name}", "usage")
+    if given and not recipe.options:
+        raise UsageError(f"Recipe {name} takes no option.", f"livedbg recipes {name}", "usage")
+    return recipe, option
+
+
+def _built_in() -> Iterator[Recipe]:
+    for entry in files("livedbg.recipes").joinpath("data").iterdir():
+        if entry.name.endswith(".toml"):
+            yield parse(entry.name.removesuffix(".toml"), entry.read_bytes())

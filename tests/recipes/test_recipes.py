@@ -1,0 +1,177 @@
+"""Recipes: the built-in ones, a user's own, several at once, and what they do to a real command."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from livedbg.errors import UsageError
+from livedbg.recipes import Recipe, chosen, plan, recipes, without_effect
+from livedbg.recipes.load import parse
+from livedbg.recipes.model import Effect, Preload
+from tests.cli.conftest import livedbg
+
+PRINT = "import os; print({name: os.environ.get(name) for name in ('NVFUSER_DUMP', 'NVFUSER_TRACE', 'MINE')})"
+
+
+def made(name: str = "mine", **fields: object) -> Recipe:
+    return Recipe(name=name, question="?", systems=("c++",), acts="run", cost="none", source="here", **fields)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment with folders of its own."""
+    folders = {name: str(tmp_path / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
+    for name, folder in folders.items():
+        monkeypatch.setenv(name, folder)
+    return folders
+
+
+def own(home: dict[str, str], name: str, text: str) -> None:
+    folder = Path(home["XDG_CONFIG_HOME"]) / "livedbg" / "recipes"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.toml").write_text(text)
+
+
+MINE = 'question = "Mine?"\nsystems = ["c++"]\nacts = "run"\ncost = "none"\nsource = "me"\n'
+
+
+def test_every_built_in_recipe_says_what_it_is(home: dict[str, str], tmp_path: Path) -> None:
+    known, wrong = recipes()
+    assert wrong == [] and len(known) >= 15
+    for recipe in known.values():
+        assert recipe.question.endswith("?") and recipe.cost and recipe.source and recipe.systems
+        assert recipe.environment or recipe.preload or recipe.wrapper or recipe.catch
+        assert set(recipe.lists) | set(recipe.unless_set) <= set(recipe.environment)
+        assert all(bool(way.says) != bool(way.file) for way in recipe.effect)
+        uses_option = any("{option}" in text for text in (*recipe.environment.values(), *recipe.wrapper))
+        assert uses_option == bool(recipe.options)
+        assert not recipe.wrapper or recipe.remedy
+        assert all(library.remedy for library in recipe.preload)
+
+
+def test_options_are_chosen_by_name(home: dict[str, str]) -> None:
+    known, _ = recipes()
+    assert chosen("nvfuser-dump=cuda_kernel", known) == (known["nvfuser-dump"], "cuda_kernel")
+    for wanted, said in (
+        ("no-such", "There is no recipe"),
+        ("nvfuser-dump", "wants an option"),
+        ("nvfuser-dump=nothing", "has no option"),
+        ("cuda-blocking=1", "takes no option"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            chosen(wanted, known)
+
+
+def test_E1_a_file_with_an_unknown_key_or_a_broken_expression_is_refused() -> None:
+    for name, text in (
+        ("mine", MINE + 'enviroment = "x"\n'),
+        ("mine", MINE + '[[effect]]\nsays = "("\n'),
+        ("mine", MINE.replace('"run"', '"sometimes"')),
+        ("mine", "question ="),
+        ("mine", ""),
+        ("Bad Name", MINE),
+    ):
+        with pytest.raises(UsageError):
+            parse(name, text.encode())
+
+
+def test_E2_a_users_own_recipe_wins_and_a_broken_one_is_named(home: dict[str, str]) -> None:
+    own(home, "cuda-blocking", MINE)
+    own(home, "broken", "question =\x1b[31m")
+    known, (wrong,) = recipes()
+    assert known["cuda-blocking"].question == "Mine?"
+    assert "broken.toml" in wrong and "\x1b" not in wrong and "broken" not in known
+    said = livedbg("recipes", env=home)
+    assert said.code == 0 and "Mine?" in said.out and "broken.toml" in said.err
+
+
+def test_lists_are_joined_and_keep_what_is_there(tmp_path: Path) -> None:
+    dump = made(environment={"D": "{option}"}, lists=("D",))
+    joined = plan([(dump, "a"), (dump, "b"), (dump, "a")], tmp_path, {"D": "c"})
+    assert joined.environment == {"D": "c,a,b"} and joined.notes == ()
+
+
+def test_E3_different_values_of_one_variable_are_refused(tmp_path: Path) -> None:
+    one, same, other = (made(name, environment={"V": value}) for name, value in (("a", "1"), ("b", "1"), ("c", "2")))
+    assert plan([(one, ""), (same, "")], tmp_path, {}).environment == {"V": "1"}
+    with pytest.raises(UsageError, match="Recipes a and c want different values of V: 1 and 2"):
+        plan([(one, ""), (other, "")], tmp_path, {})
+
+
+def test_what_the_user_has_set_is_said_or_left_alone(tmp_path: Path) -> None:
+    loud = plan([(made(environment={"V": "1"}), "")], tmp_path, {"V": "7"})
+    assert loud.environment == {"V": "1"} and loud.notes == ("mine: V was 7 and is 1 for this run",)
+    shy = plan([(made(environment={"V": "1"}, unless_set=("V",)), "")], tmp_path, {"V": "7"})
+    assert shy.environment == {} and shy.notes == ("mine: V stays 7, as you have set it",)
+
+
+def test_E4_programs_and_libraries_that_are_not_here_are_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs no-such-program") as refused:
+        plan([(made(wrapper=("no-such-program",), remedy="get it"), "")], tmp_path, {})
+    assert refused.value.remedy == "get it"
+    with pytest.raises(UsageError, match=r"needs libnone\.so or libnada\.so"):
+        plan([(made(preload=(Preload(("libnone.so", "libnada.so"), "gcc", "get it"),)), "")], tmp_path, {})
+
+
+def test_libraries_are_found_by_the_compiler_and_by_the_linker(tmp_path: Path) -> None:
+    by_gcc = made("a", preload=(Preload(("libasan.so",), "gcc"),))
+    by_linker = made("b", preload=(Preload(("libstdc++.so.6",)),))
+    found = (
+        plan([(by_gcc, ""), (by_linker, "")], tmp_path, {"LD_PRELOAD": "/x.so"}).environment["LD_PRELOAD"].split(":")
+    )
+    assert found[0] == "/x.so" and len(found) == 3
+    assert [Path(path).is_file() for path in found[1:]] == [True, True]
+
+
+def test_the_same_wrapper_is_used_once(tmp_path: Path) -> None:
+    one, other = made(wrapper=("env", "A={option}")), made(wrapper=("nice",))
+    words = plan([(one, "1"), (one, "1"), (other, "")], tmp_path, {}).wrapper
+    assert [Path(word).name for word in words] == ["env", "A=1", "nice"]
+
+
+def test_E5_what_had_no_effect_is_named(tmp_path: Path) -> None:
+    output = tmp_path / "stdout.log"
+    output.write_bytes(b"\xff first\nLaunch Parameters: 1\n")
+    (tmp_path / "full").write_text("x")
+    (tmp_path / "empty").touch()
+    says = {
+        "seen": (Effect(says="^Launch"),),
+        "file": (Effect(says="^nothing"), Effect(file=f"{tmp_path}/fu*")),
+        "none": (),
+        "unseen": (Effect(says="^nothing", hint="Was it run?"),),
+        "empty": (Effect(file=f"{tmp_path}/empty"),),
+    }
+    first, second = without_effect(says, [output, tmp_path / "gone", tmp_path / "empty"])
+    assert first == "recipe unseen had no effect that could be seen: no line like /^nothing/. Was it run?"
+    assert second.startswith(f"recipe empty had no effect that could be seen: no file {tmp_path}/empty")
+
+
+def test_a_command_is_launched_by_recipes(home: dict[str, str]) -> None:
+    own(home, "mine", MINE + '[environment]\nMINE = "{folder}/mine"\n[[effect]]\nsays = "NVFUSER"\n')
+    words = ["--recipe", "mine", "--recipe", "nvfuser-dump=ptx", "--recipe", "nvfuser-trace"]
+    said = livedbg(
+        "launch", "--headless", *words, "--", sys.executable, "-c", PRINT, env={**home, "NVFUSER_DUMP": "sass"}
+    )
+    assert said.code == 0 and "'NVFUSER_DUMP': 'sass,ptx'" in said.out
+    folder = re.search(r"'MINE': '(.*)/mine'", said.out)
+    assert folder is not None and f"'NVFUSER_TRACE': '{folder[1]}/nvfuser-trace.json'" in said.out
+    assert "recipe nvfuser-trace had no effect" in said.err and "recipe mine" not in said.err
+
+
+def test_a_recipe_that_can_not_be_used_starts_nothing(home: dict[str, str]) -> None:
+    said = livedbg("launch", "--headless", "--recipe", "none", "--", sys.executable, "-c", "print('started')", env=home)
+    assert said.code == 2 and "There is no recipe 'none'" in said.err and "started" not in said.out
+    launches = Path(home["XDG_STATE_HOME"]) / "livedbg" / "launches"
+    assert not launches.exists() or not any(launches.iterdir())
+
+
+def test_recipes_are_listed_and_explained(home: dict[str, str]) -> None:
+    every = livedbg("recipes", env=home)
+    assert every.code == 0 and "nvfuser-dump" in every.out and "cuda-log" in every.out
+    one = livedbg("recipes", "compute-sanitizer", env=home)
+    assert "livedbg launch --recipe compute-sanitizer=OPTION -- CMD" in one.out and "=racecheck" in one.out
+    assert livedbg("recipes", "none", env=home).code == 2
