@@ -37,6 +37,7 @@ import time
 _LOOK_S = 0.25
 _LOOK_GLANCE_S = 0.05
 _GDB_ENDS_S = 3.0
+_STUCK_ENDS_S = 1.0  # one that waits for a livedbg that is stopped to read its words hears no SIGTERM
 _WATCH_S = 1.5  # a thread that sleeps in the kernel takes a pending SIGSTOP late
 _LOOKS = 1  # how many looks in a row must see a target that is stuck
 _LOOKS_SECOND = 14  # the first one's turn, with all that `_end` takes
@@ -59,7 +60,10 @@ class _Touch:
 
     def stuck(self) -> bool:
         """Whether the target stands because one that should let it go on stands itself."""
-        return "T" in (_state(self.gdb), _state(self.livedbg)) and _stands(self.target)
+        if "T" not in (_state(self.gdb), _state(self.livedbg)):
+            return False
+        children = _children_since(self.target, 0)
+        return _stands(self.target) or any(_stands(child) and _traced(child, self.gdb) for child in children)
 
     def end_rest(self) -> None:
         """Once gdb is gone: end what it tries ptrace on (gdb/nat/linux-ptrace.c, linux_check_ptrace_features). Such a
@@ -70,12 +74,12 @@ class _Touch:
             except OSError:
                 pass  # nobody is left
 
-    def end_gdb(self) -> None:
+    def end_gdb(self, patience_s: float = _GDB_ENDS_S) -> None:
         """End it: it detaches at SIGTERM, also where it was stopped; it is killed if that takes too long."""
         assert self.gdb_fd is not None
         for number in (signal.SIGTERM, signal.SIGCONT):
             _send(self.gdb_fd, number)
-        if not _readable(self.gdb_fd, _GDB_ENDS_S):
+        if not _readable(self.gdb_fd, patience_s):
             _send(self.gdb_fd, signal.SIGKILL)
             _readable(self.gdb_fd, _GDB_ENDS_S)
 
@@ -171,7 +175,7 @@ def _watch(touch: _Touch) -> bool:
             return True
         stood = stood + 1 if touch.stuck() else 0
         if 0 in ready or stood > _LOOKS:
-            touch.end_gdb()
+            touch.end_gdb(_STUCK_ENDS_S if touch.stuck() else _GDB_ENDS_S)
             return False
 
 
@@ -190,7 +194,7 @@ def _watch_second(touch: _Touch, link: int, first: int) -> bool:
         orphan = touch.livedbg_fd is None or _readable(touch.livedbg_fd, 0)
         stood = stood + 1 if orphan or touch.stuck() else 0
         if stood > (_LOOKS if alone or _state(first) == "T" else _LOOKS_SECOND):
-            touch.end_gdb()
+            touch.end_gdb(_STUCK_ENDS_S if touch.stuck() else _GDB_ENDS_S)
             return False
         free = free + 1 if alone and not orphan and not _traced(touch.target, touch.gdb) else 0
         if free > _LOOKS_FREE:
