@@ -12,9 +12,12 @@ Invariants:
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from platformdirs import user_config_path
 
 from livedbg.adapter import Request
 from livedbg.errors import TouchRefused
@@ -43,8 +46,6 @@ class Ban(NamedTuple):
 
 def files() -> tuple[Path, Path]:
     """The configuration of this box, and the user's own (XDG Base Directory Specification)."""
-    from platformdirs import user_config_path
-
     return SYSTEM_FILE, user_config_path("livedbg") / "config.toml"
 
 
@@ -85,8 +86,6 @@ def refuse_touch(request: Request | None, what: str) -> None:
 
 def _forbidden_by(path: Path) -> str:
     """What in a file forbids touches; "" where nothing does."""
-    import tomllib
-
     try:
         text = path.read_text("utf-8")
         said = tomllib.loads(text)

@@ -17,7 +17,7 @@ _WHEN = {"compile": "as something is compiled", "load": "as it is loaded", "run"
 @click.command("recipes")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def command(names: tuple[str, ...]) -> int:
-    """List the recipes for `livedbg launch --recipe`, or explain some.
+    """List the recipes that `livedbg launch --recipe NAME CMD` takes, or explain some.
 
     Your own are TOML files in livedbg/recipes of your configuration folder; one of the same name wins.
     """
