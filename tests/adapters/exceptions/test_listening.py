@@ -206,14 +206,14 @@ def test_I2_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, list
     ear = listen(thrower.pid)
     ear.catch("nvfuser::nvfError")
     for number in range(4):
-        tell(thrower, "flood logic 600 10000")
+        tell(thrower, "flood logic 400 2000")
         tell(thrower, f"nvf {number}")
         ear.heard(number + 1)  # what is not read in time is lost, and this box may be busy
     ear.view.send(Uncatch(catchpoint="C1"))
     eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
     assert {hit.message for hit in ear.hits} == set("0123")
     assert (ear.points["C1"].hits, ear.points["C1"].lost) == (4, 0)
-    assert ear.points["C1"].seen >= 2404  # the kernel counts what other tests listen to, too
+    assert ear.points["C1"].seen >= 1604
 
 
 def test_nothing_is_stopped_and_nothing_is_left_behind(thrower: Target, listen: Callable[..., Ear]) -> None:

@@ -55,6 +55,11 @@ async def test_threads_that_run_have_whole_stacks_down_to_their_start(
 ) -> None:
     target = spinners(count)
     found = look(target.pid)
+    for _ in range(5):  # beside other tests one may get no CPU to stop on in time
+        if not found.skipped:
+            break
+        assert {refusal.code for refusal in found.skipped.values()} == {"no-cpu"}
+        found = look(target.pid)
     assert found.skipped == {}
     assert {copy.tid for copy in found.copies} == set(procfs.thread_ids(target.pid))
     assert set(target.running) >= set(found.stops_ns) and min(found.stops_ns.values()) > 0
