@@ -69,19 +69,28 @@ class PythonBeneath:
 
     def of(self, sample: Sample, values: Mapping[str, int | bytes]) -> PyFrames | None:
         """The frames, and whether they are whole and were so at the call; None where there are none."""
-        if sample.pid not in self._frames:
-            try:
-                reader = _reader(sample.pid)
-            except OSError:  # it has ended
-                reader = None
-            frames = CallFrames(ObjectReader(sample.pid, reader.layout)) if reader is not None else None
-            self._frames[sample.pid] = (reader, frames) if reader is not None and frames is not None else None
-        known = self._frames[sample.pid]
+        known = self._reading(sample.pid)
         if known is None:
             return None
         if values.get("tid") == own_number(sample):
             return known[1].of(values) if words_of(values) else None
         return self._read_late(sample, *known)
+
+    def standing(self, sample: Sample) -> PyFrames | None:
+        """Those of a thread that stands at the call, and so has them still; None where there are none."""
+        known = self._reading(sample.pid)
+        state = self._state(known[0], own_number(sample)) if known is not None else None
+        return known[1].now(state, stands=True) if known is not None and state is not None else None
+
+    def _reading(self, pid: int) -> tuple[ThreadReader, CallFrames] | None:
+        if pid not in self._frames:
+            try:
+                reader = _reader(pid)
+            except OSError:  # it has ended
+                reader = None
+            frames = CallFrames(ObjectReader(pid, reader.layout)) if reader is not None else None
+            self._frames[pid] = (reader, frames) if reader is not None and frames is not None else None
+        return self._frames[pid]
 
     def _read_late(self, sample: Sample, reader: ThreadReader, frames: CallFrames) -> PyFrames | None:
         key = sample.pid, sample.tid

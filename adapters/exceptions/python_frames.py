@@ -86,10 +86,11 @@ class CallFrames:
             known = self._known[key] = self._read(values)
         return known
 
-    def now(self, state: int) -> PyFrames:
-        """The frames that a thread has now, said to be not whole: they may be others than at the call."""
+    def now(self, state: int, *, stands: bool = False) -> PyFrames:
+        """The frames that a thread has now: not whole unless it stands, since they may be others than at the call."""
         self._refresh()
-        return self._made(place for _, place in self._living(state))._replace(whole=False)
+        made = self._made(place for _, place in self._living(state))
+        return made if stands else made._replace(whole=False)
 
     def _refresh(self) -> None:
         now_ns = time.monotonic_ns()

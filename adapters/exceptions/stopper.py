@@ -24,6 +24,7 @@ from typing import Final
 from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
 from livedbg.adapters.exceptions.listener import Nowhere
 from livedbg.adapters.exceptions.places import Found, find_places
+from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.reading import read_call
 from livedbg.adapters.exceptions.types import Types
 from livedbg.adapters.exceptions.warm import WarmGdb
@@ -34,6 +35,7 @@ from livedbg.linux.perf import BREAKPOINT, TRACEPOINT, NoPerf, Sample, Source
 from livedbg.linux.procfs import thread_ids
 from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import Frame
+from livedbg.stacks import merge_frames
 from livedbg.touch.attach import AttachCost
 from livedbg.touch.looking import At
 from livedbg.touch.source import with_source
@@ -120,6 +122,7 @@ class Stopper:
         self._hold_s = hold_s
         self._attachment, self._looker = gdb
         self._types = Types(pid)
+        self._python = PythonBeneath(pid)
         self._trace: TraceEvents | None = None
         self._signal = Signals.SIGURG
         self._searched: set[tuple[str, int]] = set()
@@ -156,6 +159,7 @@ class Stopper:
         self._signal = number
         try:
             await self._find()
+            await asyncio.to_thread(self._python.arguments)  # so that it knows the interpreter before a thread stands
             if not self._places:
                 raise Nowhere(", ".join(self._functions))
             self._attachment.lost = self._end
@@ -309,15 +313,18 @@ class Stopper:
             stack = await self._looker.look(at, _LOOK_S)
         except LivedbgError as error:
             return Stop(at.tid, call, (), whole=False, wall_ns=wall_ns, note=error.message)
-        return Stop(at.tid, call, with_source(self._pid, stack.frames), stack.whole, wall_ns)
+        frames, whole = stack.frames, stack.whole
+        python = self._python.standing(_sample(self._pid, at.tid))
+        if python is not None and python.frames:
+            frames, whole = merge_frames(python.frames, frames, python.runs), whole and python.whole
+        return Stop(at.tid, call, with_source(self._pid, frames), whole, wall_ns)
 
     def _place_of(self, at: At) -> Found | None:
         return next((found for found, _ in self._places if 0 <= at.counter - found.address < _NEAR), None)
 
     def _call(self, at: At, found: Found) -> Call:
         raw, fields = read_call(self._pid, at.arguments, self._moment)
-        sample = Sample(0, self._pid, at.tid, time.monotonic_ns(), raw, (), b"")
-        return describe(sample, fields, self._moment, found.name, self._types)
+        return describe(_sample(self._pid, at.tid, raw), fields, self._moment, found.name, self._types)
 
     def _passed_by(self, call: Call, *, learn: bool) -> None:
         """A call that nobody wants; `learn`: nor any other of its type."""
@@ -340,3 +347,8 @@ class Stopper:
                 self._knocks.close()
             self.go_on()
             self._lost(why)
+
+
+def _sample(pid: int, tid: int, raw: bytes = b"") -> Sample:
+    """A call as probe events give it, without what a thread that stands has itself."""
+    return Sample(0, pid, tid, time.monotonic_ns(), raw, (), b"")

@@ -22,7 +22,8 @@ from livedbg.linux.procfs import child_pids, read_stat, status_fields
 from livedbg.linux.tracefs import NoTracefs
 from livedbg.live import LiveView
 from livedbg.model import ExceptionHit, ThreadState
-from tests.conftest import Target, eventually
+from tests.adapters.python.test_python_waits import interpreters, label
+from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused
 from tests.touch.health import changed_code, untouched
 
@@ -374,3 +375,22 @@ def test_a_target_that_ends_while_it_is_watched(thrower: Target, watch: Callable
     threading.Thread(target=thrower.process.wait, daemon=True).start()
     eventually(session.is_done)
     assert session.hits[0].stack
+
+
+@pytest.mark.parametrize("python", interpreters("3.12", "3.13"), ids=label)
+def test_python_frames_beneath_have_their_places_and_source(
+    python: str, build_target: Build, spawn: Spawn, watch: Callable[..., Watch]
+) -> None:
+    library = build_target("beneath", "-shared", "-fPIC", output="libbeneath.so")
+    target = spawn([python, TARGETS / "py_beneath.py", library])
+    session = watch(target.pid)
+    session.catch("std::runtime_error", count=1)
+    tell(target, "free")
+    (hit,) = session.saw(1)
+    names = [frame.function for frame in hit.stack]
+    assert names.index("throw_here") < names.index("innermost") < names.index("caller")
+    assert not any("_PyEval_EvalFrameDefault" in name for name in names)
+    innermost = hit.stack[names.index("innermost")]
+    assert innermost.language == "python" and innermost.line is not None
+    assert innermost.source[innermost.line - innermost.source_from].strip() == "library.throw_here(before_us, after_us)"
+    assert answer(target) == 1
