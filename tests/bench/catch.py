@@ -16,6 +16,7 @@ from typing import NamedTuple
 from livedbg.adapters.exceptions.debugged import DebuggedListener
 from livedbg.adapters.exceptions.hearing import Heard
 from livedbg.adapters.exceptions.listener import Listener
+from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.subject import NativeCalls
 from livedbg.catchpoints import Moment
 from livedbg.linux import procfs
@@ -187,7 +188,7 @@ def _drop(heard: Sequence[Heard]) -> None:
 
 
 def _by_probes(pid: int, wanted: bool) -> Listener:
-    calls = NativeCalls(Moment.THROW, ["__cxa_throw"])
+    calls = NativeCalls(Moment.THROW, ["__cxa_throw"], PythonBeneath(pid))
     return Listener(pid, calls, wanted=lambda _call: wanted, tell=_drop, follow=False)
 
 
