@@ -133,6 +133,7 @@ class Stopper:
         self._lately: list[float] = []
         self._released = asyncio.Event()
         self._turn: asyncio.Task[None] | None = None
+        self._leaving = False
         self._passing: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
         self._over = False
@@ -258,7 +259,8 @@ class Stopper:
     # a thread that stands
 
     def _knocked(self, number: str) -> None:
-        busy = self._turn is not None and not self._turn.done()
+        before = self._turn if self._turn is not None and not self._turn.done() else None
+        busy = before is not None and not self._leaving  # a thread that goes on can knock again before that is said
         if busy and not self._over:
             self.seen += 1
             self.passed += 1
@@ -267,17 +269,20 @@ class Stopper:
             self._passing.add(task)
             task.add_done_callback(self._passing.discard)
             return
-        self._turn = asyncio.create_task(self._take_turn(number), name="stop")
+        self._leaving = False
+        self._turn = asyncio.create_task(self._take_turn(number, before), name="stop")
 
     async def _pass_by(self, number: str) -> None:
         since_ns = time.monotonic_ns()
         await self._attachment.go_on(number)
         self.brushed.append(time.monotonic_ns() - since_ns)
 
-    async def _take_turn(self, number: str) -> None:
+    async def _take_turn(self, number: str, before: asyncio.Task[None] | None) -> None:
         since_ns = time.monotonic_ns()
         stop: Stop | None = None
         try:
+            if before is not None:
+                await asyncio.wait([before])
             stop = await self._stop_of(number)
             if stop is not None:
                 self._released.clear()
@@ -289,6 +294,7 @@ class Stopper:
         except (LivedbgError, OSError):
             pass  # gdb or the target is gone: the attachment says so
         finally:
+            self._leaving = self._turn is asyncio.current_task()
             await self._attachment.go_on(number)
             stood_ns = time.monotonic_ns() - since_ns
             if stop is not None:

@@ -95,6 +95,8 @@ def _value(symbol, frame):
         value = symbol.value(frame)
         if value.is_optimized_out:
             return "(optimised out)"
+        if value.type.strip_typedefs().code == gdb.TYPE_CODE_REF:
+            value = value.referenced_value()
         try:
             text = value.format_string(max_elements=40, repeat_threshold=8, max_depth=3)
         except TypeError:

@@ -6,22 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
-from livedbg.adapters.exceptions import ExceptionsAdapter
 from livedbg.adapters.exceptions.places import find_places
 from livedbg.adapters.exceptions.types import demangled
-from livedbg.adapters.proc import ProcAdapter
-from livedbg.catchpoints import Catchpoint, CatchpointState, Moment
+from livedbg.catchpoints import CatchpointState, Moment
 from livedbg.intents import Catch, Uncatch
 from livedbg.linux import memory, procfs
 from livedbg.linux.tracefs import TraceEvents
-from livedbg.live import LiveView
-from livedbg.model import ExceptionHit
+from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes import refused
 
@@ -29,77 +25,6 @@ pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can
 
 Build = Callable[..., Path]
 Spawn = Callable[..., Target]
-
-
-class Ear:
-    """A session that catches things in one process."""
-
-    def __init__(self, pid: int, *, read_only: bool = False) -> None:
-        self.process = f"process:box/{pid}"
-        request = Request(host="box", processes=(TargetProcess(pid),), stacks="none", read_only=read_only)
-        self.view = LiveView(request, adapters=[ProcAdapter(), ExceptionsAdapter()])
-        self.notices: list[str] = []
-        self.view.subscribe(lambda update: self.notices.append(update.notice) if update.notice else None)
-        self.view.start()
-
-    def catch(self, pattern: str, **options: object) -> None:
-        """Set a catchpoint; returns when it is armed, or has failed."""
-        known = set(self.points)
-        self.view.send(Catch(process=self.process, pattern=pattern, **options))  # type: ignore[arg-type]
-        eventually(
-            lambda: any(p.state is not CatchpointState.ARMING for name, p in self.points.items() if name not in known)
-        )
-
-    @property
-    def points(self) -> dict[str, Catchpoint]:
-        return dict(self.view.latest().snapshot.catchpoints)
-
-    @property
-    def hits(self) -> list[ExceptionHit]:
-        return list(self.view.latest().snapshot.exceptions.values())
-
-    def heard(self, count: int) -> list[ExceptionHit]:
-        """The hits once there are so many calls."""
-        eventually(lambda: sum(hit.count for hit in self.hits) >= count)
-        return self.hits
-
-    def stop(self) -> None:
-        self.view.stop()
-
-
-@pytest.fixture
-def listen() -> Iterator[Callable[..., Ear]]:
-    ears: list[Ear] = []
-
-    def start(pid: int, *, read_only: bool = False) -> Ear:
-        ears.append(Ear(pid, read_only=read_only))
-        return ears[-1]
-
-    yield start
-    for ear in ears:
-        ear.stop()
-
-
-@pytest.fixture
-def thrower(build_target: Build, spawn: Spawn) -> Target:
-    return spawn([build_target("throws")])
-
-
-def tell(target: Target, command: str) -> int:
-    """Let the program do something; how many exceptions it has caught by then."""
-    stdin, stdout = target.process.stdin, target.process.stdout
-    assert stdin is not None and stdout is not None
-    stdin.write(command.encode() + b"\n")
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(stdout.fileno(), 1)
-        assert byte, f"the program ended at {command!r}"
-        line += byte
-    return int(line.split()[-1])
-
-
-def functions(hit: ExceptionHit) -> list[str]:
-    return [frame.function for frame in hit.stack]
 
 
 def text_is_whole(pid: int, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,19 +39,6 @@ def program(build_target: Callable[..., Path]) -> Path:
         if not elf.marks("libstdcxx"):
             pytest.skip("this libstdc++ was built without marks (systemtap-sdt-dev)")
     return built
-
-
-@pytest.fixture
-def listen() -> Iterator[Callable[[int], Ear]]:
-    ears: list[Ear] = []
-
-    def start(pid: int) -> Ear:
-        ears.append(Ear(pid))
-        return ears[-1]
-
-    yield start
-    for ear in ears:
-        ear.stop()
 
 
 def test_marks_are_those_that_readelf_finds(program: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,19 +26,6 @@ Build = Callable[..., Path]
 @pytest.fixture
 def library(build_target: Build) -> Path:
     return build_target("beneath", "-shared", "-fPIC", output="libbeneath.so")
-
-
-@pytest.fixture
-def listen() -> Iterator[Callable[[int], Ear]]:
-    ears: list[Ear] = []
-
-    def start(pid: int) -> Ear:
-        ears.append(Ear(pid))
-        return ears[-1]
-
-    yield start
-    for ear in ears:
-        ear.stop()
 
 
 def python_frames(hit: ExceptionHit) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,19 +30,6 @@ pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can
 PROGRAM = TARGETS / "py_raises.py"
 every = pytest.mark.parametrize("python", interpreters("3.12", "3.13"), ids=label)
 Spawn = Callable[..., Target]
-
-
-@pytest.fixture
-def listen() -> Iterator[Callable[[int], Ear]]:
-    ears: list[Ear] = []
-
-    def start(pid: int) -> Ear:
-        ears.append(Ear(pid))
-        return ears[-1]
-
-    yield start
-    for ear in ears:
-        ear.stop()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,19 +23,6 @@ pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can
 NULL = "address not mapped (SEGV_MAPERR), at address 0x8; no handler: fatal"
 Build = Callable[..., Path]
 Spawn = Callable[..., Target]
-
-
-@pytest.fixture
-def listen() -> Iterator[Callable[..., Ear]]:
-    ears: list[Ear] = []
-
-    def start(pid: int) -> Ear:
-        ears.append(Ear(pid))
-        return ears[-1]
-
-    yield start
-    for ear in ears:
-        ear.stop()
 
 
 @pytest.fixture

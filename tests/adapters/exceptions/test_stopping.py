@@ -109,11 +109,6 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-@pytest.fixture
-def thrower(build_target: Build, spawn: Spawn) -> Target:
-    return spawn([build_target("throws")])
-
-
 def tell(target: Target, command: str) -> None:
     assert target.process.stdin is not None
     target.process.stdin.write(command.encode() + b"\n")

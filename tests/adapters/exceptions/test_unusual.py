@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -26,19 +26,6 @@ Spawn = Callable[..., Target]
 Listen = Callable[[int], Ear]
 PLUGIN = ("-shared", "-fPIC")
 OWN_RUNTIME = ("-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL")
-
-
-@pytest.fixture
-def listen() -> Iterator[Listen]:
-    ears: list[Ear] = []
-
-    def start(pid: int) -> Ear:
-        ears.append(Ear(pid))
-        return ears[-1]
-
-    yield start
-    for ear in ears:
-        ear.stop()
 
 
 @pytest.fixture(scope="session")
@@ -209,3 +196,31 @@ def test_debug_registers_hear_children_that_were_there(build_target: Build, spaw
         listener.stop()
     assert heard[0].sample.pid == child.pid != target.pid
     assert heard[0].call.message == "in a child" and "libstdc++" in listener.files[0]
+
+
+@pytest.fixture(scope="session")
+def with_libcxx(build_target: Build) -> Path:
+    """The program that throws, built with LLVM's C++ library: libc++ and libc++abi."""
+    found = sorted(Path("/usr/lib").glob("llvm-*/include/c++/v1"))
+    assert found, "the tests need libc++-dev and libc++abi-dev: make test installs them"
+    flags = ("-nostdinc++", "-isystem", str(found[-1]), "-nodefaultlibs", f"-L{found[-1].parents[2] / 'lib'}")
+    libraries = ("-lc++", "-lc++abi", "-lm", "-lc", "-lgcc_s", "-lgcc")
+    return build_target("throws", *flags, *libraries, output="throws-libc++")
+
+
+def test_libcxx(with_libcxx: Path, spawn: Spawn, listen: Listen) -> None:
+    target = spawn([with_libcxx])
+    ear = listen(target.pid)
+    ear.catch("std::runtime_error")
+    ear.catch("std::exception", moment=Moment.CATCH)
+    for words in ("logic not this", "runtime plain", "derived from it"):
+        tell(target, words)
+    hits = ear.heard(2 + 3)
+    thrown = {hit.type: hit for hit in hits if hit.catchpoint == "C1"}
+    assert {name: hit.message for name, hit in thrown.items()} == {
+        "std::runtime_error": "plain",
+        "demo::Derived": "from it",
+    }
+    assert functions(thrown["demo::Derived"])[:3] == ["__cxa_throw", "innermost", "outer"]
+    assert {hit.type for hit in hits if hit.catchpoint == "C2"} == {"std::logic_error", *thrown}
+    assert "libc++abi.so" in ear.points["C1"].note
