@@ -27,19 +27,28 @@ class Arming:
         process: its identifier.
         patterns: what to catch.
         argv: the command: what it may load is looked for.
+        follow: processes that it starts too.
 
     Raises:
         UsageError: a pattern is none.
     """
 
     def __init__(
-        self, view: LiveView, child: Launched, process: str, patterns: Sequence[str], argv: Sequence[str]
+        self,
+        view: LiveView,
+        child: Launched,
+        process: str,
+        patterns: Sequence[str],
+        argv: Sequence[str],
+        *,
+        follow: bool = True,
     ) -> None:
         for pattern in patterns:
             patterns_of(pattern)
         self._view = view
         self._child = child
         self._process = process
+        self._follow = follow
         self._patterns = tuple(patterns)
         self._files = runtimes(argv[0])
         self._sent = False
@@ -49,7 +58,7 @@ class Arming:
         if not self._sent:
             self._sent = True
             for pattern in self._patterns:
-                self._view.send(Catch(process=self._process, pattern=pattern, follow=True, files=self._files))
+                self._view.send(Catch(process=self._process, pattern=pattern, follow=self._follow, files=self._files))
         points = update.snapshot.catchpoints.values()
         settled = [point for point in points if point.state is not CatchpointState.ARMING]
         if len(settled) >= len(self._patterns) or update.ended:

@@ -50,6 +50,12 @@ _FORMS = {".json": "json", ".md": "markdown"}
     "--catch", "catches", multiple=True, metavar="TYPE", help="Catch it from the first instruction on; can be repeated."
 )
 @click.option(
+    "--follow/--no-follow",
+    "children",
+    default=True,
+    help="--catch in processes that CMD starts too, or in CMD alone.  [default: too]",
+)
+@click.option(
     "--recipe",
     "wanted",
     multiple=True,
@@ -66,6 +72,7 @@ def command(
     report_file: Path | None,
     on_stall: str | None,
     catches: tuple[str, ...],
+    children: bool,
     wanted: tuple[str, ...],
     detach: bool,
     logs: tuple[str, ...],
@@ -82,7 +89,7 @@ def command(
     if not argv:
         raise UsageError("What shall be started?", "livedbg launch -- python train.py", "usage")
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
-        job = _job(argv, logs, catches, wanted)
+        job = replace(_job(argv, logs, catches, wanted), follow=children)
         if headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty()):
             stall = OnStall(on_stall) if on_stall is not None else None
             return _headless(job, timeout, report_file, stall, detach)
@@ -95,11 +102,13 @@ class _Job:
 
     Attributes:
         argv: as the user wrote it.
+        follow: catch in processes that it starts too.
     """
 
     argv: tuple[str, ...]
     folder: Path
     plan: Plan
+    follow: bool = True
 
     def start(self) -> Launched:
         """Start it."""
@@ -110,7 +119,8 @@ class _Job:
     def arm(self, view: LiveView, child: Launched) -> None:
         """Set its catchpoints before its first instruction."""
         if self.plan.catch:
-            Arming(view, child, f"process:{host_name()}/{child.pid}", self.plan.catch, self.argv)
+            process = f"process:{host_name()}/{child.pid}"
+            Arming(view, child, process, self.plan.catch, self.argv, follow=self.follow)
 
     def request(self, child: Launched) -> Request:
         """What is looked at."""

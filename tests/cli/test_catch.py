@@ -168,6 +168,29 @@ def test_launch_catches_from_before_main_on(build_target: Callable[..., Path]) -
     assert re.search(r"Before::Before at .*early\.cpp:\d+", done.stderr)
 
 
+@pytest.mark.parametrize(("option", "caught"), [("--follow", True), ("--no-follow", False)])
+def test_launch_catches_in_what_the_command_starts_or_not(
+    build_target: Callable[..., Path], option: str, caught: bool
+) -> None:
+    program = build_target("throws")
+    words = ["sh", "-c", f"echo runtime from a child | {program}; {program} </dev/null"]
+    argv = [
+        sys.executable,
+        "-m",
+        "livedbg",
+        "launch",
+        "--headless",
+        "--catch",
+        "std::runtime_error",
+        option,
+        "--",
+        *words,
+    ]
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and "done 1" in done.stdout
+    assert ("std::runtime_error: from a child" in done.stderr) == caught
+
+
 def test_launch_with_a_catchpoint_that_can_not_be_set_starts_nothing(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch"]
     mark = tmp_path / "mark"
