@@ -134,6 +134,7 @@ class Stopper:
         self._released = asyncio.Event()
         self._turn: asyncio.Task[None] | None = None
         self._leaving = False
+        self._enough = False
         self._passing: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
         self._over = False
@@ -177,6 +178,10 @@ class Stopper:
     def go_on(self) -> None:
         """Let the thread that stands go on."""
         self._released.set()
+
+    def enough(self) -> None:
+        """Look at no further thread."""
+        self._enough = True
 
     async def disarm(self) -> None:
         """Let go of the process; what stands goes on."""
@@ -261,10 +266,10 @@ class Stopper:
     def _knocked(self, number: str) -> None:
         before = self._turn if self._turn is not None and not self._turn.done() else None
         busy = before is not None and not self._leaving  # a thread that goes on can knock again before that is said
-        if busy and not self._over:
+        if busy and not (self._over or self._enough):
             self.seen += 1
             self.passed += 1
-        if busy or self._over:
+        if busy or self._over or self._enough:
             task = asyncio.create_task(self._pass_by(number))
             self._passing.add(task)
             task.add_done_callback(self._passing.discard)
@@ -283,7 +288,7 @@ class Stopper:
         try:
             if before is not None:
                 await asyncio.wait([before])
-            stop = await self._stop_of(number)
+            stop = None if self._enough else await self._stop_of(number)
             if stop is not None:
                 self._released.clear()
                 self._stands(stop)

@@ -253,6 +253,8 @@ class _Point:
         self._emit_hit(hit)
         until = time.time_ns() + int(self._hold_s * 1e9) if self._hold_s else None
         self._put(hits=self.catchpoint.hits + 1, standing=thread if until else None, until_wall_ns=until)
+        if self._most and self.catchpoint.hits >= self._most and self._stopper is not None:
+            self._stopper.enough()
 
     def _went_on(self, stop: Stop, stood_ns: int) -> None:
         kind = (stop.call.names[0], stop.call.message, tuple(frame.address for frame in stop.frames))
