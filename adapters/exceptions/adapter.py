@@ -7,11 +7,10 @@ from typing import ClassVar, Final
 
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.exceptions.armed import Armed
-from livedbg.catchpoints import Catchpoint, Moment, patterns_of
+from livedbg.adapters.exceptions.asked import asked
 from livedbg.errors import UsageError
 from livedbg.gdbmi import find_gdb
 from livedbg.intents import Catch, Intent, Uncatch
-from livedbg.sanitize import clean_line
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["ExceptionsAdapter"]
@@ -19,9 +18,6 @@ __all__ = ["ExceptionsAdapter"]
 _SAID_S: Final = 0.25  # between two words on a catchpoint's counts
 _IDLE_S: Final = 1.0  # between two looks whether the target has ended
 _REMEMBERED: Final = 8  # of those: between two looks at what the process has loaded
-
-
-_SETTLED: Final = (Moment.CALL, Moment.SIGNAL, Moment.RAISE)  # of these the pattern says it; of the others the user may
 
 
 class ExceptionsAdapter(Adapter):
@@ -82,17 +78,8 @@ class ExceptionsAdapter(Adapter):
         assert isinstance(intent, Catch)
         if intent.stop:
             return  # livedbg.adapters.exceptions.stopping
-        moment, patterns = patterns_of(intent.pattern)
         self._count += 1
-        catchpoint = Catchpoint(
-            id=f"C{self._count}",
-            process=intent.process,
-            pattern=clean_line(intent.pattern),
-            moment=moment if moment in _SETTLED else intent.moment or Moment.THROW,
-            message=clean_line(intent.message),
-            engine="listen",
-            follow=intent.follow,
-        )
+        catchpoint, patterns = asked(intent, f"C{self._count}", "listen")
         armed = Armed(catchpoint, patterns, intent, context, self._pool)
         self._armed[catchpoint.id] = armed
         await armed.arm()

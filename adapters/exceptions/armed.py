@@ -14,6 +14,7 @@ from msgspec import structs
 
 from livedbg import ids
 from livedbg.adapter import Context
+from livedbg.adapters.exceptions.asked import wants
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.debugged import DebuggedListener
 from livedbg.adapters.exceptions.hearing import Heard, Hearing, Nowhere
@@ -228,8 +229,7 @@ class Armed:
             self._context.emit(CatchpointSeen(catchpoint=fresh, **self._context.stamp()))
 
     def _wants(self, call: Call) -> bool:
-        untold = self.catchpoint.moment in {Moment.CALL, Moment.RETHROW}  # no type is told
-        return untold or any(p.matches(call.names) for p in self._patterns)
+        return wants(self.catchpoint.moment, self._patterns, call)
 
     # what was heard
 

@@ -11,13 +11,14 @@ from msgspec import structs
 
 from livedbg import ids
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.adapters.exceptions.asked import asked, wants
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.listener import Nowhere
 from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.adapters.exceptions.refusal import refused
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
 from livedbg.adapters.exceptions.warm import WarmGdbs
-from livedbg.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern, patterns_of
+from livedbg.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern
 from livedbg.config import refuse_touch
 from livedbg.errors import LivedbgError, TargetUnsuitable, UsageError
 from livedbg.events import CatchpointSeen, ExceptionSeen, Touched
@@ -83,16 +84,8 @@ class StoppingAdapter(Adapter):
         assert isinstance(intent, Catch)
         if not intent.stop:
             return
-        moment, patterns = patterns_of(intent.pattern)
         self._count += 1
-        catchpoint = Catchpoint(
-            id=f"S{self._count}",
-            process=intent.process,
-            pattern=clean_line(intent.pattern),
-            moment=moment or intent.moment or Moment.THROW,
-            message=clean_line(intent.message),
-            engine="gdb",
-        )
+        catchpoint, patterns = asked(intent, f"S{self._count}", "gdb")
         point = _Point(catchpoint, patterns, intent, context, self._gdbs)
         others = [other for other in self._points.values() if other.at_work and other.process == point.process]
         self._points[catchpoint.id] = point
@@ -228,7 +221,7 @@ class _Point:
         return clean_line(f"in {files}; one thread stands at a time{left_out}")
 
     def _wants(self, call: Call) -> bool:
-        return self.catchpoint.moment is Moment.CALL or any(p.matches(call.names) for p in self._patterns)
+        return wants(self.catchpoint.moment, self._patterns, call)
 
     def _stands(self, stop: Stop) -> None:
         host = self._context.request.host

@@ -354,6 +354,16 @@ def test_one_gdb_stops_for_one_catchpoint_at_a_time_and_is_kept_for_the_next(
     assert hit.stack[1].function == "innermost" and hit.stack[1].local_variables
 
 
+def test_a_rethrow_tells_no_type_and_is_stopped_at_all_the_same(thrower: Target, watch: Callable[..., Watch]) -> None:
+    session = watch(thrower.pid)
+    point = session.catch("any", moment=Moment.RETHROW, count=1)
+    assert (point.state, point.moment) == (CatchpointState.ARMED, Moment.RETHROW)
+    tell(thrower, "rethrow it")
+    assert answer(thrower) == 1
+    (hit,) = session.saw(1)
+    assert [frame.function for frame in hit.stack][:2] == ["__cxa_rethrow", "outer"]
+
+
 def test_read_only_means_no_stop(thrower: Target, watch: Callable[..., Watch]) -> None:
     session = watch(thrower.pid, read_only=True)
     session.view.send(Catch(process=session.process, pattern="any", stop=True))
