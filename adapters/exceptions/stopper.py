@@ -32,7 +32,7 @@ from livedbg.catchpoints import Moment
 from livedbg.errors import LivedbgError, TargetUnsuitable
 from livedbg.linux.knock import Knocks, harmless_signal
 from livedbg.linux.perf import BREAKPOINT, TRACEPOINT, NoPerf, Sample, Source
-from livedbg.linux.procfs import thread_ids
+from livedbg.linux.procfs import process_exists, thread_ids
 from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import Frame
 from livedbg.stacks import merge_frames
@@ -62,7 +62,6 @@ class Stop:
     Attributes:
         whole: the stack's outermost frame was reached.
         wall_ns: since when.
-        note: what could not be had.
     """
 
     tid: int
@@ -70,13 +69,13 @@ class Stop:
     frames: tuple[Frame, ...]
     whole: bool
     wall_ns: int
-    note: str = ""
 
 
 class Stopper:
     """Stops threads of one process at some functions.
 
     Attributes:
+        trouble: what could not be done lately; "" when all could.
         brushed: how long each thread stood that was let go on without a look, in nanoseconds; the reader empties it.
 
     Args:
@@ -108,6 +107,7 @@ class Stopper:
     ) -> None:
         self.seen = 0
         self.passed = 0
+        self.trouble = ""
         self.brushed: list[int] = []
         self.files: tuple[str, ...] = ()
         self.left_out: list[str] = []
@@ -253,13 +253,16 @@ class Stopper:
         look_s = time.monotonic() + _FILES_S
         while not self._over:
             await asyncio.sleep(_THREADS_S)
-            with contextlib.suppress(OSError):  # it ends: the attachment says so
+            try:
                 if self._knocks is not None:
                     self._knocks.add_all(thread_ids(self._pid))
                 if time.monotonic() > look_s:
                     look_s = time.monotonic() + _FILES_S
                     if await self._find():
                         self._knock()
+            except OSError as error:
+                if process_exists(self._pid):  # else it has ended: the attachment says so
+                    self.trouble = f"new threads are not stopped: {error.strerror}"
 
     # a thread that stands
 
@@ -323,7 +326,9 @@ class Stopper:
         try:
             stack = await self._looker.look(at, _LOOK_S)
         except LivedbgError as error:
-            return Stop(at.tid, call, (), whole=False, wall_ns=wall_ns, note=error.message)
+            self.trouble = f"no frames of the last one: {error.message}"
+            return Stop(at.tid, call, (), whole=False, wall_ns=wall_ns)
+        self.trouble = ""
         frames, whole = stack.frames, stack.whole
         python = self._python.standing(_sample(self._pid, at.tid))
         if python is not None and python.frames:

@@ -218,7 +218,8 @@ class _Point:
     def _note(self, stopper: Stopper) -> str:
         files = ", ".join(file.rpartition("/")[2] for file in stopper.files)
         left_out = f"; not in {', '.join(stopper.left_out[:3])}: no debug register is left" if stopper.left_out else ""
-        return clean_line(f"in {files}; one thread stands at a time{left_out}")
+        trouble = f"; {stopper.trouble}" if stopper.trouble else ""
+        return clean_line(f"in {files}; one thread stands at a time{left_out}{trouble}")
 
     def _wants(self, call: Call) -> bool:
         return wants(self.catchpoint.moment, self._patterns, call)
