@@ -27,7 +27,7 @@ def command(names: tuple[str, ...]) -> int:
     if not names:
         width = max(map(len, known), default=0)
         for name, recipe in known.items():
-            click.echo(f"{name:{width}}  {', '.join(recipe.systems):10}  {recipe.question}")
+            click.echo(f"{name:{width}}  {recipe.question}")
         click.echo(f"\nlivedbg recipes NAME explains one; your own: {own_folder()}", err=True)
         return 0
     for name in names:
