@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.catchpoints import Catchpoint
+from livedbg.devicestate import DeviceState
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -40,6 +41,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "CatchpointSeen",
     "CounterSeen",
+    "DeviceSeen",
     "DiagnosticSeen",
     "EdgesAdded",
     "EdgesRemoved",
@@ -202,6 +204,12 @@ class CatchpointSeen(EventBase, frozen=True, tag="catchpoint"):
     catchpoint: Catchpoint
 
 
+class DeviceSeen(EventBase, frozen=True, tag="device"):
+    """What runs on the devices of a process; replaces what was seen there before."""
+
+    device: DeviceState
+
+
 class Touched(EventBase, frozen=True, tag="touched"):
     """The target was touched."""
 
@@ -232,6 +240,7 @@ Event: TypeAlias = (
     | DiagnosticSeen
     | ExceptionSeen
     | CatchpointSeen
+    | DeviceSeen
     | Touched
     | StatusSeen
 )

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from livedbg.catchpoints import Catchpoint
+from livedbg.devicestate import DeviceState
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -140,6 +141,7 @@ class Snapshot:
         log_count: all records seen.
         kernels: (system, kernel) -> how long its completed runs took.
         activity: by thread id.
+        devices: what was seen on devices last, by process identifier or `file:PATH`.
     """
 
     revision: int = 0
@@ -164,6 +166,7 @@ class Snapshot:
     statuses: Mapping[StatusKey, SourceStatus] = field(default_factory=_empty)
     activity: Mapping[str, Activity] = field(default_factory=_empty)
     kernels: Mapping[tuple[str, str], Durations] = field(default_factory=_empty)
+    devices: Mapping[str, DeviceState] = field(default_factory=_empty)
 
     def now(self, host: str | None = None) -> Clock:
         """The newest stamp of `host`, or of the host that was heard last."""

@@ -62,6 +62,7 @@ _TABLES: Final = (
     "statuses",
     "activity",
     "kernels",
+    "devices",
 )
 
 
@@ -105,6 +106,7 @@ class Store:
             ev.DiagnosticSeen: self._diagnostic_seen,
             ev.ExceptionSeen: self._exception_seen,
             ev.CatchpointSeen: self._catchpoint_seen,
+            ev.DeviceSeen: self._device_seen,
             ev.Touched: self._touched,
             ev.StatusSeen: self._status_seen,
         }
@@ -335,6 +337,11 @@ class Store:
 
     def _catchpoint_seen(self, event: ev.CatchpointSeen) -> None:
         self._dirty("catchpoints")[event.catchpoint.id] = event.catchpoint
+
+    def _device_seen(self, event: ev.DeviceSeen) -> None:
+        devices = self._dirty("devices")
+        devices.pop(event.device.target, None)  # the newest stands last
+        devices[event.device.target] = event.device
 
     def _touched(self, event: ev.Touched) -> None:
         self._intrusions.append(event.intrusion)

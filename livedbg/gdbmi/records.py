@@ -1,7 +1,7 @@
 """One line of gdb/MI output, taken apart (gdb manual, "GDB/MI Output Syntax").
 
 pygdbmi's parser does the work, behind a guard: it loops for ever on lists that are cut short and
-raises on open quotes, so only whole, balanced lines reach it.
+raises on open quotes, so only whole, balanced lines reach it. Tables of cuda-gdb are scanned (livedbg.gdbmi.tables).
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from pygdbmi.gdbmiparser import parse_response
 
+from livedbg.gdbmi.c_strings import c_string
+from livedbg.gdbmi.tables import mi_table
+
 __all__ = ["MAX_PAYLOAD", "Record", "c_string", "is_balanced", "parse_line"]
 
 MAX_PAYLOAD: Final = 8 << 20
@@ -18,8 +21,6 @@ MAX_PAYLOAD: Final = 8 << 20
 
 _RECORD = re.compile(r"^(\d+)?([\^*=+])([a-z-]+)(,.*)?$", re.DOTALL)
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}"]', re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|(.))", re.DOTALL)
-_SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
 
 
 class Record(NamedTuple):
@@ -49,6 +50,8 @@ def parse_line(line: str) -> Record | None:
     kind, name, rest = match[2], match[3], match[4]
     if not rest:
         return Record(token, kind, name, {})
+    if name == "done" and (table := mi_table(rest)) is not None:
+        return Record(token, kind, name, {table.name: table})
     if len(rest) > MAX_PAYLOAD or not is_balanced(rest):
         return Record(token, kind, name, {}, broken=True)
     try:
@@ -72,22 +75,3 @@ def is_balanced(text: str) -> bool:
         elif piece in "]}" and (not expected or expected.pop() != piece):
             return False
     return not expected
-
-
-def c_string(literal: str) -> str:
-    """The text of a quoted C string of MI, octal escapes as UTF-8 bytes."""
-    body = literal[1:-1] if len(literal) >= 2 and literal[0] == '"' == literal[-1] else literal
-    if "\\" not in body:
-        return body
-    raw = _ESCAPE.sub(_unescape, body)
-    return raw.encode("latin-1", "surrogateescape").decode("utf-8", "replace") if _is_latin(raw) else raw
-
-
-def _unescape(match: re.Match[str]) -> str:
-    if match[1]:
-        return chr(int(match[1], 8) & 0xFF)
-    return _SIMPLE.get(match[2], match[2])
-
-
-def _is_latin(text: str) -> bool:
-    return all(ord(sign) < 256 for sign in text)

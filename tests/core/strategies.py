@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from livedbg import events as ev
 from livedbg.catchpoints import Catchpoint
+from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -115,6 +116,21 @@ records = st.builds(
 )
 evidence = st.builds(Evidence, kind=st.just("log"), source=words, text=words, at_wall_ns=maybe_time)
 
+devices = st.builds(
+    DeviceState,
+    target=st.sampled_from((*PROCESSES, "file:/core")),
+    source=st.just("core dump"),
+    taken_wall_ns=maybe_time,
+    units=st.lists(st.builds(DeviceUnit, number=small, name=words, sms=small), max_size=2).map(tuple),
+    kernels=st.lists(st.builds(DeviceKernel, number=small, parent=maybe_time, name=words), max_size=2).map(tuple),
+    places=st.lists(st.builds(DevicePlace, kernel=small, file=st.none() | words, line=maybe_time), max_size=2).map(
+        tuple
+    ),
+    faults=st.lists(st.builds(DeviceFault, name=words, code=maybe_time, kernel=maybe_time), max_size=2).map(tuple),
+    stack=st.lists(frames, max_size=2).map(tuple),
+    notes=st.lists(words, max_size=2).map(tuple),
+)
+
 
 def _several(values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(values, max_size=4).map(tuple)
@@ -178,6 +194,7 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
             Catchpoint, id=st.sampled_from(("C1", "C2")), process=st.sampled_from(PROCESSES), pattern=words, hits=small
         ),
     ),
+    _event(ev.DeviceSeen, device=devices),
     _event(ev.ExceptionSeen, hit=st.builds(ExceptionHit, id=st.sampled_from(("x", "y")), type=words, message=words)),
     _event(
         ev.Touched,

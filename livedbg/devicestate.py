@@ -1,0 +1,144 @@
+"""What runs on the GPUs of a process at one moment, as immutable values (the invariants of livedbg.model hold).
+
+The words are CUDA's (CUDA C++ Programming Guide, "Programming Model"): a kernel runs as a grid of blocks, a block's
+threads run in warps of 32 lanes, a warp stands on an SM (streaming multiprocessor) of a device.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from livedbg.model import Frame
+
+__all__ = ["DeviceFault", "DeviceKernel", "DevicePlace", "DeviceState", "DeviceUnit"]
+
+
+class DeviceUnit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU.
+
+    Attributes:
+        number: the debugger's number of it.
+        machine: `sm_90`.
+        sms: how many it has.
+        busy_sms: how many of them have warps.
+    """
+
+    number: int
+    name: str = ""
+    machine: str = ""
+    bus: str = ""
+    sms: int = 0
+    busy_sms: int = 0
+    warps_per_sm: int = 0
+
+
+class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One kernel that was launched and has not ended.
+
+    Attributes:
+        number: the debugger's number of it, unique over all devices.
+        grid: number of its grid, unique on its device; negative where the device launched it.
+        name: its function.
+        arguments: as the debugger prints them.
+        status: `active`, `pending`, `sleeping`, …
+        grid_dim, block_dim: `(264,1,1)`.
+        sms: on how many SMs it runs.
+        blocks, warps, threads: how many of each are on the device now; 0 where that was not asked.
+    """
+
+    number: int
+    device: int = 0
+    grid: int = 0
+    parent: int | None = None
+    name: str = ""
+    arguments: str = ""
+    status: str = ""
+    grid_dim: str = ""
+    block_dim: str = ""
+    sms: int = 0
+    blocks: int = 0
+    warps: int = 0
+    threads: int = 0
+
+
+class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One place in the code, and what of a kernel stands there.
+
+    Attributes:
+        kernel: number of the kernel.
+        function: demangled; "" where no symbol is known.
+        line: None where the code has no line information.
+        address: lowest program counter of those that stand here.
+        warps: whose active lanes stand here.
+        divergent: how many of these have other lanes that wait elsewhere.
+        threads: lanes that stand here, active or not.
+        example: where one of them is: `block (0,0,0) thread (0,0,0)`.
+    """
+
+    kernel: int
+    function: str = ""
+    file: str | None = None
+    line: int | None = None
+    address: int | None = None
+    warps: int = 0
+    divergent: int = 0
+    threads: int = 0
+    example: str = ""
+
+
+class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A device exception.
+
+    Attributes:
+        code: number of CUDA_EXCEPTION_N; None where the debugger's name of it is not known.
+        name: the debugger's name, `Warp Illegal Address`.
+        meaning: what it means, in words.
+        remedy: what to do next.
+        address: of the instruction that caused it, where the device says so.
+        example: one thread that has it, `block (0,0,0) thread (3,0,0)`, and where that runs.
+        lanes: how many of its warp have it.
+    """
+
+    name: str
+    code: int | None = None
+    meaning: str = ""
+    remedy: str = ""
+    kernel: int | None = None
+    function: str = ""
+    file: str | None = None
+    line: int | None = None
+    address: int | None = None
+    example: str = ""
+    lanes: int = 0
+
+
+class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was seen at one look.
+
+    Attributes:
+        target: identifier of the process, or `file:PATH` where only a core dump is there.
+        source: `core dump`, `dump on request`, `attach`.
+        path: the core dump.
+        taken_wall_ns: when the device was in this state: when the dump was written.
+        faults: the worst first.
+        places: those with most warps first.
+        focus: the thread that the debugger chose.
+        stack: of that thread, innermost frame first.
+        barriers: what its warp waits at, in the debugger's words.
+        notes: what could not be seen, one sentence each.
+        look_ns: how long the debugger took to tell.
+    """
+
+    target: str
+    source: str
+    path: str = ""
+    taken_wall_ns: int | None = None
+    units: tuple[DeviceUnit, ...] = ()
+    kernels: tuple[DeviceKernel, ...] = ()
+    places: tuple[DevicePlace, ...] = ()
+    faults: tuple[DeviceFault, ...] = ()
+    focus: str = ""
+    stack: tuple[Frame, ...] = ()
+    barriers: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    look_ns: int = 0

@@ -1,0 +1,58 @@
+"""Tables of cuda-gdb's MI output, scanned: `NAME={nr_rows="2",nr_cols="3",hdr=[…],body=[ROW={COLUMN="VALUE",…},…]}`.
+
+A table of all warps of a large GPU has some thousand rows; the general parser takes seconds for that. Here only the
+rows are read, and no more than a limit of them (gdb manual, "GDB/MI Output Syntax"; the names of tables and columns
+stand in cuda-gdb's gdb/cuda/cuda-commands.c).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from livedbg.gdbmi.c_strings import c_string
+
+__all__ = ["MAX_ROWS", "MiTable", "mi_table"]
+
+MAX_ROWS: Final = 100_000
+"""Rows that are kept of one table."""
+
+_HEAD: Final = re.compile(r',(\w*InfoCuda\w+Table)=\{nr_rows="(\d+)",nr_cols="\d+",hdr=\[')
+_BODY: Final = re.compile(r"body=\[")
+_ROW: Final = re.compile(r'(?:\w+=)?\{((?:[\w-]+="(?:[^"\\]|\\.)*",?)*)\}')
+_FIELD: Final = re.compile(r'([\w-]+)=("(?:[^"\\]|\\.)*")')
+
+
+class MiTable(list[dict[str, str]]):
+    """The rows of a table, each column -> text.
+
+    Attributes:
+        name: of the table.
+        said: how many rows it says that it has; more than are here when it is cut or too long.
+    """
+
+    def __init__(self, name: str, said: int, rows: list[dict[str, str]]) -> None:
+        super().__init__(rows)
+        self.name = name
+        self.said = said
+
+
+def mi_table(results: str) -> MiTable | None:
+    """The table that an answer consists of; None where it is none. What stands behind the last whole row is left.
+
+    Args:
+        results: what stands behind `^done`, with its comma.
+    """
+    head = _HEAD.match(results)
+    if head is None:
+        return None
+    rows: list[dict[str, str]] = []
+    body = _BODY.search(results, head.end())
+    at = len(results) if body is None else body.end()
+    while len(rows) < MAX_ROWS:
+        row = _ROW.match(results, at)
+        if row is None:
+            break
+        rows.append({name: c_string(value) for name, value in _FIELD.findall(row[1])})
+        at = row.end() + 1  # the comma
+    return MiTable(head[1], int(head[2]), rows)
