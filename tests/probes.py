@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from livedbg.adapters.exceptions.places import find_places
 from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.linux.places import find_places
 from livedbg.linux.tracefs import TraceEvents
 
 __all__ = ["refused"]

@@ -20,10 +20,10 @@ from livedbg.adapters.exceptions.debugged import DebuggedListener
 from livedbg.adapters.exceptions.hearing import Heard, Hearing, Nowhere
 from livedbg.adapters.exceptions.hits import Hits, Kind
 from livedbg.adapters.exceptions.listener import Listener
-from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.adapters.exceptions.python import PythonRaises, refused_raises
 from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.refusal import refused
+from livedbg.adapters.exceptions.runtime import RUNTIME
 from livedbg.adapters.exceptions.signal_words import ended
 from livedbg.adapters.exceptions.signals import SignalListener
 from livedbg.adapters.exceptions.stacks import CallStacks, Frames, Place

@@ -31,12 +31,12 @@ from typing import Final
 from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.calls import Call, describe
 from livedbg.adapters.exceptions.hearing import Heard, Hearing, Nowhere, family, threads_of
-from livedbg.adapters.exceptions.places import Found, find_places
 from livedbg.adapters.exceptions.reading import read_call
 from livedbg.adapters.exceptions.types import Types
 from livedbg.catchpoints import Moment
 from livedbg.linux import procfs
 from livedbg.linux.perf import BREAKPOINT, PerfEvents, Sample, Source
+from livedbg.linux.places import Found, find_places
 
 __all__ = ["MOST", "DebuggedListener"]
 

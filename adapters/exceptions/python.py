@@ -14,7 +14,6 @@ from typing import Final
 from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.fetched import values
-from livedbg.adapters.exceptions.places import Found, Place
 from livedbg.adapters.exceptions.python_frames import CallFrames, PyFrames, goes_on, words_of
 from livedbg.adapters.exceptions.python_message import Kinds, message_of
 from livedbg.adapters.exceptions.python_probe import FUNCTION, RAISED, own_number, raise_arguments
@@ -26,6 +25,7 @@ from livedbg.adapters.python.objects import ObjectReader
 from livedbg.errors import TargetError
 from livedbg.linux.elf import ElfError
 from livedbg.linux.perf import NoPerf, Sample
+from livedbg.linux.places import Found, Place
 from livedbg.linux.tracefs import Field, NoTracefs
 
 __all__ = ["PythonRaises", "refused_raises"]

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from livedbg.adapters.exceptions.fetched import pieces
-from livedbg.adapters.exceptions.places import RUNTIME
+from livedbg.adapters.exceptions.runtime import RUNTIME
 from livedbg.adapters.python.layout import Layout
 from livedbg.catchpoints import Moment
 from livedbg.linux.namespaces import same_namespace

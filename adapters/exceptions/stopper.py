@@ -23,7 +23,6 @@ from typing import Final
 
 from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
 from livedbg.adapters.exceptions.listener import Nowhere
-from livedbg.adapters.exceptions.places import Found, find_places
 from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.reading import read_call
 from livedbg.adapters.exceptions.types import Types
@@ -32,6 +31,7 @@ from livedbg.catchpoints import Moment
 from livedbg.errors import LivedbgError, TargetUnsuitable
 from livedbg.linux.knock import Knocks, harmless_signal
 from livedbg.linux.perf import BREAKPOINT, TRACEPOINT, NoPerf, Sample, Source
+from livedbg.linux.places import Found, find_places
 from livedbg.linux.procfs import process_exists, thread_ids
 from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import Frame

@@ -14,8 +14,8 @@ from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.exceptions.asked import asked, wants
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.listener import Nowhere
-from livedbg.adapters.exceptions.places import RUNTIME
 from livedbg.adapters.exceptions.refusal import refused
+from livedbg.adapters.exceptions.runtime import RUNTIME
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
 from livedbg.adapters.exceptions.warm import WarmGdbs
 from livedbg.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern

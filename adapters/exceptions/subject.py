@@ -13,12 +13,12 @@ from typing import Final, Protocol
 from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, describe
 from livedbg.adapters.exceptions.fetched import values
-from livedbg.adapters.exceptions.places import Found
 from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.python_frames import PyFrames
 from livedbg.adapters.exceptions.types import Types
 from livedbg.catchpoints import Moment
 from livedbg.linux.perf import Sample
+from livedbg.linux.places import Found
 from livedbg.linux.tracefs import Field
 
 __all__ = ["NativeCalls", "Subject", "Unheard"]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions.places import find_places
 from livedbg.adapters.exceptions.types import demangled
 from livedbg.catchpoints import CatchpointState, Moment
 from livedbg.intents import Catch, Uncatch
 from livedbg.linux import memory, procfs
+from livedbg.linux.places import find_places
 from livedbg.linux.tracefs import TraceEvents
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import Target, eventually

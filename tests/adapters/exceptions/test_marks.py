@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.exceptions import listener
-from livedbg.adapters.exceptions.places import find_in_files, find_places
 from livedbg.catchpoints import CatchpointState
 from livedbg.linux.elf import ElfFile
+from livedbg.linux.places import find_in_files, find_places
 from livedbg.linux.tracefs import NoTracefs
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import Target

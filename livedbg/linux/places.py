@@ -1,9 +1,10 @@
-"""Where a process has the functions that exceptions go through: in every copy of the C++ runtime, and elsewhere.
+"""Where a process has the functions that are listened to: in every file that it has loaded.
 
-libstdc++ and libc++abi export them under the same names (Itanium C++ ABI: exception handling, 2.4); some libraries
-bring a runtime of their own, hidden or linked statically: those are found by their symbol table, where they kept one,
-or by the marks for tracers that libstdc++ has in its functions (libsupc++/eh_throw.cc, PROBE2), which stripping leaves.
-cuBLAS, cuFFT, cuSOLVER and four more libraries of CUDA 12 are found so.
+libstdc++ and libc++abi export the functions that exceptions go through under the same names (Itanium C++ ABI: exception
+handling, 2.4); some libraries bring a runtime of their own, hidden or linked statically: those are found by their
+symbol table, where they kept one, or by the marks for tracers that libstdc++ has in its functions
+(libsupc++/eh_throw.cc, PROBE2), which stripping leaves. cuBLAS, cuFFT, cuSOLVER and four more libraries of CUDA 12 are
+found so.
 """
 
 from __future__ import annotations
@@ -14,19 +15,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from livedbg.catchpoints import Moment
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
 
-__all__ = ["RUNTIME", "Found", "Place", "find_in_files", "find_places"]
-
-RUNTIME: Final = {
-    Moment.THROW: "__cxa_throw",
-    Moment.RETHROW: "__cxa_rethrow",
-    Moment.CATCH: "__cxa_begin_catch",
-    Moment.RAISE: "PyTraceBack_Here",
-}
-"""The function of the runtime, C++'s or Python's, that is called at each moment."""
+__all__ = ["Found", "Place", "find_in_files", "find_places"]
 
 
 class Place(NamedTuple):
