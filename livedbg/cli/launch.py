@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 import click
 
-from livedbg.adapter import Request
 from livedbg.app.options import AppOptions
-from livedbg.cli.arming import Arming
 from livedbg.cli.attach import app_options
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, signals_held, started
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
+from livedbg.cli.job import Job, job_of, picked_recipes
 from livedbg.cli.report import render, write
 from livedbg.cli.watch import OnStall, follow
-from livedbg.config import refuse_touch
 from livedbg.errors import UsageError
 from livedbg.hostinfo import host_name
-from livedbg.launch import Launched, launch, launch_folder
+from livedbg.launch import Launched
 from livedbg.live import LiveView
-from livedbg.recipes import Plan, chosen, plan, recipes, without_effect
 from livedbg.sanitize import clean_line
 
 __all__ = ["command"]
@@ -88,76 +84,22 @@ def command(
         argv = argv[1:]
     if not argv:
         raise UsageError("What shall be started?", "livedbg launch -- python train.py", "usage")
+    unseen = headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty())
+    held: list[str] = []
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
-        job = replace(_job(argv, logs, catches, wanted), follow=children)
-        if headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        job = job_of(argv, logs, catches, picked_recipes(wanted), _say if unseen else held.append)
+        job = replace(job, follow=children)
+        if unseen:
             stall = OnStall(on_stall) if on_stall is not None else None
             return _headless(job, timeout, report_file, stall, detach)
-        return _in_app(job, screen, detach)
+        return _in_app(job, screen, detach, held)
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What is started, and how.
-
-    Attributes:
-        argv: as the user wrote it.
-        follow: catch in processes that it starts too.
-    """
-
-    argv: tuple[str, ...]
-    folder: Path
-    plan: Plan
-    follow: bool = True
-
-    def start(self) -> Launched:
-        """Start it."""
-        argv = (*self.plan.wrapper, *self.argv)
-        with signals_held():
-            return launch(argv, self.folder, gated=bool(self.plan.catch), environment=self.plan.environment)
-
-    def arm(self, view: LiveView, child: Launched) -> None:
-        """Set its catchpoints before its first instruction."""
-        if self.plan.catch:
-            process = f"process:{host_name()}/{child.pid}"
-            Arming(view, child, process, self.plan.catch, self.argv, follow=self.follow)
-
-    def request(self, child: Launched) -> Request:
-        """What is looked at."""
-        return Request(host=host_name(), processes=(child.target,), logs=self.plan.logs, ends_with_processes=True)
-
-    def say_without_effect(self, child: Launched) -> None:
-        """Name the recipes of which nothing was seen."""
-        for sentence in without_effect(self.plan.effects, (child.stdout, child.stderr)):
-            click.echo(f"livedbg: {clean_line(sentence)}", err=True)
+def _say(line: str) -> None:
+    click.echo(f"livedbg: {clean_line(line)}", err=True)
 
 
-def _job(argv: tuple[str, ...], logs: tuple[str, ...], catches: tuple[str, ...], wanted: tuple[str, ...]) -> _Job:
-    """What the options come to; what they need is there.
-
-    Raises:
-        UsageError: recipes contradict each other, or need what is not here.
-        TouchRefused: it has catchpoints, and those are forbidden.
-    """
-    known, wrong = recipes() if wanted else ({}, [])
-    for sentence in wrong:
-        click.echo(f"livedbg: {sentence}", err=True)
-    picked = [chosen(word, known) for word in wanted]
-    folder = launch_folder()
-    try:
-        made = plan(picked, folder, os.environ)
-        made = replace(made, logs=(*logs, *made.logs), catch=tuple(dict.fromkeys((*catches, *made.catch))))
-        if made.catch:
-            refuse_touch(None, "A catchpoint sets probes")
-    except BaseException:
-        folder.rmdir()
-        raise
-    for note in made.notes:
-        click.echo(f"livedbg: {clean_line(note)}", err=True)
-    return _Job(argv, folder, made)
-
-
-def _in_app(job: _Job, screen: AppOptions, detach: bool) -> int:
+def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
     from livedbg.app import run
 
     child: Launched | None = None
@@ -172,13 +114,14 @@ def _in_app(job: _Job, screen: AppOptions, detach: bool) -> int:
     finally:
         if child is not None:
             _let_go(child, detach)
-            job.say_without_effect(child)
+            if child.exit_code is not None:
+                job.watch.finish(child)
+            for line in held:
+                _say(line)
             click.echo(f"output: {child.folder}", err=True)
 
 
-def _headless(
-    job: _Job, timeout: float | None, report_file: Path | None, on_stall: OnStall | None, detach: bool
-) -> int:
+def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stall: OnStall | None, detach: bool) -> int:
     child: Launched | None = None
     relays: list[_Relay] = []
     interrupted = False
@@ -208,7 +151,8 @@ def _headless(
             _let_go(child, detach)
         for relay in relays:
             relay.finish()
-    job.say_without_effect(child)
+    if child.exit_code is not None:
+        job.watch.finish(child)
     if not in_time:
         click.echo(f"livedbg: {job.argv[0]} was ended after {timeout:g} s", err=True)
     for relay in relays:

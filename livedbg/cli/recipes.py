@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from livedbg.recipes import Recipe, chosen, own_folder, recipes
+from livedbg.recipes import Effect, Recipe, chosen, own_folder, recipes
 
 __all__ = ["command"]
 
@@ -39,18 +39,20 @@ def command(names: tuple[str, ...]) -> int:
 
 def _explained(recipe: Recipe) -> Iterator[str]:
     yield f"{recipe.name}: {recipe.question}"
-    option = "=OPTION" if recipe.options else ""
-    yield f"    livedbg launch --recipe {recipe.name}{option} -- CMD"
+    yield f"    livedbg launch --recipe {recipe.name}{recipe.asks} -- CMD"
     facts = [
         ("for", ", ".join(recipe.systems)),
         ("read", _WHEN[recipe.acts]),
         ("costs", recipe.cost),
         *(("sets", f"{name}={value}") for name, value in recipe.environment.items()),
         *(("loads", " or ".join(library.names)) for library in recipe.preload),
-        ("runs", " ".join([*recipe.wrapper, "CMD"]) if recipe.wrapper else ""),
+        ("runs", " ".join([*recipe.wrapper, "CMD", *recipe.arguments]) if recipe.wrapper or recipe.arguments else ""),
         *(("reads", log) for log in recipe.logs),
         *(("catches", pattern) for pattern in recipe.catch),
-        *(("is seen by", f"output like /{e.says}/" if e.says else f"the file {e.file}") for e in recipe.effect),
+        *(("tells of", f"{files.file} as they come") for files in recipe.grows),
+        *(("at the end", " ".join(end.command) or end.opens) for end in recipe.after),
+        *(("is seen by", _sign(way)) for way in recipe.effect),
+        *(("too late", made.means) for made in recipe.cached),
         ("note", recipe.note),
         ("source", recipe.source),
         *((f"={name}", meaning) for name, meaning in recipe.options.items()),
@@ -61,3 +63,9 @@ def _explained(recipe: Recipe) -> Iterator[str]:
             yield from textwrap.wrap(
                 text, 100, initial_indent=f"    {name:{lead}}  ", subsequent_indent=" " * (lead + 6)
             )
+
+
+def _sign(way: Effect) -> str:
+    if way.says:
+        return f"output like /{way.says}/"
+    return f"the file {way.file}" if way.file else f"a process that has loaded something like /{way.loaded}/"

@@ -1,8 +1,23 @@
 """Recipes: ways of launching a command that answer a question (`livedbg recipes`, `launch --recipe`)."""
 
-from livedbg.recipes.effects import without_effect
+from livedbg.recipes.effects import Ended, without_effect
 from livedbg.recipes.load import chosen, own_folder, recipes
-from livedbg.recipes.model import Effect, Preload, Recipe
-from livedbg.recipes.plan import Plan, plan
+from livedbg.recipes.model import Effect, Preload, Reason, Recipe
+from livedbg.recipes.plan import Part, Plan, plan
+from livedbg.recipes.watching import RecipeWatch
 
-__all__ = ["Effect", "Plan", "Preload", "Recipe", "chosen", "own_folder", "plan", "recipes", "without_effect"]
+__all__ = [
+    "Effect",
+    "Ended",
+    "Part",
+    "Plan",
+    "Preload",
+    "Reason",
+    "Recipe",
+    "RecipeWatch",
+    "chosen",
+    "own_folder",
+    "plan",
+    "recipes",
+    "without_effect",
+]

@@ -1,7 +1,9 @@
 """Looks whether recipes took effect: a flag that had none is reported, not swallowed.
 
 Invariants:
-    E5. A recipe that says how its effect is seen, and of which nothing is seen, is named.
+    E5. A recipe that says how its effect is seen, and of which nothing is seen, is named, with what is known of why.
+    E7. Nothing is said of what was not seen because nobody looked: a process that was too short-lived to be looked
+        at loaded something, or not.
 """
 
 from __future__ import annotations
@@ -9,47 +11,123 @@ from __future__ import annotations
 import contextlib
 import mmap
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from livedbg.recipes.model import Effect
+from livedbg.recipes.globs import matching
+from livedbg.recipes.model import Effect, Reason
+from livedbg.recipes.plan import Part
+from livedbg.recipes.witness import Seen
+from livedbg.sanitize import clean_line
 
-__all__ = ["without_effect"]
+__all__ = ["Ended", "without_effect"]
 
 
-def without_effect(effects: Mapping[str, Sequence[Effect]], output: Sequence[Path]) -> Iterator[str]:
-    """A sentence for each recipe of which nothing was seen.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that has ended.
 
-    Args:
-        effects: by recipe.
-        output: the files of the command's output.
+    Attributes:
+        output: the files of its output, and other logs.
+        processes: what was seen of its processes.
+        began_s: when it began, as files' times are (time.time()).
+        folder: it ran in.
     """
-    for label, ways in effects.items():
-        if ways and not any(_seen(way, output) for way in ways):
-            hints = " ".join(way.hint for way in ways if way.hint)
-            what = " or ".join(f"no line like /{way.says}/" if way.says else f"no file {way.file}" for way in ways)
-            yield f"recipe {label} had no effect that could be seen: {what}. {hints}".rstrip()
+
+    output: Sequence[Path]
+    processes: Sequence[Seen] = ()
+    began_s: float = 0.0
+    folder: Path = Path()
 
 
-def _seen(way: Effect, output: Sequence[Path]) -> bool:
+def without_effect(parts: Sequence[Part], ended: Ended) -> Iterator[str]:
+    """A sentence for each recipe of which nothing was seen, and for what the program itself says of it."""
+    for part in parts:
+        unseen = bool(part.effects) and not any(_seen(way, part, ended) for way in part.effects)
+        why = [text for reason in part.reasons if unseen or reason.always for text in _means(reason, ended.output)]
+        if unseen:
+            why += _astray(part, ended) or [way.hint for way in part.effects if way.hint]
+            what = " or ".join(map(_expected, part.effects))
+            yield " ".join([f"recipe {part.label} had no effect that could be seen: {what}.", *why])
+        elif why:
+            yield " ".join([f"recipe {part.label}:", *why])
+
+
+def _expected(way: Effect) -> str:
+    if way.says:
+        return f"no line like /{way.says}/"
+    return f"no file {way.file}" if way.file else f"nothing like /{way.loaded}/ was seen loaded"
+
+
+def _seen(way: Effect, part: Part, ended: Ended) -> bool:
     if way.file:
-        return any(map(_has_bytes, Path("/").glob(way.file.lstrip("/"))))
+        return any(_was_written(found, ended.began_s) for found in matching(way.file, ended.folder))
+    if way.loaded:
+        return not ended.processes or any(_has(seen, way.loaded) and _got(seen, part) for seen in ended.processes)
     pattern = re.compile(way.says.encode(), re.MULTILINE)
-    return any(_matches(path, pattern) for path in output)
+    return any(_search(path, pattern) is not None for path in ended.output)
 
 
-def _has_bytes(path: Path) -> bool:
+def _astray(part: Part, ended: Ended) -> list[str]:
+    """Variables that did not reach the processes that had what would have read them."""
+    for seen in ended.processes:
+        reads = not any(way.loaded for way in part.effects) or any(
+            way.loaded and _has(seen, way.loaded) for way in part.effects
+        )
+        if reads and (lost := _lost(seen, part)):
+            name = clean_line(Path(seen.name).name)
+            return [f"{', '.join(lost)} did not reach process {seen.pid} ({name}): something in between changed it."]
+    return []
+
+
+def _has(seen: Seen, expression: str) -> bool:
+    return any(re.search(expression, path) for path in seen.loaded)
+
+
+def _got(seen: Seen, part: Part) -> bool:
+    return not _lost(seen, part)
+
+
+def _lost(seen: Seen, part: Part) -> list[str]:
+    """The recipe's variables that a process has not, or with another value."""
+    if not seen.readable:
+        return []
+    return [name for name, value in part.environment.items() if not _same(seen.environment.get(name), value)]
+
+
+def _same(has: str | None, value: str) -> bool:
+    """Whether it is that value; gperftools marks the first character of its own (src/base/sysinfo.cc)."""
+    return has == value or (has is not None and has[:1] == "\ufffd" and has[1:] == value[1:])
+
+
+def _was_written(path: Path, since_s: float) -> bool:
     try:
-        return path.stat().st_size > 0
+        stat = path.stat()
     except OSError:
         return False
+    return stat.st_size > 0 and stat.st_mtime >= since_s - 1.0  # coarse clocks of file systems
 
 
-def _matches(path: Path, pattern: re.Pattern[bytes]) -> bool:
+def _means(reason: Reason, output: Sequence[Path]) -> list[str]:
+    pattern = re.compile(reason.says.encode(), re.MULTILINE)
+    for path in output:
+        groups = _search(path, pattern)
+        if groups is not None:
+            text = reason.means
+            for number, group in enumerate(groups, 1):
+                text = text.replace(f"{{{number}}}", clean_line(group.decode("utf-8", "replace"), 200))
+            return [text]
+    return []
+
+
+def _search(path: Path, pattern: re.Pattern[bytes]) -> tuple[bytes, ...] | None:
+    """The groups of the first match in a file."""
     with (
         contextlib.suppress(OSError, ValueError),  # ValueError: an empty file can't be mapped
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
     ):
-        return pattern.search(text) is not None
-    return False
+        match = pattern.search(text)
+        return None if match is None else tuple(group or b"" for group in match.groups())
+    return None

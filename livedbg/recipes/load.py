@@ -55,8 +55,8 @@ def parse(name: str, text: bytes) -> Recipe:
         raise UsageError(f"{name!r} is no name for a recipe.", "small letters, digits and -", "usage")
     try:
         recipe = structs.replace(msgspec.toml.decode(text, type=Recipe), name=name)
-        for effect in recipe.effect:
-            re.compile(effect.says)
+        for expression in recipe.expressions:
+            re.compile(expression)
     except (msgspec.DecodeError, re.error, ValueError) as error:
         raise UsageError(clean_line(f"{error}."), "livedbg recipes --help", "usage") from None
     return recipe
@@ -72,6 +72,15 @@ def chosen(wanted: str, known: Mapping[str, Recipe]) -> tuple[Recipe, str]:
     recipe = known.get(name)
     if recipe is None:
         raise UsageError(f"There is no recipe {name!r}.", "livedbg recipes", "usage")
+    if recipe.value:
+        option = option or recipe.default
+        if not option:
+            raise UsageError(f"Recipe {name} wants {recipe.asks}.", f"livedbg recipes {name}", "usage")
+        if recipe.value == "DIR":
+            option = str(Path(option).expanduser().absolute())
+            if not Path(option).is_dir():
+                raise UsageError(f"Recipe {name}: {clean_line(option)} is no folder.", f"ls {option}", "usage")
+        return recipe, option
     if recipe.options and option not in recipe.options:
         said = f"has no option {option!r}" if given else "wants an option"
         raise UsageError(f"Recipe {name} {said}.", f"livedbg recipes {name}", "usage")

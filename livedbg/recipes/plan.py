@@ -3,26 +3,49 @@
 Invariants:
     E3. Two recipes that want different values of one variable are refused: neither is dropped in silence.
     E4. What is needed and not there (a wrapper's program, a library) is said before anything is started.
+    E6. What was made before and is used again, so that a recipe comes too late, is said before anything is started.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from msgspec import structs
+
 from livedbg.errors import UsageError
-from livedbg.recipes.model import Effect, Preload, Recipe
+from livedbg.recipes.globs import matching
+from livedbg.recipes.model import After, Cached, Effect, Grows, Preload, Reason, Recipe
 
-__all__ = ["Plan", "plan"]
+__all__ = ["TOOL_FOLDERS", "Part", "Plan", "plan"]
 
-_CUDA: Final = (Path("/usr/local/cuda/bin"), Path("/opt/cuda/bin"), Path("/opt/nvidia/nsight-systems/bin"))
+TOOL_FOLDERS: Final = ("/usr/local/cuda/bin", "/opt/cuda/bin", "/opt/nvidia/nsight-systems/bin")
+"""Where NVIDIA's tools are besides the PATH."""
 _ASK_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is left to look at of one recipe once the command runs, with its folder and option filled in.
+
+    Attributes:
+        label: as the user named it.
+        environment: the variables that it sets.
+    """
+
+    label: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    effects: tuple[Effect, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    grows: tuple[Grows, ...] = ()
+    after: tuple[After, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +55,32 @@ class Plan:
     Attributes:
         environment: variables to add to ours.
         wrapper: what stands before the command.
+        arguments: what stands behind it.
         logs: more logs to read.
         catch: catchpoints.
-        effects: by recipe, what shows that it took effect.
+        parts: by recipe, what to look at while it runs and in the end.
         notes: what the user should know before it starts.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     wrapper: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     catch: tuple[str, ...] = ()
-    effects: Mapping[str, tuple[Effect, ...]] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def plan(chosen: Sequence[tuple[Recipe, str]], folder: Path, around: Mapping[str, str]) -> Plan:
+def plan(
+    chosen: Sequence[tuple[Recipe, str]], folder: Path, around: Mapping[str, str], argv: Sequence[str] = ()
+) -> Plan:
     """The plan of some recipes.
 
     Args:
         chosen: recipes with their options; the first one's wrapper is the outermost.
         folder: of the launch.
         around: the environment that the command would have.
+        argv: the command.
 
     Raises:
         UsageError: they contradict each other, or something that one needs is not there.
@@ -60,9 +88,10 @@ def plan(chosen: Sequence[tuple[Recipe, str]], folder: Path, around: Mapping[str
     environment: dict[str, str] = {}
     owner: dict[str, str] = {}
     wrappers: dict[tuple[str, ...], None] = {}
+    arguments: dict[tuple[str, ...], None] = {}
     logs: dict[str, None] = {}
     catch: dict[str, None] = {}
-    effects: dict[str, tuple[Effect, ...]] = {}
+    parts: list[Part] = []
     notes: list[str] = []
     for recipe, option in chosen:
         label = f"{recipe.name}={option}" if option else recipe.name
@@ -91,17 +120,49 @@ def plan(chosen: Sequence[tuple[Recipe, str]], folder: Path, around: Mapping[str
             before = environment.get("LD_PRELOAD", around.get("LD_PRELOAD", ""))
             environment["LD_PRELOAD"] = ":".join(dict.fromkeys([*filter(None, re.split("[: ]", before)), found]))
         if recipe.wrapper:
-            program, *arguments = map(filled, recipe.wrapper)
-            wrappers[_program(program, recipe, label), *arguments] = None  # the same one twice is once
+            program, *words = map(filled, recipe.wrapper)
+            wrappers[_program(program, recipe, label), *words] = None  # the same one twice is once
+        if recipe.arguments:
+            arguments[tuple(map(filled, recipe.arguments))] = None
         logs.update(dict.fromkeys(map(filled, recipe.logs)))
         catch.update(dict.fromkeys(map(filled, recipe.catch)))
-        effects[label] = tuple(Effect(effect.says, filled(effect.file), effect.hint) for effect in recipe.effect)
-    wrapper = tuple(word for words in wrappers for word in words)
-    return Plan(environment, wrapper, tuple(logs), tuple(catch), effects, tuple(notes))
+        mine = {name: environment[name] for name in recipe.environment if owner.get(name) == label}
+        parts.append(_part(recipe, label, mine, folder, filled))
+        variables = {**around, **environment}
+        notes += [f"{label} may come too late: {c.means}" for c in recipe.cached if _was_made(c, argv, variables)]
+    behind = tuple(word for words in arguments for word in words)
+    before_it = tuple(word for words in wrappers for word in words)
+    return Plan(environment, before_it, behind, tuple(logs), tuple(catch), tuple(parts), tuple(notes))
+
+
+def _part(
+    recipe: Recipe, label: str, environment: Mapping[str, str], folder: Path, filled: Callable[[str], str]
+) -> Part:
+    def files(text: str) -> str:
+        return filled(text.replace("{folder}", glob.escape(str(folder))))
+
+    return Part(
+        label,
+        environment if not recipe.lists else {},
+        tuple(structs.replace(way, file=files(way.file), hint=filled(way.hint)) for way in recipe.effect),
+        recipe.reasons,
+        tuple(structs.replace(new, file=files(new.file)) for new in recipe.grows),
+        tuple(structs.replace(end, file=files(end.file), opens=filled(end.opens)) for end in recipe.after),
+    )
+
+
+def _was_made(cached: Cached, argv: Sequence[str], variables: Mapping[str, str]) -> bool:
+    """Whether all that it names is there."""
+    name, _, value = cached.variable.partition("=")
+    return (
+        (not cached.argument or any(re.search(cached.argument, word) for word in argv))
+        and (not name or re.search(value, variables.get(name, "")) is not None)
+        and (not cached.file or bool(matching(cached.file)))
+    )
 
 
 def _program(name: str, recipe: Recipe, label: str) -> str:
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *map(str, _CUDA)])
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *TOOL_FOLDERS])
     found = shutil.which(name, path=path)
     if found is None:
         raise UsageError(

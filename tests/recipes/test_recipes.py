@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.errors import UsageError
-from livedbg.recipes import Recipe, chosen, plan, recipes, without_effect
+from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
 from livedbg.recipes.load import parse
-from livedbg.recipes.model import Effect, Preload
 from tests.cli.conftest import livedbg
 
 PRINT = "import os; print({name: os.environ.get(name) for name in ('NVFUSER_DUMP', 'NVFUSER_TRACE', 'MINE')})"
@@ -44,11 +43,12 @@ def test_every_built_in_recipe_says_what_it_is(home: dict[str, str], tmp_path: P
     assert wrong == [] and len(known) >= 15
     for recipe in known.values():
         assert recipe.question.endswith("?") and recipe.cost and recipe.source and recipe.systems
-        assert recipe.environment or recipe.preload or recipe.wrapper or recipe.catch
+        assert recipe.environment or recipe.preload or recipe.wrapper or recipe.catch or recipe.arguments
         assert set(recipe.lists) | set(recipe.unless_set) <= set(recipe.environment)
-        assert all(bool(way.says) != bool(way.file) for way in recipe.effect)
-        uses_option = any("{option}" in text for text in (*recipe.environment.values(), *recipe.wrapper))
-        assert uses_option == bool(recipe.options)
+        assert recipe.effect and all(len([*filter(None, (e.says, e.file, e.loaded))]) == 1 for e in recipe.effect)
+        given = (*recipe.environment.values(), *recipe.wrapper, *recipe.arguments)
+        assert any("{option}" in text for text in given) == bool(recipe.options or recipe.value)
+        assert not (recipe.options and recipe.value) and (recipe.value or not recipe.default)
         assert not recipe.wrapper or recipe.remedy
         assert all(library.remedy for library in recipe.preload)
 
@@ -138,14 +138,14 @@ def test_E5_what_had_no_effect_is_named(tmp_path: Path) -> None:
     output.write_bytes(b"\xff first\nLaunch Parameters: 1\n")
     (tmp_path / "full").write_text("x")
     (tmp_path / "empty").touch()
-    says = {
-        "seen": (Effect(says="^Launch"),),
-        "file": (Effect(says="^nothing"), Effect(file=f"{tmp_path}/fu*")),
-        "none": (),
-        "unseen": (Effect(says="^nothing", hint="Was it run?"),),
-        "empty": (Effect(file=f"{tmp_path}/empty"),),
-    }
-    first, second = without_effect(says, [output, tmp_path / "gone", tmp_path / "empty"])
+    says = [
+        Part("seen", effects=(Effect(says="^Launch"),)),
+        Part("file", effects=(Effect(says="^nothing"), Effect(file=f"{tmp_path}/fu*"))),
+        Part("none"),
+        Part("unseen", effects=(Effect(says="^nothing", hint="Was it run?"),)),
+        Part("empty", effects=(Effect(file=f"{tmp_path}/empty"),)),
+    ]
+    first, second = without_effect(says, Ended([output, tmp_path / "gone", tmp_path / "empty"]))
     assert first == "recipe unseen had no effect that could be seen: no line like /^nothing/. Was it run?"
     assert second.startswith(f"recipe empty had no effect that could be seen: no file {tmp_path}/empty")
 

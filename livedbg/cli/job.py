@@ -1,0 +1,109 @@
+"""What `livedbg launch` starts, and how: the command, its recipes and catchpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import click
+
+from livedbg.adapter import Request
+from livedbg.cli.arming import Arming
+from livedbg.cli.common import signals_held
+from livedbg.config import refuse_touch
+from livedbg.hostinfo import host_name
+from livedbg.launch import Launched, launch, launch_folder
+from livedbg.live import LiveView
+from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
+
+__all__ = ["Job", "job_of", "picked_recipes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is started, and how.
+
+    Attributes:
+        argv: as the user wrote it.
+        follow: catch in processes that it starts too.
+        environment: more variables.
+    """
+
+    argv: tuple[str, ...]
+    folder: Path
+    plan: Plan
+    watch: RecipeWatch
+    follow: bool = True
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def start(self) -> Launched:
+        """Start it."""
+        argv = (*self.plan.wrapper, *self.argv, *self.plan.arguments)
+        around = {**self.plan.environment, **self.environment}
+        with signals_held():
+            child = launch(argv, self.folder, gated=bool(self.plan.catch), environment=around)
+        self.watch.follow(child)
+        return child
+
+    def arm(self, view: LiveView, child: Launched) -> None:
+        """Set its catchpoints before its first instruction."""
+        if self.plan.catch:
+            process = f"process:{host_name()}/{child.pid}"
+            Arming(view, child, process, self.plan.catch, self.argv, follow=self.follow)
+
+    def request(self, child: Launched) -> Request:
+        """What is looked at."""
+        logs = self.plan.logs if self.watch.log is None else (*self.plan.logs, str(self.watch.log))
+        return Request(host=host_name(), processes=(child.target,), logs=logs, ends_with_processes=True)
+
+
+def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
+    """The recipes that were asked for, with their options.
+
+    Raises:
+        UsageError: there is no such recipe or option.
+    """
+    known, wrong = recipes() if wanted else ({}, [])
+    for sentence in wrong:
+        click.echo(f"livedbg: {sentence}", err=True)
+    return [chosen(word, known) for word in wanted]
+
+
+def job_of(
+    argv: tuple[str, ...],
+    logs: tuple[str, ...],
+    catches: tuple[str, ...],
+    picked: Sequence[tuple[Recipe, str]],
+    say: Callable[[str], None],
+    folder: Path | None = None,
+) -> Job:
+    """What the options come to; what they need is there.
+
+    Args:
+        argv: the command.
+        logs: more logs to read.
+        catches: catchpoints.
+        picked: recipes.
+        say: gets what recipes tell while it runs.
+        folder: for its output; made when None.
+
+    Raises:
+        UsageError: recipes contradict each other, or need what is not here.
+        TouchRefused: it has catchpoints, and those are forbidden.
+    """
+    made_here = folder is None
+    folder = folder or launch_folder()
+    try:
+        made = plan(picked, folder, os.environ, argv)
+        made = replace(made, logs=(*logs, *made.logs), catch=tuple(dict.fromkeys((*catches, *made.catch))))
+        if made.catch:
+            refuse_touch(None, "A catchpoint sets probes")
+    except BaseException:
+        if made_here:
+            folder.rmdir()
+        raise
+    for note in made.notes:
+        say(note)
+    return Job(argv, folder, made, RecipeWatch(made, folder, argv[0], say))

@@ -1,0 +1,72 @@
+"""What is done at the end with the files that a recipe made: a tool sums them up, and what opens them is said."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from livedbg.recipes.globs import matching
+from livedbg.recipes.model import After
+from livedbg.recipes.plan import TOOL_FOLDERS, Part
+from livedbg.sanitize import clean, clean_line
+
+__all__ = ["summaries"]
+
+_LONGEST_S: Final = 60.0
+_WIDEST: Final = 160
+
+
+def summaries(parts: Sequence[Part], program: str) -> Iterator[str]:
+    """Lines about the files of each recipe.
+
+    Args:
+        parts: of the plan.
+        program: the first word of the command.
+    """
+    path = shutil.which(program) or program
+    for part in parts:
+        for end in part.after:
+            files = [str(file) for file in matching(end.file)]
+            if files and (len(files) > 1 or not end.several):
+                yield from _summary(part.label, end, files, path)
+
+
+def _summary(label: str, end: After, files: Sequence[str], program: str) -> Iterator[str]:
+    names = {"{file}": files[-1], "{first}": files[0], "{program}": program}
+    argv = [_filled(word, names) for word in end.command]
+    if argv:
+        said = _printed(argv)
+        if said:
+            yield f"{label}: {shlex.join(argv)}"
+            yield from (f"    {line}" for line in said[: end.lines])
+            if len(said) > end.lines:
+                yield f"    ({len(said) - end.lines} lines more)"
+        else:
+            yield f"{label}: {shlex.join(argv)}   (sums it up; {clean_line(argv[0])} is not here, or can't read it)"
+    if end.opens:
+        words = {key: shlex.quote(name) for key, name in names.items()}
+        yield f"{label}: open it: {_filled(end.opens, words)}"
+
+
+def _filled(text: str, names: dict[str, str]) -> str:
+    for key, name in names.items():
+        text = text.replace(key, name)
+    return text
+
+
+def _printed(argv: Sequence[str]) -> list[str]:
+    program = shutil.which(argv[0], path=os.pathsep.join([os.environ.get("PATH", os.defpath), *TOOL_FOLDERS]))
+    if program is None:
+        return []
+    try:
+        done = subprocess.run(
+            [program, *argv[1:]], capture_output=True, timeout=_LONGEST_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    text = clean(done.stdout.decode("utf-8", "replace")) if done.returncode == 0 else ""
+    return [line[:_WIDEST].rstrip() for line in text.splitlines() if line.strip()]

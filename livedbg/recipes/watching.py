@@ -1,0 +1,78 @@
+"""Looks after the recipes of one launched command: while it runs, and once it has ended."""
+
+from __future__ import annotations
+
+import glob
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from livedbg.errors import SourceError
+from livedbg.launch import Launched
+from livedbg.recipes.effects import Ended, without_effect
+from livedbg.recipes.globs import matching
+from livedbg.recipes.growing import Growing
+from livedbg.recipes.plan import Plan
+from livedbg.recipes.summaries import summaries
+from livedbg.recipes.witness import Witness
+
+__all__ = ["RecipeWatch"]
+
+_MOST_LOGS: Final = 200
+
+
+class RecipeWatch:
+    """Tells what recipes make, in a log of their own too, which the Logs screen shows.
+
+    Args:
+        plan: what was launched by.
+        folder: of the launch.
+        program: the first word of the command.
+        say: gets each line as it comes, on a thread of ours.
+
+    Raises:
+        SourceError: the log can't be made.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, program: str, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._program = program
+        self._say = say
+        self._lock = threading.Lock()
+        self._began_s = time.time()
+        self._witness: Witness | None = None
+        self.log: Path | None = folder / "recipes.log" if any(part.grows for part in plan.parts) else None
+        if self.log is not None:
+            try:
+                self.log.touch()
+            except OSError as error:
+                raise SourceError(f"{self.log} can't be written: {error.strerror}.", "free some space") from None
+        self._growing = Growing(plan.parts, self._tell)
+
+    def follow(self, child: Launched) -> None:
+        """Look at what the command loads."""
+        if self._plan.parts:
+            self._witness = Witness(child.pid, {name for part in self._plan.parts for name in part.environment})
+
+    def finish(self, child: Launched) -> None:
+        """Say what there is to say at the end."""
+        processes = self._witness.stop() if self._witness is not None else ()
+        self._growing.stop()
+        output = (child.stdout, child.stderr, *(file for name in self._plan.logs for file in _files(Path(name))))
+        for line in summaries(self._plan.parts, self._program):
+            self._say(line)
+        for sentence in without_effect(self._plan.parts, Ended(output, processes, self._began_s, Path.cwd())):
+            self._say(sentence)
+
+    def _tell(self, line: str) -> None:
+        self._say(line)
+        if self.log is not None:
+            with self._lock, self.log.open("a") as file:
+                file.write(f"{line}\n")
+
+
+def _files(log: Path) -> Sequence[Path]:
+    """A log, or the logs below a folder: the newest of them."""
+    return matching(f"{glob.escape(str(log))}/**/*.log")[-_MOST_LOGS:] if log.is_dir() else [log]

@@ -1,0 +1,106 @@
+"""What the processes of a launched command have loaded, and which variables they got: looked at while they live.
+
+Only reads /proc/PID/maps and /proc/PID/environ (proc_pid_maps(5), proc_pid_environ(5)).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.procfs import child_pids, command_line, read_environment
+
+__all__ = ["Seen", "Witness", "loaded_files"]
+
+_FIRST_S: Final = 0.05
+_LONGEST_S: Final = 2.0
+_MOST: Final = 512  # processes that are looked at
+_UNTIL: Final = 60  # looks; what a program loads later is not looked for
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of one process.
+
+    Attributes:
+        environment: the variables that were asked for, as they were when its program was executed.
+        readable: its environment could be read.
+        loaded: the files that it had mapped at any look.
+    """
+
+    pid: int
+    name: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    readable: bool = False
+    loaded: set[str] = field(default_factory=set)
+
+
+class Witness:
+    """Looks at a process and what it starts, often at first and then less; on a thread of its own.
+
+    Args:
+        pid: the process.
+        variables: which of its variables to keep; the others may be secrets.
+    """
+
+    def __init__(self, pid: int, variables: Collection[str]) -> None:
+        self._pid = pid
+        self._variables = variables
+        self._seen: dict[int, Seen] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, name="livedbg-witness", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> Sequence[Seen]:
+        """What was seen; looks no more."""
+        self._done.set()
+        self._thread.join()
+        return tuple(self._seen.values())
+
+    def _look_on(self) -> None:
+        pause_s = _FIRST_S
+        for _ in range(_UNTIL):
+            for pid in _family(self._pid):
+                self._look(pid)
+            if self._done.wait(pause_s):
+                return
+            pause_s = min(pause_s * 1.3, _LONGEST_S)
+
+    def _look(self, pid: int) -> None:
+        files = loaded_files(pid)
+        if not files:
+            return
+        seen = self._seen.setdefault(pid, Seen(pid))
+        try:
+            words = command_line(pid)
+            if words and words[0] != seen.name:  # it executed another program
+                around = read_environment(pid)
+                seen.name, seen.readable = words[0], True
+                seen.environment = {name: around[name] for name in self._variables if name in around}
+        except OSError:
+            return
+        seen.loaded |= files
+
+
+def loaded_files(pid: int) -> set[str]:
+    """The files that a process has mapped; nothing where that can't be read."""
+    try:
+        return {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}
+    except OSError:
+        return set()
+
+
+def _family(pid: int) -> Iterator[int]:
+    waiting, known = [pid], {pid}
+    while waiting and len(known) < _MOST:
+        one = waiting.pop()
+        yield one
+        try:
+            new = [child for child in child_pids(one) if child not in known]
+        except OSError:
+            continue
+        known.update(new)
+        waiting += new
