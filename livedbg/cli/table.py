@@ -137,6 +137,20 @@ COMMANDS: dict[str, CommandEntry] = {
             (0, 2),
         ),
         CommandEntry(
+            "values",
+            "values",
+            "Tensors that a run dumped: shown, exported, compared.",
+            (
+                ("livedbg values dfx_outputs", "what was dumped, by task"),
+                ("livedbg values dfx_outputs --task r1t2 --stats --numbers", "one task's values"),
+                ("livedbg values args_dump --task r1t2 --arg 2 --stage after --export c.npy", "one tensor as a file"),
+                ("livedbg values dfx_outputs --against ../good/dfx_outputs", "the first task that computes otherwise"),
+                ("livedbg values args.bin --as bfloat16 --shape 16,64", "values of a run that never wrote a manifest"),
+            ),
+            (0, 12, 2, 3),
+            "12 when --against finds a difference.",
+        ),
+        CommandEntry(
             "record",
             "record",
             "Write what is seen to a file, to be replayed elsewhere.",

@@ -1,0 +1,264 @@
+"""`livedbg values`: the tensors that a run dumped, and how they differ from what they should be."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from livedbg.cli.common import warn
+from livedbg.errors import SourceError, UsageError
+
+if TYPE_CHECKING:  # numpy is imported when values are read
+    from livedbg.values import Dump, Entry, Selection, Tensor
+
+__all__ = ["command"]
+
+_VIEWS = ("stats", "numbers", "histogram", "heatmap")
+_WRONG = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """What is to be shown."""
+
+    select: Selection
+    views: frozenset[str]
+    limit: int
+    export: Path | None
+    form: str
+    as_json: bool
+
+
+@click.command("values")
+@click.argument("dump", type=click.Path(path_type=Path))
+@click.option("--task", "tasks", multiple=True, metavar="TASK", help="r1t2, or the id; can be repeated.")
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel's name or func id; can be repeated.")
+@click.option("--stage", type=click.Choice(["before", "after"]), help="What tasks found, or what they left.")
+@click.option("--role", "roles", multiple=True, type=click.Choice(["input", "output", "inout"]))
+@click.option("--arg", "args", multiple=True, type=click.IntRange(0), metavar="N", help="Number of the argument.")
+@click.option("--stats", is_flag=True, help="Extremes, mean, zeros, NaN, Inf, denormals.")
+@click.option("--numbers", is_flag=True, help="The values; of large tensors the edges.")
+@click.option("--histogram", is_flag=True, help="How the values are spread.")
+@click.option("--heatmap", is_flag=True, help="Where they are large, as a picture.")
+@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Show N entries.")
+@click.option(
+    "--export", type=click.Path(path_type=Path), metavar="PATH", help="FILE.npy, FILE.pt, FILE.txt, or a folder."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["npy", "pt", "txt"]), default="npy", show_default=True, help="In a folder."
+)
+@click.option("--as", "dtype", metavar="TYPE", help="Read a .bin without manifest as this type.")
+@click.option("--shape", metavar="N,N", help="With --as: the shape; else all that is there.")
+@click.option("--offset", type=click.IntRange(0), default=0, metavar="BYTES", help="With --as: where it begins.")
+@click.option("--json", "as_json", is_flag=True, help="As livedbg.values/1.")
+def command(
+    dump: Path,
+    tasks: tuple[str, ...],
+    kernels: tuple[str, ...],
+    stage: str | None,
+    roles: tuple[str, ...],
+    args: tuple[int, ...],
+    limit: int,
+    export: Path | None,
+    form: str,
+    dtype: str | None,
+    shape: str | None,
+    offset: int,
+    as_json: bool,
+    **views: bool,
+) -> int:
+    """Tensors that a run dumped: listed, shown, exported.
+
+    DUMP is args_dump.json, tensor_dump.json, their .bin, or a run's folder.
+    """
+    from livedbg.values import Selection, find_dumps, parse_task
+
+    select = Selection(
+        frozenset(map(parse_task, tasks)), stage or "", frozenset(roles), frozenset(args), frozenset(kernels)
+    )
+    want = _Want(select, frozenset(name for name in _VIEWS if views[name]), limit, export, form, as_json)
+    if dtype is not None:
+        return _show_raw(dump, _raw(dump, dtype, shape, offset), want)
+    if shape is not None or offset:
+        raise UsageError("--shape and --offset need --as.", "--as float32", "usage")
+    return _show(find_dumps(dump), want)
+
+
+def _show(paths: Sequence[Path], want: _Want) -> int:
+    from livedbg.values import open_dump
+
+    documents = []
+    for path in paths:
+        with open_dump(path) as dump:
+            for problem in dump.problems:
+                warn(problem)
+            if dump.orphan and not want.as_json:
+                warn(
+                    "A part of it can be read as a type.",
+                    f"livedbg values {path} --as float32 --shape 16,16 --offset 0",
+                )
+            chosen = list(islice(want.select.of(dump), want.limit + 1))
+            if dump.entries and not chosen:
+                warn(f"No entry of {path} is selected.", f"livedbg values {path}")
+            if want.export is not None:
+                _export(dump, chosen, want, several=len(paths) > 1)
+            elif want.as_json:
+                documents.append(_document(dump, chosen[: want.limit], want))
+            else:
+                for line in _lines(dump, chosen, want):
+                    click.echo(line)
+    if documents:
+        click.echo(msgspec.json.encode({"schema": "livedbg.values/1", "dumps": documents}).decode())
+    return 0
+
+
+def _document(dump: Dump, chosen: Sequence[Entry], want: _Want) -> dict[str, object]:
+    from livedbg.values.listing import entry_json, tensor_json
+
+    entries = []
+    for entry in chosen:
+        tensor = dump.tensor(entry)
+        entries.append(entry_json(dump, entry) | (tensor_json(tensor, want.views) if tensor is not None else {}))
+    return {
+        "path": str(dump.path),
+        "layout": dump.manifest.layout,
+        "level": dump.manifest.level,
+        "count": len(dump.entries),
+        "problems": dump.problems,
+        "entries": entries,
+    }
+
+
+def _lines(dump: Dump, chosen: Sequence[Entry], want: _Want) -> Iterator[str]:
+    from livedbg.values.listing import row, table, title
+
+    tasks = len({entry.task for entry in dump.entries})
+    size = dump.payload.size if dump.payload is not None else 0
+    yield f"{dump.path}: {len(dump.entries)} entries of {tasks} tasks, {size} bytes of values"
+    shown = chosen[: want.limit]
+    if not want.views:
+        if shown:
+            yield from table(row(dump, entry) for entry in shown)
+    else:
+        for entry in shown:
+            yield ""
+            yield title(dump, entry) + (f", {dump.state(entry)}" if dump.state(entry) else "")
+            tensor = dump.tensor(entry)
+            if tensor is not None:
+                yield from (f"  {line}" for line in _views(tensor, want.views))
+            elif entry.scalar:
+                yield f"  {row(dump, entry)[-1]}"
+    if len(chosen) > want.limit:
+        yield "… and more: --limit N, or choose by --task, --kernel, --stage, --role, --arg"
+
+
+def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
+    from livedbg.values import heat_map, histogram, histogram_lines, number_lines, statistic_pairs, statistics
+
+    plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
+    known = statistics(tensor) if views & {"stats", "histogram"} else None
+    if known is not None and "stats" in views:
+        yield "  ".join(f"{name} {text}" for name, text in statistic_pairs(known, tensor.element))
+    if "numbers" in views:
+        yield from number_lines(tensor)
+    if known is not None and "histogram" in views:
+        found = histogram(tensor, known)
+        yield from histogram_lines(found, ascii_only=plain) if found else ("no finite value",)
+    if "heatmap" in views:
+        picture = heat_map(tensor, ascii_only=plain)
+        yield from (f"|{line}|" for line in picture.lines)
+        yield picture.legend
+
+
+def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) -> None:
+    from livedbg.values.export import FORMS, export
+    from livedbg.values.listing import stage_word, title
+
+    assert want.export is not None
+    there = [(entry, tensor) for entry in chosen if (tensor := dump.tensor(entry)) is not None]
+    if want.export.suffix.removeprefix(".") in FORMS:
+        if len(there) != 1 or several:
+            raise UsageError(
+                f"{want.export} holds one tensor, and {len(there)} with values are selected.",
+                "choose by --task, --stage, --arg, or give a folder",
+                "several",
+            )
+        export(there[0][1], want.export, {"tensor": title(dump, there[0][0])})
+        click.echo(str(want.export))
+        return
+    if several:
+        raise UsageError("Several dumps lie there.", "export one: give its args_dump folder", "several")
+    want.export.mkdir(parents=True, exist_ok=True)
+    from livedbg.values import task_name
+
+    for entry, tensor in there[: want.limit]:
+        name = f"{task_name(entry.task)}_{stage_word(entry)}_{entry.role}{entry.arg}.{want.form}"
+        try:
+            export(tensor, want.export / name, {"tensor": title(dump, entry)})
+        except SourceError as error:
+            warn(error.message, error.remedy)
+        else:
+            click.echo(str(want.export / name))
+    if len(there) > want.limit:
+        warn(f"More than {want.limit} tensors are selected; the first are written.", "--limit N")
+
+
+def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
+    """A part of a payload, read as what the user says it is."""
+    from livedbg.values.dtypes import element_type, known_types
+    from livedbg.values.tensor import Payload, Stored
+
+    element = element_type(dtype)
+    if element is None:
+        raise UsageError(f"{dtype} is no type of elements.", ", ".join(known_types()), "dtype")
+    if path.is_dir():
+        from livedbg.values import find_dumps
+
+        bins = [found for found in find_dumps(path) if found.suffix == ".bin"]
+        if len(bins) != 1:
+            raise UsageError(f"--as reads one .bin, and {path} is a folder.", f"livedbg values {path}", "several")
+        path = bins[0]
+    payload = Payload(path)
+    there = max(0, payload.size - offset)
+    try:
+        dims = tuple(int(word) for word in shape.split(",")) if shape else (element.elements_in(there),)
+    except ValueError:
+        raise UsageError(f"{shape} is no shape.", "--shape 16,16", "shape") from None
+    if min(dims) < 0 or len(dims) > 16:
+        raise UsageError(f"{shape} is no shape.", "--shape 16,16", "shape")
+    return Stored(payload, offset, there, dims, element)
+
+
+def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
+    from livedbg.values.export import export
+    from livedbg.values.listing import shape_text, tensor_json
+
+    what = f"{path} as {tensor.element.name} {shape_text(tensor.shape)}"
+    if tensor.count < tensor.total:
+        warn(f"{tensor.count} of {tensor.total} elements are there.")
+    if want.export is not None:
+        export(tensor, want.export, {"tensor": what})
+        click.echo(str(want.export))
+    elif want.as_json:
+        views = want.views or frozenset({"stats"})
+        head: dict[str, object] = {
+            "path": str(path),
+            "dtype": tensor.element.name,
+            "shape": list(tensor.shape),
+            "count": tensor.count,
+        }
+        click.echo(
+            msgspec.json.encode({"schema": "livedbg.values/1", "raw": head | tensor_json(tensor, views)}).decode()
+        )
+    else:
+        click.echo(what)
+        for line in _views(tensor, want.views or frozenset({"stats", "numbers"})):
+            click.echo(f"  {line}")
+    return 0

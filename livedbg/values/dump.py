@@ -1,0 +1,222 @@
+"""A dump of tasks' arguments, opened: what is listed, and the values behind it.
+
+    with open_dump(path) as dump:
+        for entry in dump.entries:
+            tensor = dump.tensor(entry)   # None for scalars and lost payload
+            print(dump.task_name(entry.task), summary(tensor))
+
+Nothing of the payload is read before `Tensor.block` is called.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from livedbg.errors import SourceError, UsageError
+from livedbg.values.dtypes import ElementType, element_type, raw_bytes
+from livedbg.values.finding import MANIFESTS, kernel_names
+from livedbg.values.manifest import Entry, Manifest, read_manifest
+from livedbg.values.tensor import Payload, Stored
+
+__all__ = ["Dump", "Selection", "open_dump", "parse_task", "task_name"]
+
+_TASK: Final = re.compile(r"r(\d+)t(\d+)\Z")
+_DRAINED: Final = (
+    "There is no manifest beside {name} ({size} bytes): the runtime writes it only when a run has drained or its "
+    "time-out has ended it, so this run hangs, was killed, or still goes on. Of the bytes nothing more is known."
+)
+
+
+def task_name(task: int) -> str:
+    """`r1t2`: task 2 of ring 1."""
+    return f"r{task >> 32}t{task & 0xFFFFFFFF}"
+
+
+def parse_task(word: str) -> int:
+    """A task as `r1t2`, as a number, or in hex as the manifest writes it.
+
+    Raises:
+        UsageError: none of these.
+    """
+    match = _TASK.match(word)
+    try:
+        return (int(match[1]) << 32) | int(match[2]) if match else int(word, 0)
+    except ValueError:
+        raise UsageError(f"{word} names no task.", "r1t2, 4294967298 or 0x100000002", "task") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which entries are meant; what is empty selects everything."""
+
+    tasks: frozenset[int] = frozenset()
+    stage: str = ""
+    roles: frozenset[str] = frozenset()
+    args: frozenset[int] = frozenset()
+    kernels: frozenset[str] = frozenset()
+
+    def of(self, dump: Dump) -> Iterator[Entry]:
+        """The entries of a dump that are meant."""
+        for entry in dump.entries:
+            if (
+                (not self.tasks or entry.task in self.tasks)
+                and (not self.stage or entry.stage.startswith(self.stage))
+                and (not self.roles or entry.role in self.roles)
+                and (not self.args or entry.arg in self.args)
+                and (not self.kernels or self.kernels & dump.kernel_words(entry.kernels))
+            ):
+                yield entry
+
+
+@dataclass(slots=True)
+class Dump(AbstractContextManager["Dump"]):
+    """A dump.
+
+    Attributes:
+        path: the manifest, or the payload where there is no manifest.
+        names: kernels by func id.
+        problems: sentences on what is missing.
+    """
+
+    path: Path
+    manifest: Manifest
+    payload: Payload | None = None
+    names: dict[int, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    _kernels: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for entry in self.entries:
+            if entry.kernels:
+                self._kernels.setdefault(entry.task, entry.kernels)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def close(self) -> None:
+        """Close the payload."""
+        if self.payload is not None:
+            self.payload.close()
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries, sorted by task, stage and argument."""
+        return self.manifest.entries
+
+    @property
+    def orphan(self) -> bool:
+        """Whether it is a payload without a manifest."""
+        return self.path.name not in MANIFESTS and self.path.suffix != ".json"
+
+    def kernel(self, kernels: tuple[int, ...]) -> str:
+        """Kernels in words: `MUL`, `MATMUL + ADD`, `func 7`; "" where unknown."""
+        return " + ".join(self.names.get(kernel, f"func {kernel}") for kernel in kernels)
+
+    def kernel_words(self, kernels: tuple[int, ...]) -> frozenset[str]:
+        """The words by which kernels can be asked for: names and func ids."""
+        return frozenset(str(kernel) for kernel in kernels) | {
+            self.names[kernel] for kernel in kernels if kernel in self.names
+        }
+
+    def task_name(self, task: int) -> str:
+        """`r1t2 (MUL)`."""
+        kernel = self.kernel(self.kernels_of(task))
+        return f"{task_name(task)} ({kernel})" if kernel else task_name(task)
+
+    def kernels_of(self, task: int) -> tuple[int, ...]:
+        """Func ids of a task's kernels; empty where unknown."""
+        return self._kernels.get(task, ())
+
+    def state(self, entry: Entry) -> str:
+        """What is wrong with an entry's values: "", `overwritten`, `truncated`, `short`, `no payload`, `unread`."""
+        if entry.scalar:
+            return ""
+        if entry.overwritten:
+            return "overwritten"
+        if not self.manifest.decodable:
+            return "unread"
+        if math.prod(entry.shape) == 0:
+            return ""
+        if entry.bin_size == 0 or self.payload is None:
+            return "no payload"
+        if entry.truncated:
+            return "truncated"
+        return "short" if self._stored(entry).count < math.prod(self._shape(entry)) else ""
+
+    def tensor(self, entry: Entry) -> Stored | None:
+        """The values of an entry, as far as they are there; None for scalars and lost payload."""
+        if entry.scalar or self.payload is None or self.state(entry) in {"overwritten", "unread", "no payload"}:
+            return None
+        return self._stored(entry)
+
+    def element(self, entry: Entry) -> ElementType:
+        """The type of an entry's elements."""
+        return element_type(entry.dtype) or raw_bytes(entry.dtype)
+
+    def _shape(self, entry: Entry) -> tuple[int, ...]:
+        element = self.element(entry)
+        return (entry.bin_size,) if element.kind == "raw" else element.logical_shape(entry.shape)
+
+    def _stored(self, entry: Entry) -> Stored:
+        assert self.payload is not None
+        there = max(0, min(entry.bin_size, self.payload.size - entry.bin_offset))
+        return Stored(self.payload, entry.bin_offset, there, self._shape(entry), self.element(entry))
+
+
+def open_dump(path: Path) -> Dump:
+    """Open one dump: a manifest, or a payload without one (see `livedbg.values.finding.find_dumps`).
+
+    Raises:
+        SourceError: it can't be read, or is no dump.
+    """
+    if path.suffix == ".bin":
+        payload = Payload(path)
+        dump = Dump(path, Manifest(layout="payload only"), payload, kernel_names(path))
+        dump.problems.append(_DRAINED.format(name=path.name, size=payload.size))
+        return dump
+    manifest = read_manifest(path)
+    dump = Dump(path, manifest, names=kernel_names(path), problems=list(manifest.problems))
+    if manifest.bin_file is not None:
+        try:
+            dump.payload = Payload(path.parent / manifest.bin_file)
+        except SourceError as error:
+            dump.problems.append(error.message)
+    _say_losses(dump)
+    return dump
+
+
+def _say_losses(dump: Dump) -> None:
+    if dump.payload is not None:
+        end = max((e.bin_offset + e.bin_size for e in dump.entries if not e.scalar), default=0)
+        if end > dump.payload.size:
+            dump.problems.append(f"{dump.payload.path.name} has {dump.payload.size} of {end} bytes.")
+    states = [dump.state(entry) for entry in dump.entries]
+    for word, said in (
+        ("truncated", "tensors are there in part only: they were larger than the dump's arena"),
+        ("overwritten", "tensors were overwritten before the host had read them"),
+        ("short", "tensors end with the file"),
+    ):
+        if count := states.count(word):
+            dump.problems.append(f"{count} {said}.")
+    if (count := states.count("no payload")) and dump.manifest.level in {1, 3}:
+        dump.problems.append(
+            f"{count} tensors were listed without values: dump level {dump.manifest.level} keeps those that are "
+            "marked with dump(...)."
+        )
+    elif count:
+        dump.problems.append(f"{count} tensors have no values.")
+    unknown = sorted({entry.dtype for entry in dump.entries if element_type(entry.dtype) is None})
+    if unknown:
+        dump.problems.append(f"Elements of type {', '.join(unknown[:5])} are not known and shown as bytes.")

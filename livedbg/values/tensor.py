@@ -1,0 +1,175 @@
+"""Tensors that are read piece by piece: out of a dump's payload, or out of memory.
+
+Payload is read with pread, not mapped: a run that begins anew empties the file, and a mapping of it
+would end this process with SIGBUS.
+
+Invariants:
+    T1. `block` reads at most what was asked for; nothing is read before.
+    T2. `count` elements are there, at most `total`; a shape that promises more is no error.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+
+from livedbg.errors import SourceError
+from livedbg.values.dtypes import Array, ElementType, of_numpy
+
+__all__ = ["BLOCK", "Held", "Payload", "Stored", "Tensor", "blocks", "index_of", "window"]
+
+BLOCK: Final = 1 << 20
+"""Elements that are looked at together."""
+
+
+class Tensor(Protocol):
+    """Elements in row-major order."""
+
+    @property
+    def element(self) -> ElementType: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def total(self) -> int: ...
+
+    def block(self, first: int, count: int) -> Array: ...
+
+
+class Payload:
+    """The file that holds the values of a dump."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SourceError(f"{path} can't be read: {error.strerror}.", "", "unreadable") from None
+        self.path = path
+
+    @property
+    def size(self) -> int:
+        """Bytes in it now."""
+        return os.fstat(self._fd).st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of it; fewer where it ends."""
+        pieces = []
+        while size > 0:
+            piece = os.pread(self._fd, min(size, 1 << 30), offset)
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A tensor in a payload.
+
+    Attributes:
+        offset: of its first byte.
+        size: bytes that are there for it.
+    """
+
+    payload: Payload
+    offset: int
+    size: int
+    shape: tuple[int, ...]
+    element: ElementType
+
+    @property
+    def total(self) -> int:
+        """Elements that its shape has."""
+        return math.prod(self.shape)
+
+    @property
+    def count(self) -> int:
+        """Elements that are there."""
+        return min(self.total, self.element.elements_in(self.size))
+
+    def block(self, first: int, count: int) -> Array:
+        """Elements from `first` on, as far as they are there."""
+        count = max(0, min(count, self.count - first))
+        skip = first % self.element.packed
+        begin = self.element.bytes_for(first - skip)
+        data = self.payload.read(self.offset + begin, self.element.bytes_for(count + skip))
+        return self.element.decode(data)[skip : skip + count]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor in memory."""
+
+    array: Array
+    element: ElementType = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "element", of_numpy(self.array.dtype))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def total(self) -> int:
+        return self.array.size
+
+    @property
+    def count(self) -> int:
+        return self.array.size
+
+    def block(self, first: int, count: int) -> Array:
+        """Elements from `first` on."""
+        flat = self.array.reshape(-1)[first : first + count]
+        return flat.view(np.uint8) if flat.dtype == np.bool_ else flat
+
+
+def blocks(tensor: Tensor) -> Iterator[tuple[int, Array]]:
+    """All elements that are there, with the place of each block's first."""
+    for first in range(0, tensor.count, BLOCK):
+        block = tensor.block(first, BLOCK)
+        if not len(block):
+            return
+        yield first, block
+
+
+def window(tensor: Tensor, row: int, rows: int, column: int, columns: int) -> list[Array]:
+    """A cut-out for a screen: the leading dimensions are rows below each other, the last is the columns.
+
+    Returns:
+        A piece of each row; shorter, or none, where the tensor ends.
+    """
+    width = tensor.shape[-1] if tensor.shape else 1
+    wanted = max(0, min(columns, width - column))
+    return [
+        tensor.block(line * width + column, wanted)
+        for line in range(row, row + rows)
+        if wanted and line * width + column < tensor.count
+    ]
+
+
+def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of an element that is the `place`th in row-major order."""
+    index = []
+    for size in reversed(shape):
+        place, at = divmod(place, size) if size else (place, 0)
+        index.append(at)
+    return tuple(reversed(index))
