@@ -1,8 +1,10 @@
 """What the error codes and stall classes of the `simpler` runtime mean, in a user's words.
 
-Source: simpler src/common/runtime_status/error_names.h and
-src/a2a3/runtime/tensormap_and_ringbuffer/common/pto_runtime_status.h (August 2026); the sentences
-are ours.
+Source: simpler src/common/runtime_status/error_names.h,
+src/{a2a3,a5}/runtime/{tensormap_and_ringbuffer,host_build_graph}/common/pto_runtime_status.h and
+docs/troubleshooting/device-error-codes.md (August 2026); the sentences are ours. Code 6 was retired in 2026-07, 104
+exists in host_build_graph only. The names of variables were checked against the calls of getenv: there is none for the
+wait for tensor data, which the runtime's own hint names one for.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ class ErrorCode:
     Attributes:
         meaning: half a sentence, what happened.
         advice: what to do about it.
+        blame: whose fault it mostly is: `orchestration code`, `kernel`, `configuration`, `the runtime`.
     """
 
     number: int
     name: str
     meaning: str
     advice: str
+    blame: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,12 @@ _CODES: Final = (
         "check the arguments of the orchestration call that the log names",
     ),
     (
+        6,
+        "DEPENDENCY_OVERFLOW",
+        "a task has more producers than the runtime can record (a code of before July 2026; today it is code 4)",
+        "cut the task's fan-in, or raise PTO2_RING_DEP_POOL",
+    ),
+    (
         7,
         "REQUIRE_SYNC_START_INVALID",
         "a task wants more blocks to start together than there are cores of that type",
@@ -83,7 +93,8 @@ _CODES: Final = (
         8,
         "TENSOR_WAIT_TIMEOUT",
         "the orchestrator waited for a tensor whose producer did not complete, or whose consumers did not finish",
-        "look at the producing kernel; PTO2_TENSOR_DATA_TIMEOUT_MS raises the limit for a kernel that is only slow",
+        "look at the producing kernel; the limit of 15 s is compiled in (PTO2_TENSOR_DATA_TIMEOUT_MS in "
+        "pto_runtime2_types.h is a constant, no environment variable)",
     ),
     (
         9,
@@ -119,7 +130,7 @@ _CODES: Final = (
         102,
         "ASYNC_WAIT_OVERFLOW",
         "a task has more asynchronous completions in flight than the runtime can hold",
-        "cut the asynchronous completions of one task",
+        "cut the asynchronous completions of one task, and make sure that they are polled and retired",
     ),
     (
         103,
@@ -131,17 +142,32 @@ _CODES: Final = (
         104,
         "READY_QUEUE_OVERFLOW",
         "a ready queue of the scheduler is full",
-        "keep PTO2_RING_TASK_WINDOW below the ready queue's capacity",
+        "keep PTO2_RING_TASK_WINDOW at or below the ready queue's capacity",
     ),
 )
 
-_BY_NUMBER: Final = {number: ErrorCode(number, name, meaning, advice) for number, name, meaning, advice in _CODES}
+_BLAME: Final = {
+    **dict.fromkeys((1, 3, 5, 7, 9), "orchestration code"),
+    **dict.fromkeys((2, 4, 6), "orchestration code or configuration"),
+    8: "kernel or orchestration code",
+    **dict.fromkeys((10, 103), "the runtime"),
+    **dict.fromkeys((11, 104), "the runtime or configuration"),
+    **dict.fromkeys((101, 102), "kernel"),
+}
+"""As device-error-codes.md has it ("Whose bug, usually"); 100 depends on its class."""
+
+_BY_NUMBER: Final = {
+    number: ErrorCode(number, name, meaning, advice, _BLAME.get(number, "")) for number, name, meaning, advice in _CODES
+}
 
 _CLASSES: Final = {
     "S1": StallClass(
         "S1",
         "a task is on a core and does not complete",
         "look at that kernel for an endless loop, or a wait for a flag or signal that nobody sets",
+    ),
+    "S2": StallClass(
+        "S2", "a class that no version of the runtime prints", "keep the device log and report it as a runtime bug"
     ),
     "S3": StallClass(
         "S3",
@@ -161,13 +187,17 @@ _CLASSES: Final = {
     ),
 }
 _UNKNOWN_CLASS: Final = StallClass(
-    "unknown", "the scheduler's counts contradict each other", "keep the device log and report it as a runtime bug"
+    "unknown",
+    "the scheduler's counts contradict each other: its bookkeeping or its memory is damaged",
+    "keep the device log and report it as a runtime bug",
 )
 
 
 def error_code(number: int) -> ErrorCode:
     """The code of that number; the sign is ignored (a runtime status is the negated code)."""
     number = abs(number)
+    if not number:
+        return ErrorCode(0, "", "", "look at the lines before it in the log")
     return _BY_NUMBER.get(number) or ErrorCode(number, f"CODE_{number}", "a code that livedbg doesn't know", "")
 
 

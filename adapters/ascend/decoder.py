@@ -21,7 +21,9 @@ from livedbg.model import LogRecord, LogSource
 __all__ = ["AscendDecoder"]
 
 _TEXT_LIMIT: Final = 2_000  # characters of a line that are kept as evidence
-_ELSEWHERE: Final = frozenset({"terminate", "what", "signal", "host_error", "names", "core_fault"})
+_ELSEWHERE: Final = frozenset(
+    {"terminate", "what", "signal", "host_error", "names", "core_fault", "fault_kernel", "op_execute"}
+)
 """Kinds of messages that any program may print: they count only in or beside a runtime's log."""
 
 

@@ -11,6 +11,7 @@ from livedbg.adapters.ascend.graph import LostOrder, TaskGraph
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.statements import statements
+from livedbg.adapters.ascend.statements_ends import end_statements
 from livedbg.adapters.ascend.waits import suspects, wait_edges
 from livedbg.events import CounterSeen, DiagnosticSeen, Event, ResourcesSeen, Stamp, TasksSeen
 from livedbg.model import (
@@ -208,7 +209,7 @@ class Emitter:
 
     def _diagnostic_events(self, stamp: Stamp) -> list[Event]:
         events: list[Event] = []
-        current = tuple(statements(self._world))
+        current = (*statements(self._world), *end_statements(self._world))
         for diagnostic in current:
             if self._said.get(diagnostic.id) != diagnostic:
                 self._said[diagnostic.id] = diagnostic

@@ -23,7 +23,7 @@ Handler = Callable[["World", Fields, str, Mark], tuple[str, ...]]
 def _begin(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.begin(on_device=func == "init")
     if func == "init" and world.run.progress_wall_ns is None:
-        world.run.progress_wall_ns = mark.wall_ns  # no task ran before
+        world.run.progressed(mark)  # no task ran before
     return ()
 
 
@@ -33,7 +33,7 @@ def _span(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...
         if world.run.phase in {"completed", "failed"}:
             world.begin(on_device=False)
         if world.run.phase != "running":
-            world.run.progress_wall_ns = mark.wall_ns  # no task ran before
+            world.run.progressed(mark)  # no task ran before
     elif name == "chip.run" and fields["depth"] == "0" and world.run.phase != "failed":
         world.end(mark)
     return ()
@@ -76,7 +76,7 @@ def _completed(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str
 
 def _progress(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.run.counts.completed, world.run.counts.total = number(fields, "completed"), number(fields, "total")
-    world.run.progress_wall_ns = mark.wall_ns
+    world.run.progressed(mark)
     return ()
 
 
@@ -143,6 +143,7 @@ def _stall_cluster(world: World, fields: Fields, func: str, mark: Mark) -> tuple
 def _timeout(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.runs()
     stall = world.stalls.timeout(fields, mark)
+    world.timeouts.add("scheduler", mark, took_s=world.run.idle_s(mark))
     if stall.orchestrator_done and not world.trouble.fatal:
         world.run.orchestrator = "done"
     return (world.names.task(stall.stuck_task),) if stall.stuck_task is not None else ()
@@ -185,6 +186,7 @@ def _old_core(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str,
 def _fatal_code(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.runs()
     world.trouble.fatal_code(fields, func, mark, world.run)
+    world.timeouts.tensor_wait(fields["text"] or "", mark)
     tensor = world.trouble.tensor
     return (world.names.task(tensor.task),) if tensor is not None else ()
 
@@ -245,6 +247,50 @@ def _core_fault(world: World, fields: Fields, func: str, mark: Mark) -> tuple[st
     return ()
 
 
+def _acl_failed(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.failed(fields, mark)
+    world.timeouts.simulator = False
+    world.run.phase = "failed"
+    return ()
+
+
+def _operation_set(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.timeouts.operation_set(fields)
+    return ()
+
+
+def _stream_sync(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.timeouts.stream_sync(fields, mark)
+    world.trouble.device = number(fields, "device")
+    world.run.phase = "failed"
+    return ()
+
+
+def _op_execute(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.timeouts.operation(mark)
+    return ()
+
+
+def _reclaim(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.timeouts.reclaim(fields, mark)
+    return ()
+
+
+def _limits_ignored(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.timeouts.refused(fields["text"] or "", mark)
+    return ()
+
+
+def _simulator(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.timeouts.simulator = True
+    return ()
+
+
+def _fault_kernel(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    world.trouble.fault_kernel = fields["kernel"] or ""
+    return ()
+
+
 def _error_detail(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.trouble.detail = fields["text"] or ""
     return ()
@@ -274,6 +320,7 @@ def _what(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...
 
 
 HANDLERS: Final[dict[str, Handler]] = {
+    "acl_failed": _acl_failed,
     "anchor": lambda _world, _fields, _func, _mark: (),
     "begin": _begin,
     "bind": _begin,
@@ -292,7 +339,9 @@ HANDLERS: Final[dict[str, Handler]] = {
     "fatal": _fatal,
     "fatal_code": _fatal_code,
     "fatal_seen": _fatal_seen,
+    "fault_kernel": _fault_kernel,
     "host_error": _host_error,
+    "limits_ignored": _limits_ignored,
     "old_core": _old_core,
     "old_counts": _old_counts,
     "old_running": _old_running,
@@ -301,17 +350,22 @@ HANDLERS: Final[dict[str, Handler]] = {
     "old_task": _old_task,
     "old_timeout": _timeout,
     "old_waiting": _old_waiting,
+    "op_execute": _op_execute,
+    "operation_set": _operation_set,
     "orchestrated": _orchestrated,
     "progress": _progress,
+    "reclaim": _reclaim,
     "ring_head": _ring_head,
     "ring_state": _ring_state,
     "ring_total": _ring_total,
     "scope_head": _scope_head,
     "signal": _terminate,
+    "simulator": _simulator,
     "span": _span,
     "stall_cluster": _stall_cluster,
     "stall_summary": _stall_summary,
     "stall_task": _stall_task,
+    "stream_sync": _stream_sync,
     "submitted": _submitted,
     "terminate": _terminate,
     "timeout_exit": _timeout,

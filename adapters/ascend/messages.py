@@ -223,6 +223,28 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("error_detail", "error detail:", r"error detail: \w+=(?P<code>\d+) (?P<text>.*)", False),
     ("error_hint", "error hint:", r"error hint: (?P<text>.*)", False),
     ("host_error", "failed with code", r"failed with code (?P<rc>-?\d+)", True),
+    # what CANN says, and which limits hold
+    ("acl_failed", "aclrt", r"aclrt\w+(?: \(\w+\))? failed: (?P<rc>-?\d+)", False),
+    ("acl_failed", "ACL error detail:", r"ACL error detail: (?P<rc>-?\d+) (?P<name>\S+)", False),
+    ("operation_set", "aclrtSetOpExecuteTimeOut", r"requested=(?P<requested>\d+) us, actual=(?P<actual>\d+) us", False),
+    (
+        "stream_sync",
+        "Stream sync timeout",
+        r"Stream sync timeout: stream=(?P<stream>\w+) timeout_ms=(?P<limit>\d+) device_id=(?P<device>-?\d+)",
+        False,
+    ),
+    ("op_execute", "HandleTaskTimeout", r"(?P<text>HandleTaskTimeout.*)", True),
+    ("op_execute", "aicpu-sd", r"(?P<text>kill(?:ed|ing|s)? aicpu-sd.*)", True),
+    ("reclaim", "No reclaim progress", r"No reclaim progress for ~(?P<ms>\d+) ms", False),
+    ("limits_ignored", "timeout env overrides", r"Ignoring PTO2 timeout env overrides: (?P<text>.*)", False),
+    (
+        "limits_ignored",
+        "invalid, using default",
+        r"(?P<text>(?:SIMPLER|PTO2)_\w+=\S* invalid, using default \d+)",
+        False,
+    ),
+    ("simulator", "(sim)", r"\(sim\)", False),
+    ("fault_kernel", "fault kernel_name=", r"fault kernel_name=\[?(?P<kernel>[^\],\s]+)", True),
     (
         "core_fault",
         "instruction error",

@@ -50,6 +50,7 @@ class Run:
         history: how often each combination of kernels is known to have completed.
         ring_totals: tasks submitted per ring, once the orchestrator is done.
         progress_wall_ns: when a task was last dispatched or completed.
+        progress_exact: that time is of its own line.
         changed: tasks to emit.
         changed_cores: cores to emit.
     """
@@ -69,6 +70,7 @@ class Run:
     executed: dict[int, int] = field(default_factory=dict)
     ring_totals: dict[int, int] = field(default_factory=dict)
     progress_wall_ns: int | None = None
+    progress_exact: bool = False
     dispatches: int = 0
     done: int = 0
     changed: set[int] = field(default_factory=set)
@@ -201,7 +203,7 @@ class Run:
         record.owner = thread
         self.by_thread.setdefault(thread, set()).add(raw)
         self.dispatches += 1
-        self.progress_wall_ns = mark.wall_ns
+        self.progressed(mark)
         if self.graph is not None:
             for predecessor in self.graph.predecessors.get(raw, ()):
                 self.complete(self.task(predecessor), "a task that depends on it was dispatched", mark)
@@ -248,6 +250,18 @@ class Run:
         clusters = self.clusters.get(thread, [])
         index, subslot = divmod(offset, 3)
         return clusters[index][subslot] if index < len(clusters) else None
+
+    # time
+
+    def progressed(self, mark: Mark) -> None:
+        """A task was dispatched or completed."""
+        self.progress_wall_ns, self.progress_exact = mark.wall_ns, mark.exact
+
+    def idle_s(self, mark: Mark) -> float | None:
+        """How long nothing had gone on when a line was written; None where the lines' times don't tell."""
+        if self.progress_wall_ns is None or mark.wall_ns is None or not (mark.exact and self.progress_exact):
+            return None
+        return max(0.0, (mark.wall_ns - self.progress_wall_ns) / 1e9)
 
     # the end
 

@@ -20,7 +20,7 @@ from livedbg.model import Diagnostic, Severity
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.world import World
 
-__all__ = ["STARVED_BELOW", "statements"]
+__all__ = ["STARVED_BELOW", "said", "statements"]
 
 STARVED_BELOW: Final = 3_000
 """A scheduler thread that ran turns its idle loop more often than this before any watchdog fires
@@ -34,7 +34,7 @@ def statements(world: World) -> Iterator[Diagnostic]:
         return
     yield _run_state(world)
     if run.phase == "completed":
-        yield _said(world, "run-complete", Severity.INFO, _complete_sentence(world), marks=(world.last_mark,))
+        yield said(world, "run-complete", Severity.INFO, _complete_sentence(world), marks=(world.last_mark,))
     stall = world.stalls.stall
     if stall is not None and run.phase != "completed":
         yield from _stalled(world, stall)
@@ -47,10 +47,10 @@ def statements(world: World) -> Iterator[Diagnostic]:
             f"{len(world.chips)} chip processes (devices {devices}) write into this one log without marks: "
             "equal task ids of different devices can't be told apart."
         )
-        yield _said(world, "shared-log", Severity.WARNING, sentence)
+        yield said(world, "shared-log", Severity.WARNING, sentence)
 
 
-def _said(
+def said(
     world: World,
     code: str,
     severity: Severity,
@@ -61,6 +61,18 @@ def _said(
     marks: tuple[Mark | None, ...] = (),
     detail: object = "",
 ) -> Diagnostic:
+    """A statement about a job.
+
+    Args:
+        world: the job.
+        code: the kind of statement.
+        severity: how bad it is.
+        sentence: what it means.
+        entities: what it is about.
+        attributes: its fields.
+        marks: the lines that say it.
+        detail: tells it from others of its kind.
+    """
     real = [mark for mark in marks if mark is not None and mark.source]
     return Diagnostic(
         id=world.names.diagnostic(code, detail),
@@ -97,7 +109,7 @@ def _run_state(world: World) -> Diagnostic:
     marks = [_task_mark(world, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
     if not suspicion.certain:
         marks.append(world.last_mark)
-    return _said(
+    return said(
         world,
         "run-state",
         Severity.INFO,
@@ -132,13 +144,18 @@ def _progress_sentence(world: World) -> str:
 def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
     counts = world.run.counts
     entities = tuple(world.names.task(raw) for raw in world.suspicion.tasks)
-    attributes = {"idle_iterations": str(stall.idle), "sub_class": stall.sub_class, "code": _named_code(100)}
+    attributes = {
+        "idle_iterations": str(stall.idle),
+        "sub_class": stall.sub_class,
+        "code": _named_code(100),
+        "advice": stall_class(stall.sub_class).advice if stall.sub_class else "",
+    }
     if stall.orchestrator_done is not None:
         attributes["orch_done"] = "yes" if stall.orchestrator_done else "no"
     done = f"{counts.completed} of {counts.total} tasks are done" if counts.completed is not None else "no counts"
     if not stall.exit:
         sentence = f"The scheduler reports no progress for {stall.idle} idle iterations; {done}."
-        yield _said(
+        yield said(
             world,
             "stall-summary",
             Severity.WARNING,
@@ -150,7 +167,7 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
     else:
         why = f" ({stall.sub_class}: {stall_class(stall.sub_class).meaning})" if stall.sub_class else ""
         sentence = f"The scheduler's watchdog ended the run{why}; {done}."
-        yield _said(
+        yield said(
             world,
             "timeout-exit",
             Severity.ERROR,
@@ -165,7 +182,7 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
                 f"The watchdog fired after only {stall.idle} idle iterations: the scheduler was paused or got no "
                 "processor time, so this time-out does not show a stall."
             )
-            yield _said(
+            yield said(
                 world, "watchdog-starved", Severity.WARNING, sentence, attributes=attributes, marks=(stall.mark,)
             )
     for core, task in sorted(stall.anomalies.items()):
@@ -173,7 +190,7 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
             f"Core {core} has finished task {task_name(task)} (its register says fin), but the scheduler has not "
             "collected it."
         )
-        yield _said(
+        yield said(
             world,
             "core-anomaly",
             Severity.ERROR,
@@ -206,14 +223,15 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
             "by_scope": "yes" if ring.by_scope else "no",
             "host_built": "yes" if ring.host_built else "no",
             "code": _named_code(fatal.code if fatal is not None else 0),
+            "advice": error_code(fatal.code).advice if fatal is not None and fatal.code else "",
         }
-        yield _said(
+        yield said(
             world, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
         )
     if tensor is not None:
         who = "the consumers of task" if tensor.consumers else "task"
         sentence = f"The orchestrator gave up waiting for {who} {task_name(tensor.task)}."
-        yield _said(
+        yield said(
             world,
             "tensor-wait-timeout",
             Severity.ERROR,
@@ -225,18 +243,33 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
     if fatal is not None:
         code = error_code(fatal.code or _code(world))
         sentence = f"{fatal.func or 'The runtime'} reported fatal error {code.number} ({code.name}): {code.meaning}."
-        attributes = {"error_code": str(code.number), "name": code.name, "message": fatal.text, "hint": trouble.hint}
-        yield _said(world, "fatal", Severity.ERROR, sentence, attributes=attributes, marks=(fatal.mark,))
-    if trouble.status:
+        attributes = {
+            "error_code": str(code.number),
+            "name": code.name,
+            "message": fatal.text,
+            "hint": trouble.hint,
+            "advice": code.advice,
+            "blame": code.blame,
+        }
+        yield said(world, "fatal", Severity.ERROR, sentence, attributes=attributes, marks=(fatal.mark,))
+    if trouble.status and not trouble.only_deinit(world.run):
         code = error_code(_code(world) or trouble.status)
         sentence = f"The run failed with code {trouble.status} ({code.name}): {code.meaning}."
+        if trouble.status == -1 and not _code(world) and fatal is None:
+            code = error_code(0)
+            sentence = (
+                "The run failed with code -1, and the log does not say which failure that is: SCOPE_DEADLOCK (1), a "
+                "device that was unusable before, or a step that failed for another cause."
+            )
         attributes = {
             "error_code": str(code.number),
             "status": str(trouble.status),
             "detail": trouble.detail,
             "hint": trouble.hint,
+            "advice": code.advice,
+            "blame": code.blame,
         }
-        yield _said(
+        yield said(
             world, "runtime-failed", Severity.ERROR, sentence, attributes=attributes, marks=(trouble.status_mark,)
         )
     stuck = [core.number for core in world.run.cores.values() if core.stuck]
@@ -247,7 +280,7 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
             f"{number} core{'s' if number > 1 else ''} did not answer the request to exit: the kernel still runs."
         )
         marks = (trouble.unacknowledged_mark,)
-        yield _said(world, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
+        yield said(world, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
 
 
 def _named_code(number: int) -> str:
@@ -266,7 +299,7 @@ def _crashed(world: World) -> Iterator[Diagnostic]:
     message = f": {crash.message}" if crash.message else ""
     sentence = f"The process ended with {crash.what}{message}."
     attributes = {"type": crash.what, "message": crash.message}
-    yield _said(world, "terminate", Severity.CRITICAL, sentence, attributes=attributes, marks=(crash.mark,))
+    yield said(world, "terminate", Severity.CRITICAL, sentence, attributes=attributes, marks=(crash.mark,))
 
 
 def _lost(world: World) -> Iterator[Diagnostic]:
@@ -280,7 +313,7 @@ def _lost(world: World) -> Iterator[Diagnostic]:
             f"({lost.first_mode}, {lost.second_mode}), and nothing orders them."
         )
         evidence = Mark(world.graph_mark.source, sentence, world.graph_mark.wall_ns, kind="file")
-        yield _said(
+        yield said(
             world,
             "missing-edge",
             Severity.ERROR,
@@ -297,7 +330,7 @@ def _lost(world: World) -> Iterator[Diagnostic]:
                     f"Task {task_name(raw)} names a tensor without dependency (NO_DEP) that task {task_name(partner)}, "
                     "which depends on it, names too: if it waits for a flag there, the two wait for each other."
                 )
-                yield _said(
+                yield said(
                     world,
                     "flag-cycle",
                     Severity.WARNING,

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from livedbg.adapters.ascend.cann import cann_code
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.names import raw_id
@@ -104,6 +105,9 @@ class Trouble:
         status: the run's negative return code, where it failed.
         detail, hint: the runtime's own explanation.
         unacknowledged: cores that did not answer the request to exit.
+        cann: the first of CANN's own codes, which say only that something failed.
+        device: number of the device.
+        fault_kernel: the kernel that CANN's report of a fault names.
     """
 
     fatal: Fatal | None = None
@@ -118,6 +122,15 @@ class Trouble:
     hint: str = ""
     unacknowledged: int = 0
     unacknowledged_mark: Mark | None = None
+    cann: int | None = None
+    cann_mark: Mark | None = None
+    device: int | None = None
+    fault_kernel: str = ""
+
+    def only_deinit(self, run: Run) -> bool:
+        """Nothing failed but cores that did not answer at the end of the run."""
+        codes = self.orch_code or self.sched_code or self.fatal is not None or self.ring is not None
+        return self.status == -1 and not codes and any(core.stuck for core in run.cores.values())
 
     def fatal_code(self, fields: Fields, func: str, mark: Mark, run: Run) -> None:
         """`FATAL(code=N): text`."""
@@ -177,7 +190,10 @@ class Trouble:
         """The run's return code, or the codes that the host read back."""
         rc = optional_number(fields, "rc")
         status = rc if rc is not None else optional_number(fields, "status")
-        if status and self.status in {None, -1}:
+        if cann_code(status) is not None:
+            if self.cann is None:
+                self.cann, self.cann_mark = status, mark
+        elif status and self.status in {None, -1}:
             self.status, self.status_mark = status, mark
         self.orch_code = optional_number(fields, "orch") or self.orch_code
         self.sched_code = optional_number(fields, "sched") or self.sched_code

@@ -17,6 +17,7 @@ from livedbg.adapters.ascend.messages import Fields
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import StallReader
+from livedbg.adapters.ascend.timeouts import Timeouts
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.events import Event, Stamp
@@ -36,6 +37,10 @@ class World:
     Args:
         names: the identifiers of its entities.
         place: the folder that its log lies in, which tells it from others in words.
+
+    Attributes:
+        process: identifier of the process whose log it is; "" where there is none.
+        environment: what that process was started with; None where it isn't known.
     """
 
     def __init__(self, names: Names, place: str = "") -> None:
@@ -51,6 +56,9 @@ class World:
         self.quiet = False
         self.stale = False
         self.chips: dict[int, int] = {}
+        self.process = ""
+        self.environment: dict[str, str] | None = None
+        self.timeouts = Timeouts()
         self.emitter = Emitter(self)
         self._start()
 
@@ -59,6 +67,7 @@ class World:
         self.stalls = StallReader(self.run)
         self.trouble = Trouble()
         self.suspicion = Suspicion()
+        self.timeouts.begin()
         if self.graph is not None:
             self.run.use_graph(self.graph)
 

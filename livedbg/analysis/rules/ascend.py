@@ -15,6 +15,7 @@ from msgspec import structs
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.ascend_ends import (
+    cann,
     crash,
     flag_cycle,
     goes_on,
@@ -30,7 +31,9 @@ from livedbg.analysis.rules.ascend_words import (
     count_behind,
     ended_by,
     evidence,
+    fired,
     jobs,
+    masked,
     name_of,
     names_of,
     progress_of,
@@ -40,7 +43,7 @@ from livedbg.analysis.rules.ascend_words import (
     where_of,
 )
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.model import Severity, Task, TaskState
+from livedbg.model import Diagnostic, Severity, Task, TaskState
 
 __all__ = ["AscendRule", "rules"]
 
@@ -104,6 +107,12 @@ def rules() -> Sequence[Rule]:
             run_failed,
         ),
         AscendRule(
+            "ascend-cann-code",
+            "All that the logs say is a code of CANN's (507018, 507046, …) or of a time-out below the runtime. Most of "
+            "these are masks; the finding says where the cause is written.",
+            cann,
+        ),
+        AscendRule(
             "ascend-starved-watchdog",
             "The scheduler's watchdog fired, but its thread had hardly run: it was stopped by a debugger or got no "
             "processor time. Such a time-out shows no stall.",
@@ -156,7 +165,7 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         sentence += f" The orchestrator waited for it (tensor data) and gave up{code_of(tensor)}."
     elif job.waits_for_orchestrator(state):
         sentence += " The orchestrator has not finished submitting and waits for it."
-    sentence += _behind(roots, job, state) + progress_of(job) + ended_by(told)
+    sentence += _behind(roots, job, state) + progress_of(job) + ended_by(told) + fired(job) + masked(job)
     cycle = job.said("flag-cycle")
     if cycle is not None:
         sentence += f" {cycle.sentence}"
@@ -176,11 +185,15 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         severity=Severity.CRITICAL,
         sentence=sentence,
         entities=tuple(dict.fromkeys(participants)),
-        evidence=evidence(told, ring, tensor, *roots, *waiters_of(roots, state), job.state, job.said("runtime-failed")),
+        evidence=evidence(told, ring, tensor, *roots, *waiters_of(roots, state), job.state, *_failures(job)),
         next=_next(roots, job),
         inferred=job.state.attributes.get("certain") != "yes",
         since_wall_ns=since,
     )
+
+
+def _failures(job: Job) -> tuple[Diagnostic | None, ...]:
+    return job.said("runtime-failed"), job.said("cann-code")
 
 
 def _quiet_too_long(job: Job, state: RuleInput) -> bool:
@@ -268,7 +281,7 @@ def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         rule=rule,
         state=VerdictState.STALLED,
         severity=Severity.CRITICAL,
-        sentence=sentence + progress_of(job),
+        sentence=sentence + progress_of(job) + fired(job) + masked(job),
         entities=entities,
         evidence=evidence(told, *waiting[:8]),
         next=steps,

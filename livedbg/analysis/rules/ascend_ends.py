@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.ascend_words import Job, evidence, name_of, names_of, where_of
+from livedbg.analysis.rules.ascend_words import Job, advice_of, evidence, fired, masked, name_of, names_of, where_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity, TaskState
 
-__all__ = ["crash", "flag_cycle", "goes_on", "missing_edge", "run_complete", "run_failed", "starved"]
+__all__ = ["cann", "crash", "flag_cycle", "goes_on", "missing_edge", "run_complete", "run_failed", "starved"]
 
 _TROUBLE: Final = (
+    "cann-code",
     "core-anomaly",
+    "deinit-timeout",
     "fatal",
+    "operation-ended",
     "ring-full",
     "runtime-failed",
     "stall-summary",
@@ -42,15 +45,27 @@ def crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
-        sentence=f"{crash.sentence}{place}",
+        sentence=f"{crash.sentence}{place}{_fault(job)}{masked(job)}",
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
-        evidence=evidence(crash, *running),
+        evidence=evidence(crash, *running, job.said("cann-code")),
         next=(
             "run it again under `livedbg launch`, which catches the exception with its stack",
             "look at the lines before it in the log",
         ),
         inferred=bool(place),
         since_wall_ns=crash.at_wall_ns,
+    )
+
+
+def _fault(job: Job) -> str:
+    """The kernel that CANN's report of a fault names."""
+    code = job.said("cann-code")
+    kernel = code.attributes.get("fault_kernel", "") if code is not None else ""
+    if not kernel:
+        return ""
+    return (
+        f" CANN's report names kernel {kernel}; where its binSize is that of the runtime's own aicore_kernel.o, the "
+        "fault lies in what that one jumped to."
     )
 
 
@@ -63,16 +78,18 @@ def run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     assert main is not None
     message = main.attributes.get("message", "")
     words = f" It says: “{message}”." if message and message not in main.sentence else ""
-    hint = (failed or main).attributes.get("hint", "")
-    by_orchestrator = int(main.attributes.get("error_code", "0")) < 100
+    blame = main.attributes.get("blame", "")
+    whose = f" Usually the fault of: {blame}." if blame else ""
+    by_orchestrator = 0 < int(main.attributes.get("error_code", "0")) < 100
+    steps = dict.fromkeys(step for said in (main, failed) if said is not None for step in advice_of(said))
     yield Finding(
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.CRITICAL,
-        sentence=main.sentence + words,
+        sentence=main.sentence + words + whose + fired(job) + masked(job),
         entities=(job.orchestrator,) if by_orchestrator else (),
-        evidence=evidence(fatal, failed),
-        next=(hint,) if hint else ("look at the lines before it in the log",),
+        evidence=evidence(fatal, failed, job.said("cann-code")),
+        next=tuple(steps) or ("look at the lines before it in the log",),
         since_wall_ns=main.at_wall_ns,
     )
 
@@ -83,6 +100,43 @@ def _explained(job: Job) -> Iterator[bool]:
     yield ring is not None and ring.attributes.get("host_built") != "yes"
     for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
         yield job.said(code) is not None
+
+
+def cann(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """CANN's code, or a time-out, is all that the logs say."""
+    code, ended, deinit = job.said("cann-code"), job.said("operation-ended"), job.said("deinit-timeout")
+    main = code or ended or deinit
+    if main is None or job.completed or any(_explained(job)) or any(map(job.said, ("fatal", "runtime-failed"))):
+        return
+    steps: list[str] = []
+    words = ""
+    if deinit is not None and main is deinit:
+        if deinit.attributes.get("simulator") == "yes":
+            words = " On the simulator, whose cores are threads, that mostly means too many threads for this machine."
+        steps = ["run fewer jobs at a time (--max-parallel 2)", "look whether the kernel on that core ends at all"]
+    elif code is not None and code.attributes.get("mask") == "yes":
+        words = " That code is a mask: it only says that something failed. What did is not in the logs that were read."
+        where = code.attributes.get("device_log", "")
+        steps = [
+            f"read the device log as well: livedbg report --logs of the folder of {where}",
+            "set ASCEND_PROCESS_LOG_PATH to a folder of the run's own (it must exist) and run it again",
+            "look further up for the first failure on that device: after one, every later call fails",
+        ]
+    elif code is not None:
+        steps = [step for step in (code.attributes.get("advice", ""), code.attributes.get("device_log", "")) if step]
+    ended_words = f" {ended.sentence}" if ended is not None and main is not ended else ""
+    if ended is not None:
+        steps.append("raise SIMPLER_OP_EXECUTE_TIMEOUT_US and SIMPLER_STREAM_SYNC_TIMEOUT_MS to see whether it is slow")
+    yield Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        severity=Severity.CRITICAL,
+        sentence=f"{main.sentence}{words}{ended_words}{fired(job)}",
+        entities=main.entities,
+        evidence=evidence(code, ended, deinit),
+        next=tuple(steps),
+        since_wall_ns=main.at_wall_ns,
+    )
 
 
 def starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:

@@ -14,12 +14,15 @@ from livedbg.snapshot import Snapshot
 
 __all__ = [
     "Job",
+    "advice_of",
     "clock",
     "code_of",
     "count_behind",
     "ended_by",
     "evidence",
+    "fired",
     "jobs",
+    "masked",
     "name_of",
     "names_of",
     "progress_of",
@@ -219,3 +222,25 @@ def ended_by(told: Diagnostic | None) -> str:
         return ""
     words = "; ".join(word for word in (told.attributes.get("code"), told.attributes.get("sub_class")) if word)
     return f" The scheduler's watchdog ended the run ({words})."
+
+
+def fired(job: Job) -> str:
+    """` The scheduler's watchdog fired first: no progress for 10 s (…). Next would have come …` where one did."""
+    told = job.said("watchdog-fired")
+    ignored = job.said("limits-ignored")
+    words = f" {told.sentence}" if told is not None else ""
+    return words + (f" {ignored.sentence}" if ignored is not None else "")
+
+
+def masked(job: Job) -> str:
+    """` CANN returned 507018 (…), which only says that something failed.`, where it did."""
+    code = job.said("cann-code")
+    if code is None or code.attributes.get("mask") != "yes":
+        return ""
+    return f" {code.sentence.rstrip('.')}; that code is only a mask of this."
+
+
+def advice_of(said: Diagnostic) -> tuple[str, ...]:
+    """The next steps that a code has: ours, and the runtime's own hint."""
+    advice, hint = said.attributes.get("advice", ""), said.attributes.get("hint", "")
+    return tuple(step for step in (advice, f"the runtime's hint: {hint}" if hint else "") if step)
