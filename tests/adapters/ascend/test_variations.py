@@ -61,7 +61,11 @@ Change = Callable[[str], str]
 
 
 def _texts(folder: Path) -> Iterable[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "README.txt")
+    return (
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".bin" and path.name != "README.txt"
+    )
 
 
 def _copy(recorded: Path, case: Case, target: Path) -> Path:
