@@ -40,10 +40,14 @@ class Job:
 
     def start(self) -> Launched:
         """Start it."""
+        with signals_held():
+            return self.begin()
+
+    def begin(self) -> Launched:
+        """Start it on a thread that no signal interrupts."""
         argv = (*self.plan.wrapper, *self.argv, *self.plan.arguments)
         around = {**self.plan.environment, **self.environment}
-        with signals_held():
-            child = launch(argv, self.folder, gated=bool(self.plan.catch), environment=around)
+        child = launch(argv, self.folder, gated=bool(self.plan.catch), environment=around)
         self.watch.follow(child)
         return child
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -17,12 +18,15 @@ from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.job import Job, job_of, picked_recipes
+from livedbg.cli.one_run import Order
+from livedbg.cli.repeating import repeat
 from livedbg.cli.report import render, write
 from livedbg.cli.watch import OnStall, follow
 from livedbg.errors import UsageError
 from livedbg.hostinfo import host_name
-from livedbg.launch import Launched
+from livedbg.launch import Launched, launch_folder
 from livedbg.live import LiveView
+from livedbg.repeats.pool import devices_of
 from livedbg.sanitize import clean_line
 
 __all__ = ["command"]
@@ -58,6 +62,10 @@ _FORMS = {".json": "json", ".md": "markdown"}
     metavar="NAME[=OPTION]",
     help="Launch so that a question is answered (livedbg recipes); can be repeated.",
 )
+@click.option("--repeat", "count", type=click.IntRange(1), metavar="N", help="Run it N times and compare the ends.")
+@click.option("--parallel", type=click.IntRange(1), metavar="K", help="--repeat: so many side by side.")
+@click.option("--gpus", metavar="LIST", help="--repeat: a device for each run, of a list such as 0-3,5.")
+@click.option("--json", "as_json", is_flag=True, help="--repeat: the comparison as JSON.")
 @click.option("--detach", is_flag=True, help="Let it run on when livedbg quits.")
 @click.option("--logs", multiple=True, metavar="PATH", help="More logs to read; can be repeated.")
 @app_options
@@ -70,6 +78,10 @@ def command(
     catches: tuple[str, ...],
     children: bool,
     wanted: tuple[str, ...],
+    count: int | None,
+    parallel: int | None,
+    gpus: str | None,
+    as_json: bool,
     detach: bool,
     logs: tuple[str, ...],
     screen: AppOptions,
@@ -79,11 +91,29 @@ def command(
 
     When livedbg quits, CMD is ended, unless --detach. The exit code is CMD's when it ended by itself.
     Without a terminal, or with --timeout or --report, there is no screen.
+
+    With --repeat there is none either: each run has a folder with its output and recording, --timeout is for each
+    run, and the exit code says whether all ended well (0), some crashed (11) or hung (10).
     """
     if argv[0] == "--":
         argv = argv[1:]
     if not argv:
         raise UsageError("What shall be started?", "livedbg launch -- python train.py", "usage")
+    if count is not None:
+        if report_file or on_stall or detach:
+            raise UsageError("--repeat takes no --report, --on-stall or --detach.", "use --json", "usage")
+        devices = devices_of(gpus) if gpus is not None else ()
+        picked = picked_recipes(wanted)
+        folder = launch_folder()
+        order = Order(argv, logs, catches, picked, children, timeout, folder)
+        with quit_on_signals():
+            try:
+                return repeat(order, count, min(parallel or len(devices) or 1, count), devices, as_json)
+            finally:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()  # nothing could be started
+    if parallel or gpus or as_json:
+        raise UsageError("--parallel, --gpus and --json want --repeat.", "livedbg launch --repeat 20 -- CMD", "usage")
     unseen = headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty())
     held: list[str] = []
     with quit_on_signals():  # from before it is started: a signal must not leave it behind

@@ -1,0 +1,154 @@
+"""One of the runs of `livedbg launch --repeat`: started, watched, recorded, and looked at once it has ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapter import Request
+from livedbg.cli.common import started
+from livedbg.cli.job import Job, job_of
+from livedbg.hostinfo import host_name
+from livedbg.launch import Launched
+from livedbg.live import LiveView
+from livedbg.model import ExceptionHit, Stack
+from livedbg.recipes import Recipe
+from livedbg.recording import Recorder
+from livedbg.repeats.marking import Ran, marked
+from livedbg.repeats.outcome import How, RunEnd, frames_shown, how_ended, newest_hit, stack_of
+from livedbg.sanitize import clean_line
+from livedbg.snapshot import Snapshot
+
+__all__ = ["Order", "run_once"]
+
+_LOOK_S: Final = 0.1
+_AFTER_S: Final = 5.0
+_LOGS_S: Final = 20.0
+_VISIBLE: Final = ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
+"""Which devices a process may use (CUDA C++ Programming Guide; CANN's ACL reference)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is run, and how.
+
+    Attributes:
+        timeout_s: a run that lasts longer hangs.
+        folder: each run gets a folder in it.
+    """
+
+    argv: tuple[str, ...]
+    logs: tuple[str, ...]
+    catches: tuple[str, ...]
+    recipes: Sequence[tuple[Recipe, str]]
+    follow: bool
+    timeout_s: float | None
+    folder: Path
+
+
+def run_once(order: Order, number: int, device: str, stop: threading.Event) -> Ran:
+    """Run it once.
+
+    Args:
+        order: what.
+        number: of the run, from 1.
+        device: the one device that it may use; "": all.
+        stop: ends it.
+
+    Raises:
+        UsageError: it can't be started.
+        SourceError: its output can't be kept.
+    """
+    folder = order.folder / f"run-{number:03}"
+    folder.mkdir(mode=0o700)
+    notes: list[str] = []
+    job = job_of(order.argv, order.logs, order.catches, order.recipes, notes.append, folder)
+    job = replace(job, follow=order.follow, environment=dict.fromkeys(_VISIBLE, device) if device else {})
+    began_s = time.monotonic()
+    child = job.begin()
+    try:
+        recording = folder / "recording.livedbg"
+        recorder = Recorder(recording, host_name(), f"run {number}: {' '.join(order.argv)}")
+        try:
+            snapshot, verdict, cause = _watched(job, child, recorder, order.timeout_s, stop)
+        finally:
+            recorder.close()
+    except BaseException:
+        child.end()
+        raise
+    seconds = time.monotonic() - began_s
+    job.watch.finish(child)
+    how, sign = (cause, "") if cause is not None else how_ended(child.exit_code or 0)
+    caught = tuple(hit for hit in snapshot.exceptions.values() if hit.stack or hit.message)
+    printed = _printed(child) if how in ("code", "signal") else ()
+    hit = newest_hit(printed, caught) if how == "code" else newest_hit(caught, printed)
+    end = RunEnd(
+        run=number,
+        device=device,
+        how=how,
+        code=child.exit_code if cause is None else None,
+        signal=sign,
+        seconds=round(seconds, 3),
+        exception=clean_line(hit.type, 200) if hit is not None and how in ("code", "signal") else "",
+        message=clean_line(hit.message, 300) if hit is not None and how in ("code", "signal") else "",
+        stack=_stack(snapshot, hit, how),
+        verdict=verdict if how == "hung" else "",
+        folder=str(folder),
+        recording=str(recording),
+        notes=tuple(dict.fromkeys(clean_line(note) for note in notes)),
+    )
+    return next(iter(marked([Ran(end, (*map(Path, job.plan.logs), child.stdout, child.stderr))])))
+
+
+def _watched(
+    job: Job, child: Launched, recorder: Recorder, timeout_s: float | None, stop: threading.Event
+) -> tuple[Snapshot, str, How | None]:
+    """The last state, the verdict, and why livedbg ended it (None where it ended by itself)."""
+    view = LiveView(job.request(child), sink=recorder)
+    job.arm(view, child)
+    limit = None if timeout_s is None else time.monotonic() + timeout_s
+    cause: How | None = None
+    with started(view):
+        while child.wait(_LOOK_S) is None:
+            if stop.is_set():
+                cause = "cut"
+            elif limit is not None and time.monotonic() >= limit:
+                cause = "hung"
+            if cause is not None:
+                break
+        update = view.latest()  # of a run that hangs: as it hung
+        if cause is not None:
+            child.end()
+        else:
+            view.wait_ended(_AFTER_S)
+            update = view.latest()
+    child.end()  # what it left behind
+    return update.snapshot, update.diagnosis.verdict.sentence, cause
+
+
+def _printed(child: Launched) -> tuple[ExceptionHit, ...]:
+    """The exceptions that its output tells of. A session may not read the last lines of a program that is gone."""
+    request = Request(host=host_name(), logs=(str(child.stdout), str(child.stderr)), once=True, read_only=True)
+    with started(LiveView(request)) as view:
+        view.wait_settled(_LOGS_S)
+        return tuple(view.latest().snapshot.exceptions.values())
+
+
+def _stack(snapshot: Snapshot, hit: ExceptionHit | None, how: How) -> tuple[str, ...]:
+    if how in ("code", "signal"):
+        return frames_shown(hit.stack) if hit is not None else ()
+    return stack_of(_stacks(snapshot)) if how == "hung" else ()
+
+
+def _stacks(snapshot: Snapshot) -> tuple[Stack, ...]:
+    """Stacks of threads, those of what the verdict names and of main threads first."""
+
+    def weight(stack: Stack) -> tuple[bool, str]:
+        thread = snapshot.threads.get(stack.thread)
+        return thread is None or not thread.process.endswith(f"/{thread.tid}"), stack.thread
+
+    return tuple(sorted(snapshot.stacks.values(), key=weight))

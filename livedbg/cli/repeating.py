@@ -1,0 +1,124 @@
+"""`livedbg launch --repeat N`: many runs, how each ended as it ends, and what they have in common."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+import msgspec
+
+from livedbg.cli.one_run import Order, run_once
+from livedbg.repeats.compare import Comparison, Group, compare
+from livedbg.repeats.marking import Ran, marked
+from livedbg.repeats.outcome import RunEnd
+from livedbg.repeats.pool import Pool
+from livedbg.sanitize import clean_line
+
+__all__ = ["repeat"]
+
+_CRASHED: Final = 11
+_HUNG: Final = 10
+_WIDTH: Final = 100
+
+
+def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_json: bool) -> int:
+    """Run it many times and say how the runs ended.
+
+    Raises:
+        UsageError: it can't be started.
+        SourceError: its output can't be kept.
+        KeyboardInterrupt: the user ended it; what there is was said.
+    """
+    pool = Pool(count, parallel, devices, lambda number, device, stop: run_once(order, number, device, stop))
+    ran: list[Ran] = []
+    interrupted = False
+    pool.start()
+    try:
+        _collect(pool, ran, count)
+    except KeyboardInterrupt:
+        interrupted = True
+        click.echo("livedbg: ending the runs that are under way", err=True)
+        pool.stop()
+        _collect(pool, ran, count)
+    finally:
+        pool.stop()
+        pool.join()
+    ends = [one.end for one in marked(sorted(ran, key=lambda one: one.end.run))]
+    outcome = compare(ends)
+    if as_json:
+        click.echo(msgspec.json.format(_encoded(order, count, ends, outcome, interrupted)).decode())
+    else:
+        for line in _report(ends, outcome):
+            click.echo(line)
+    click.echo(f"livedbg: each run's output and recording: {order.folder}", err=True)
+    if interrupted:
+        raise KeyboardInterrupt
+    return _CRASHED if outcome.crashes != "well" else _HUNG if outcome.hangs != "well" else 0
+
+
+def _collect(pool: Pool[Ran], ran: list[Ran], count: int) -> None:
+    for one in pool.results():
+        ran.append(one)
+        for note in one.end.notes:
+            click.echo(f"livedbg: run {one.end.run}: {note}", err=True)
+        click.echo(f"livedbg: {_progress(one.end, count)}", err=True)
+
+
+def _progress(end: RunEnd, count: int) -> str:
+    on = f" on device {end.device}" if end.device else ""
+    where = f" {_place(end)}" if end.bad and end.place else ""
+    return clean_line(f"run {end.run} of {count}{on}: {end.ending}{where} ({end.seconds:.1f} s)")
+
+
+def _place(end: RunEnd) -> str:
+    return f"{'after' if end.marker or not end.stack else 'in'} `{end.place}`"
+
+
+def _report(ends: Sequence[RunEnd], outcome: Comparison) -> Iterator[str]:
+    by_number = {end.run: end for end in ends}
+    rows = [("RUNS", "ENDED", "WHERE")]
+    rows += [(str(len(group.runs)), group.ending, group.place) for group in outcome.groups]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    ended = min(widths[1], 44)
+    for (runs, ending, place), group in zip(rows, [None, *outcome.groups], strict=True):
+        lead = f"{runs:>{widths[0]}}  {ending[:ended]:{ended}}  "
+        yield from textwrap.wrap(place, _WIDTH - len(lead), initial_indent=lead, subsequent_indent=" " * len(lead)) or [
+            lead.rstrip()
+        ]
+        if group is not None:
+            yield from _details(group, by_number)
+    yield ""
+    for sentence in outcome.sentences:
+        yield from textwrap.wrap(sentence, _WIDTH)
+    for line in outcome.next:
+        yield f"  next: {line}"
+
+
+def _details(group: Group, ends: dict[int, RunEnd]) -> Iterator[str]:
+    first = next((ends[run] for run in group.runs if ends[run].stack), ends[group.runs[0]])
+    numbers = ", ".join(map(str, group.runs[:12])) + (", …" if len(group.runs) > 12 else "")
+    yield f"      runs {numbers}"
+    if first.message:
+        yield f"      says: {first.message[: _WIDTH - 12]}"
+    if first.verdict:
+        yield from textwrap.wrap(first.verdict, _WIDTH, initial_indent="      ", subsequent_indent="      ")
+    for number, frame in enumerate(first.stack[:6]):
+        yield f"      #{number} {frame}"
+    if group.stacks > 1:
+        yield f"      ({group.stacks} different stacks; this is run {first.run}'s)"
+
+
+def _encoded(order: Order, count: int, ends: Sequence[RunEnd], outcome: Comparison, interrupted: bool) -> bytes:
+    return msgspec.json.encode(
+        {
+            "schema": "livedbg.repeat/1",
+            "command": order.argv,
+            "asked": count,
+            "interrupted": interrupted,
+            "folder": str(order.folder),
+            "comparison": outcome,
+            "runs": ends,
+        }
+    )

@@ -1,0 +1,154 @@
+"""Compares how runs ended: which ended alike, and whether the place is the same each time or moves.
+
+Invariants:
+    V1. A place is said to move only where two runs have different markers or, without any, different innermost frames.
+        The last line of output is too weak for that: output is held back in blocks.
+    V2. Runs that were cut off by the user count for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from livedbg.repeats.outcome import RunEnd
+
+__all__ = ["Comparison", "Group", "compare"]
+
+Judgement = Literal["well", "once", "same", "moves", "unknown"]
+_MOST_NAMED: Final = 3
+_LONGEST: Final = 90
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """Runs that ended alike.
+
+    Attributes:
+        ending: how.
+        place: where.
+        runs: their numbers.
+        stacks: how many different stacks they have.
+    """
+
+    ending: str
+    place: str
+    runs: tuple[int, ...]
+    stacks: int = 0
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """What some runs have in common.
+
+    Attributes:
+        crashes: judgement of the runs that crashed: `well` (none did), `once`, `same` place, it `moves`, or `unknown`.
+        hangs: the same of those that hung.
+        groups: runs that ended alike, the bad ones first, the largest first.
+        sentences: what it comes to.
+        next: what to do next.
+    """
+
+    crashes: Judgement
+    hangs: Judgement
+    groups: tuple[Group, ...]
+    sentences: tuple[str, ...]
+    next: tuple[str, ...] = ()
+
+
+def compare(ends: Sequence[RunEnd]) -> Comparison:
+    """Compare the ends of some runs."""
+    counted = [end for end in ends if end.how != "cut"]
+    crashed = [end for end in counted if end.how in ("signal", "code")]
+    hung = [end for end in counted if end.how == "hung"]
+    sentences: list[str] = []
+    crashes, hangs = _judged(crashed), _judged(hung)
+    if crashed:
+        sentences.append(_sentence(crashed, crashes, len(counted), "crashed"))
+    if hung:
+        sentences.append(_sentence(hung, hangs, len(counted), "hung"))
+    if not crashed and not hung:
+        sentences.append(_all_well(len(counted)))
+    elif crashes == "same" and len({end.stack for end in crashed if end.stack}) > 1:
+        sentences.append("Their stacks differ: what fails is reached in several ways, or its memory is damaged before.")
+    cut = len(ends) - len(counted)
+    if cut:
+        sentences.append(f"{cut} more {'was' if cut == 1 else 'were'} cut off.")
+    return Comparison(
+        crashes=crashes,
+        hangs=hangs,
+        groups=tuple(_groups(ends)),
+        sentences=tuple(sentences),
+        next=tuple(_next(crashed, crashes, hung)),
+    )
+
+
+def _all_well(count: int) -> str:
+    if count == 0:
+        return "No run has ended."
+    return "The run ended well." if count == 1 else f"All {count} runs ended well."
+
+
+def _judged(ends: Sequence[RunEnd]) -> Judgement:
+    if not ends:
+        return "well"
+    markers = {end.marker for end in ends if end.marker}
+    if len(markers) > 1 or (not markers and len({end.stack[0] for end in ends if end.stack}) > 1):
+        return "moves"
+    if len(ends) == 1:
+        return "once"
+    known = all(end.place for end in ends) and len({end.place for end in ends}) == 1
+    firm = all(end.marker or end.stack for end in ends) or len({end.last_line for end in ends}) == 1
+    return "same" if known and firm else "unknown"
+
+
+def _sentence(ends: Sequence[RunEnd], judged: Judgement, total: int, verb: str) -> str:
+    begin = f"{len(ends)} of {total} {'run' if total == 1 else 'runs'} {verb}"
+    place, count = Counter(end.place for end in ends).most_common(1)[0]
+    at = f"{_where(next(end for end in ends if end.place == place))} `{place[:_LONGEST]}`" if place else "nowhere known"
+    match judged:
+        case "once":
+            return f"{begin}, {at}: once says nothing of whether the place moves."
+        case "same":
+            more = "" if len(ends) == total else " It does not in every run: timing or data decides whether, not where."
+            return f"{begin}, {at}: the same point each time.{more}"
+        case "moves":
+            places = len({end.place for end in ends if end.marker or end.stack})
+            likely = "a race or memory corruption is likely" if verb == "crashed" else "a race is likely"
+            return f"{begin}, at {places} different points ({count} times {at}): it moves: {likely}."
+        case _:
+            return f"{begin}, {at}, as far as is known: whether it moves can't be told without markers or stacks."
+
+
+def _where(end: RunEnd) -> str:
+    return "after" if end.marker else "in" if end.stack else "after the line"
+
+
+def _groups(ends: Sequence[RunEnd]) -> list[Group]:
+    alike: dict[tuple[str, str], list[RunEnd]] = {}
+    for end in ends:
+        alike.setdefault(end.alike, []).append(end)
+    ordered = sorted(alike.values(), key=lambda some: (not some[0].bad, -len(some), some[0].run))
+    return [
+        Group(
+            ending=some[0].alike[0],
+            place=some[0].alike[1],
+            runs=tuple(end.run for end in some),
+            stacks=len({end.stack for end in some if end.stack}),
+        )
+        for some in ordered
+    ]
+
+
+def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd]) -> list[str]:
+    lines = []
+    if crashed and not any(end.stack for end in crashed):
+        lines.append("--catch signals gives each crash its stack; --catch '*' each C++ exception")
+    if crashed and not any(end.marker for end in crashed):
+        lines.append("--recipe unbuffered keeps the last lines of output")
+    if judged == "moves":
+        lines.append("--recipe asan-gcc or asan-clang (host), --recipe compute-sanitizer=memcheck or =racecheck (CUDA)")
+    bad = [*crashed, *hung][:_MOST_NAMED]
+    lines += [f"livedbg replay {end.recording}" for end in bad if end.recording]
+    return lines

@@ -1,0 +1,122 @@
+"""Markers: lines that say that something begins, and that it ended. Where a run was: the last one that is open.
+
+Invariants:
+    K1. An end closes the newest begin of the same thing in the same lane; an end without a begin closes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["Marker", "Pair", "PatternPair", "known_pairs", "last_open"]
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """A line that says that something began and whose end never came.
+
+    Attributes:
+        text: the line.
+        pair: which kind of marker.
+        line: its number.
+        others: how many more are open.
+    """
+
+    text: str
+    pair: str
+    line: int
+    others: int = 0
+
+
+class Pair(Protocol):
+    """Tells lines that begin something from those that end it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    def begun(self, line: str) -> tuple[str, str] | None:
+        """(lane, what) that a line says begins."""
+        ...
+
+    def ended(self, line: str) -> tuple[str, str] | None:
+        """(lane, what) that a line says has ended."""
+        ...
+
+
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    begin: str
+    end: str
+    source: str
+
+
+class _Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pair: tuple[_Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternPair:
+    """A pair given by two regular expressions with the groups `what` and perhaps `lane`."""
+
+    name: str
+    begin: re.Pattern[str]
+    end: re.Pattern[str]
+
+    def begun(self, line: str) -> tuple[str, str] | None:
+        """See Pair."""
+        return _named(self.begin.search(line))
+
+    def ended(self, line: str) -> tuple[str, str] | None:
+        """See Pair."""
+        return _named(self.end.search(line))
+
+
+def _named(match: re.Match[str] | None) -> tuple[str, str] | None:
+    if match is None:
+        return None
+    groups = match.groupdict()
+    return groups.get("lane") or "", groups["what"]
+
+
+@lru_cache(maxsize=1)
+def known_pairs() -> tuple[PatternPair, ...]:
+    """The pairs of livedbg/repeats/data/markers.toml."""
+    text = files("livedbg.repeats").joinpath("data", "markers.toml").read_bytes()
+    return tuple(
+        PatternPair(entry.name, re.compile(entry.begin), re.compile(entry.end))
+        for entry in msgspec.toml.decode(text, type=_Data).pair
+    )
+
+
+def last_open(lines: Sequence[str], pairs: Sequence[Pair]) -> Marker | None:
+    """The last begun and not ended marker.
+
+    Args:
+        lines: of one run, in order.
+        pairs: kinds of markers.
+    """
+    still = {number: pair for pair in reversed(pairs) for number in _still_open(lines, pair)}
+    if not still:
+        return None
+    newest = max(still)
+    return Marker(lines[newest], still[newest].name, newest, len(still) - 1)
+
+
+def _still_open(lines: Sequence[str], pair: Pair) -> Iterator[int]:
+    begun: dict[tuple[str, str], list[int]] = {}
+    for number, line in enumerate(lines):
+        ended = pair.ended(line)
+        if ended is not None and begun.get(ended):
+            begun[ended].pop()
+        elif (began := pair.begun(line)) is not None:
+            begun.setdefault(began, []).append(number)
+    for numbers in begun.values():
+        yield from numbers

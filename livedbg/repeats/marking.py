@@ -1,0 +1,55 @@
+"""Finds in the output of runs where each was: the last begun and not ended marker, and the last line.
+
+Invariants:
+    K3. The output is read again from its files: what is kept of a run does not grow with what it printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from livedbg.repeats.finding import found_pairs
+from livedbg.repeats.lines import lines_of
+from livedbg.repeats.markers import Pair, known_pairs, last_open
+from livedbg.repeats.outcome import RunEnd
+
+__all__ = ["Ran", "marked"]
+
+_MOST_RUNS: Final = 12
+"""Runs in whose output pairs of markers are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that has ended.
+
+    Attributes:
+        outputs: files with what it logged and printed, standard output and error last.
+    """
+
+    end: RunEnd
+    outputs: tuple[Path, ...]
+
+
+def marked(runs: Sequence[Ran]) -> Iterator[Ran]:
+    """The same runs with their markers, by the pairs that are known and those that the runs themselves show."""
+    looked_at = sorted(runs, key=lambda ran: not ran.end.bad)[:_MOST_RUNS]
+    shown = [lines for ran in looked_at for path in ran.outputs if (lines := lines_of(path))]
+    pairs: list[Pair] = [*known_pairs(), *found_pairs(shown)]
+    for ran in runs:
+        yield replace(ran, end=_marked(ran, pairs))
+
+
+def _marked(ran: Ran, pairs: Sequence[Pair]) -> RunEnd:
+    outputs = [lines_of(path) for path in ran.outputs]
+    last_line = next((lines[-1] for lines in outputs[-2:] if lines), "")
+    for lines in outputs:
+        marker = last_open(lines, pairs)
+        if marker is not None:
+            return structs.replace(ran.end, marker=marker.text, others=marker.others, last_line=last_line)
+    return structs.replace(ran.end, marker="", others=0, last_line=last_line)

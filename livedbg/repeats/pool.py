@@ -1,0 +1,115 @@
+"""Runs something many times, side by side, each on a device of its own where there are some.
+
+Invariants:
+    P1. A device has at most ceil(K / devices) runs at a time; the numbers of runs begin in order.
+    P2. `stop` begins no further run, and tells the running ones by their event; `results` ends once they have.
+    P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from livedbg.errors import UsageError
+
+__all__ = ["Pool", "devices_of"]
+
+Result = TypeVar("Result")
+_MOST_DEVICES = 1024
+
+
+class Pool(Generic[Result]):
+    """Some runs, at most K at a time.
+
+    Args:
+        count: how many runs.
+        parallel: how many at a time.
+        devices: their names; () where runs have none.
+        one: runs one, given its number from 1, its device or "", and an event that says to end it.
+    """
+
+    def __init__(
+        self, count: int, parallel: int, devices: Sequence[str], one: Callable[[int, str, threading.Event], Result]
+    ) -> None:
+        self._count = count
+        self._one = one
+        self._stop = threading.Event()
+        self._numbers = iter(range(1, count + 1))
+        self._lock = threading.Lock()
+        self._ended: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
+        slots = [devices[number % len(devices)] if devices else "" for number in range(min(parallel, count))]
+        self._threads = [
+            threading.Thread(target=self._work, args=(slot,), name=f"livedbg-run-{number}")
+            for number, slot in enumerate(slots)
+        ]
+        self._living = len(self._threads)
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Begin no further run, and end the running ones."""
+        self._stop.set()
+
+    def results(self) -> Iterator[Result]:
+        """Each run's result as it ends."""
+        while True:
+            result = self._ended.get()
+            if isinstance(result, _Last):
+                self._living -= 1
+                if self._living == 0:
+                    return
+            elif isinstance(result, BaseException):
+                self.stop()
+                for thread in self._threads:
+                    thread.join()
+                raise result
+            else:
+                yield result
+
+    def join(self) -> None:
+        """Wait until all have ended."""
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+
+    def _work(self, device: str) -> None:
+        try:
+            while not self._stop.is_set():
+                with self._lock:
+                    number = next(self._numbers, None)
+                if number is None:
+                    break
+                self._ended.put(self._one(number, device, self._stop))
+        except BaseException as error:
+            self._ended.put(error)
+        self._ended.put(_Last())
+
+
+class _Last(BaseException):
+    """A thread has no more to do."""
+
+
+def devices_of(text: str) -> tuple[str, ...]:
+    """The devices of a list such as `0-3,5`.
+
+    Raises:
+        UsageError: it is no such list.
+    """
+    found: dict[str, None] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise UsageError(f"--gpus: {part!r} is no number and no range.", "--gpus 0-3 or --gpus 0,2", "usage")
+        numbers = range(int(first), int(last or first) + 1)
+        if not numbers or len(found) + len(numbers) > _MOST_DEVICES:
+            raise UsageError(f"--gpus: {part!r} is no range of devices.", "--gpus 0-3 or --gpus 0,2", "usage")
+        found.update(dict.fromkeys(map(str, numbers)))
+    if not found:
+        raise UsageError("--gpus wants numbers of devices.", "--gpus 0-3 or --gpus 0,2", "usage")
+    return tuple(found)
