@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg.analysis.rules import ascend, cycles, holders, processes, progress, sight
+from livedbg.analysis.rules import ascend, cycles, holders, nvfuser, processes, progress, sight
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 
 __all__ = ["Rule", "RuleInput", "Settings", "all_rules", "rules_page"]
@@ -11,6 +11,7 @@ _TITLES = {
     cycles: "Deadlocks",
     holders: "Locks that are not released",
     ascend: "Ascend",
+    nvfuser: "nvFuser",
     processes: "Processes",
     progress: "Work that doesn't get on",
     sight: "What could not be seen",

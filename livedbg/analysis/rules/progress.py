@@ -13,7 +13,7 @@ from livedbg.snapshot import Clock, Durations, Snapshot
 
 __all__ = ["NoProgress", "TaskStalled", "limit_ns", "rules"]
 
-_OWN_RULES: Final = frozenset({"ascend"})
+_OWN_RULES: Final = frozenset({"ascend", "nvfuser"})
 """Systems whose own rules judge their tasks, with what the runtime itself said."""
 
 

@@ -1,0 +1,111 @@
+"""The nvFuser adapter: reads what nvFuser prints and traces, with or without a process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapter import Adapter, Context, Request, logs_ended
+from livedbg.adapters.nvfuser.decoder import NvfuserDecoder
+from livedbg.adapters.nvfuser.follow import LogFollower
+from livedbg.adapters.nvfuser.model import NvfuserModel
+from livedbg.adapters.nvfuser.traces import TraceWatch
+from livedbg.events import StatusSeen
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import SourceHealth, SourceStatus
+from livedbg.sanitize import clean_line
+
+__all__ = ["NvfuserAdapter"]
+
+_POLL_S: Final = 1.0
+_SLICE_S: Final = 0.5
+_LOGS_S: Final = 120.0  # how long one look waits for the logs
+_ENVIRON: Final = 1 << 20
+
+
+class NvfuserAdapter(Adapter):
+    """Segments of nvFuser's fusions, and the passes that its threads are in."""
+
+    name = "nvfuser"
+    sees = "fusions, their segments and errors, from what nvFuser prints, and its passes from NVFUSER_TRACE's file"
+    cost = "reads such logs a second time, and looks for traces each second; the target is not touched"
+
+    def __init__(self) -> None:
+        self.model = NvfuserModel()
+        self._follower = LogFollower(self.model)
+        self._told: dict[str, str] = {}
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Every session that reads logs may read one of nvFuser."""
+        return bool(request.processes or request.logs)
+
+    def decoders(self, request: Request) -> Sequence[LogDecoder]:
+        """What tells nvFuser's logs from others."""
+        return (NvfuserDecoder(self.model),)
+
+    async def run(self, context: Context) -> None:
+        """See Adapter."""
+        traces = TraceWatch(context.request.host)
+        settled = False
+        while True:
+            over = logs_ended(context)
+            once = context.request.once
+            if once:
+                await self._after_logs(context)
+            while await asyncio.to_thread(self._follower.read, _SLICE_S, once or over):
+                context.emit(*self.model.collect(context.stamp()))
+                await context.drain()
+            context.emit(*self.model.collect(context.stamp()))
+            await asyncio.to_thread(traces.look, [*context.request.logs, *await self._named_traces(context)])
+            context.emit(*traces.events(context.stamp()))
+            self._tell(context)
+            if not settled:
+                settled = True
+                context.settled()
+            if once or over:
+                return
+            await context.sleep(_POLL_S)
+
+    async def _after_logs(self, context: Context) -> None:
+        """One look: the log adapter says which logs have nvFuser's text."""
+        deadline = time.monotonic() + _LOGS_S
+        while not self.model.settled and time.monotonic() < deadline:
+            await context.sleep(0.01)
+
+    async def _named_traces(self, context: Context) -> list[str]:
+        """Where the targets' environments say that their traces are written."""
+        host = context.request.host
+        pids = [p.pid for p in context.snapshot().processes.values() if p.host == host and not p.exited]
+        pids += [target.pid for target in context.request.processes]
+        return await asyncio.to_thread(_traces_of, dict.fromkeys(pids))
+
+    def _tell(self, context: Context) -> None:
+        for path, sentence in self._follower.problems.items():
+            if self._told.get(path) != sentence:
+                self._told[path] = sentence
+                status = SourceStatus(
+                    source=self.name,
+                    target=clean_line(path),
+                    health=SourceHealth.DEGRADED,
+                    code="bad-file",
+                    sentence=clean_line(sentence),
+                    remedy="copy the whole file, if it was cut on its way",
+                )
+                context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def _traces_of(pids: dict[int, None]) -> list[str]:
+    found: list[str] = []
+    for pid in pids:
+        with contextlib.suppress(OSError), Path(f"/proc/{pid}/environ").open("rb") as file:
+            for entry in file.read(_ENVIRON).split(b"\0"):
+                name, _, value = entry.partition(b"=")
+                if name == b"NVFUSER_TRACE" and value:
+                    path = Path(value.decode("utf-8", "surrogateescape"))
+                    found.append(str(path if path.is_absolute() else Path(f"/proc/{pid}/cwd").resolve() / path))
+    return found

@@ -1,0 +1,73 @@
+"""Tells logs with nvFuser's text from others, and links their records to the groups that they speak of.
+
+The text itself is read by livedbg.nvfuser.reading, from the file: its statements have dozens of lines, of which a log's
+records tell nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from livedbg.adapters.nvfuser.model import NvfuserModel
+from livedbg.events import Event, Stamp
+from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.shapes import split_prefix
+from livedbg.model import LogRecord, LogSource
+from livedbg.nvfuser.scan import TRIGGERS
+
+__all__ = ["NvfuserDecoder"]
+
+_NAMES: Final = (
+    re.compile(r"nvfuser_\w+?_f(?P<fusion>\d+)_c\d+_r\d+_g(?P<group>\d+)\b"),
+    re.compile(r"Arguments for fusion (?P<fusion>\d+) group (?P<group>\d+):"),
+    re.compile(r"Error from segmentation group (?P<group>\d+):"),
+)
+_OURS: Final = re.compile(
+    "|".join(re.escape(word.decode()) for word in TRIGGERS if word not in {b"Exception raised from ", b"***Runtime***"})
+    + r"|Exception raised from \S+ at \S*(?:Fuser/|csrc/)"
+)
+
+
+class NvfuserDecoder(LogDecoder):
+    """Sees nvFuser's text in logs.
+
+    Args:
+        model: what is told of it.
+    """
+
+    name = "nvfuser"
+    triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
+
+    def __init__(self, model: NvfuserModel) -> None:
+        self._model = model
+        self._sources: dict[str, LogSource] = {}
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._sources[source.id] = source
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        if not _OURS.search(record.text):
+            return (), ()
+        source = self._sources.get(record.source)
+        if source is not None and source.path:
+            self._model.want(source)
+        links: dict[str, None] = {}
+        prefix = split_prefix(record.text)[0].strip()
+        for pattern in _NAMES:
+            for match in pattern.finditer(record.text):
+                fusion = match.groupdict().get("fusion")
+                task = self._model.task_of(
+                    record.source, prefix, int(match["group"][:9]), int(fusion[:9]) if fusion else None
+                )
+                if task is not None:
+                    links[task] = None
+        return (), tuple(links)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """All that is there has been fed."""
+        self._model.settled = True
+        return ()

@@ -1,0 +1,333 @@
+"""What the output of one process says of its fusions: mutable records, from statements to the states of groups.
+
+Invariants:
+    J1. A group's state only follows from lines; what was concluded is marked (`inferred`).
+    J2. A fusion's label, once given out, stays: `f0` from its number, `s1` (the first that was cut) where no line
+        says a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.model import Evidence, TaskState
+from livedbg.nvfuser.failures import Failure, parts_of
+from livedbg.nvfuser.segments import Group, SegmentedFusion
+from livedbg.nvfuser.statements import (
+    Arguments,
+    BadOption,
+    Considered,
+    Definition,
+    Failed,
+    Kernel,
+    Launch,
+    Script,
+    Segmented,
+    Statement,
+    Whole,
+)
+
+__all__ = ["FusionRecord", "GroupRecord", "Job", "Mark", "Place"]
+
+_FUSIONS: Final = 2_000  # of one job that are kept
+_CONSIDERED: Final = 5_000
+_STATES: Final = {
+    "": TaskState.SUBMITTED,
+    "compiling": TaskState.RUNNING,
+    "compiled": TaskState.READY,
+    "executing": TaskState.RUNNING,
+    "executed": TaskState.COMPLETED,
+    "failed": TaskState.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A line that a claim rests on.
+
+    Attributes:
+        source: `train.log:312`.
+        path: the log's path, for commands.
+        wall_ns: when it was seen, where it was seen as it came.
+    """
+
+    source: str
+    path: str = ""
+    wall_ns: int | None = None
+
+    def evidence(self, text: str) -> Evidence:
+        """The same as evidence."""
+        return Evidence(kind="log", source=self.source, text=text, at_wall_ns=self.wall_ns)
+
+
+NOWHERE: Final = Mark("")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The log that a statement stands in.
+
+    Attributes:
+        wall_ns: now, where the statement was seen as it came; None where it was there before.
+    """
+
+    name: str
+    path: str = ""
+    wall_ns: int | None = None
+
+    def at(self, line: int | None) -> Mark:
+        """A line of it."""
+        return Mark(f"{self.name}:{line}" if line is not None else self.name, self.path, self.wall_ns)
+
+
+@dataclass(slots=True)
+class GroupRecord:
+    """One segment.
+
+    Attributes:
+        phase: "", `compiling`, `compiled`, `executing`, `executed`, `failed`.
+        inferred: why the phase is believed, where no line says it.
+        refused: (scheduler, why) of those that did not take it.
+        error: what it failed with.
+        error_mark: where that stands.
+    """
+
+    number: int
+    scheduler: str = ""
+    kernel: str = ""
+    phase: str = ""
+    inferred: str = ""
+    mark: Mark = NOWHERE
+    text: str = ""
+    details: Group | None = None
+    launch: Launch | None = None
+    arguments: Arguments | None = None
+    runs: int = 0
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    error: Failure | None = None
+    error_mark: Mark = NOWHERE
+
+    @property
+    def state(self) -> TaskState:
+        """Its state in the model's words."""
+        return _STATES[self.phase]
+
+    def enter(self, phase: str, mark: Mark, text: str, inferred: str = "") -> None:
+        """It is in another phase now; one that failed stays so."""
+        if self.phase != "failed":
+            self.phase, self.mark, self.text, self.inferred = phase, mark, text, inferred
+
+
+@dataclass(slots=True)
+class FusionRecord:
+    """A fusion as it was cut once.
+
+    Attributes:
+        ordinal: it was the n-th of its job.
+        number, concrete, runtime: as its kernels' names say (`_f0_c1_r0_`), where one did.
+        label: its name in identifiers, once given out.
+        failures: errors that name no group.
+        when: what was going on when it failed: `compile`, `run` or "".
+        uncut: why no scheduler took the whole fusion.
+    """
+
+    ordinal: int
+    number: int | None = None
+    concrete: int | None = None
+    runtime: int | None = None
+    label: str = ""
+    segmented: SegmentedFusion | None = None
+    groups: dict[int, GroupRecord] = field(default_factory=dict)
+    mark: Mark = NOWHERE
+    failures: list[tuple[Failure, Mark]] = field(default_factory=list)
+    when: str = ""
+    uncut: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Something of it failed."""
+        return bool(self.failures) or any(group.phase == "failed" for group in self.groups.values())
+
+    def group(self, number: int) -> GroupRecord:
+        """A group; made when it is named first."""
+        return self.groups.setdefault(number, GroupRecord(number))
+
+
+class Job:
+    """One process's fusions."""
+
+    def __init__(self) -> None:
+        self.fusions: list[FusionRecord] = []
+        self.scripts: list[tuple[Script, Mark]] = []
+        self.definitions = 0
+        self.bad_options: list[tuple[BadOption, tuple[str, ...], Mark]] = []
+        self.changed = False
+        self._count = 0
+        self._launch: Launch | None = None
+        self._considered: dict[tuple[frozenset[int], str], Considered] = {}
+        self._uncut: Considered | None = None
+
+    def take(self, statement: Statement, place: Place) -> None:
+        """Take one statement, in the order of its log."""
+        self.changed = True
+        mark = place.at(statement.line)
+        match statement:
+            case Segmented():
+                self._segmented(statement.fusion, mark)
+            case Kernel():
+                self._kernel(statement, mark)
+            case Arguments():
+                self._arguments(statement, mark)
+            case Launch():
+                self._launch = statement
+            case Considered():
+                self._consider(statement)
+            case Failed():
+                self._failed(statement.failure, mark, place)
+            case Script():
+                self.scripts = [*self.scripts[-9:], (statement, mark)]
+            case Definition():
+                self.definitions += 1
+            case BadOption():
+                if len(self.bad_options) < 20:
+                    self.bad_options.append((statement, (), mark))
+            case Whole():
+                pass
+
+    # what was cut, and why so
+
+    def _segmented(self, cut: SegmentedFusion, mark: Mark) -> None:
+        last = self.fusions[-1] if self.fusions else None
+        if last is not None and last.segmented is None and set(last.groups) <= set(cut.groups) and not last.runtime:
+            record = last  # its errors (on standard error) came before its dump (on standard output)
+        else:
+            record = self._new(mark)
+        record.segmented = cut
+        record.mark = mark
+        if self._uncut is not None:
+            record.uncut, self._uncut = self._uncut.rejected, None
+        for number, details in cut.groups.items():
+            group = record.group(number)
+            group.details, group.scheduler = details, details.scheduler
+            if not group.mark.source:
+                group.mark, group.text = mark, f"group {number}: {details.scheduler}"
+            asked = self._considered.get((details.defines, details.scheduler))
+            group.refused = asked.rejected if asked is not None else []
+        self._considered.clear()
+
+    def _consider(self, asked: Considered) -> None:
+        if not asked.defines:
+            self._uncut = asked if not asked.accepted else None
+        elif len(self._considered) < _CONSIDERED:
+            self._considered[asked.defines, asked.accepted] = asked
+
+    def _new(self, mark: Mark) -> FusionRecord:
+        self._count += 1
+        record = FusionRecord(self._count, mark=mark)
+        self.fusions.append(record)
+        if len(self.fusions) > _FUSIONS:
+            del self.fusions[0]
+        return record
+
+    # compiling, running
+
+    def _kernel(self, kernel: Kernel, mark: Mark) -> None:
+        record = self._of_kernel(kernel) or self._new(mark)
+        record.number, record.concrete, record.runtime = kernel.fusion, kernel.concrete, kernel.runtime
+        group = record.group(kernel.group)
+        group.kernel = kernel.name
+        group.scheduler = group.scheduler or kernel.scheduler
+        if group.phase in {"", "compiling"}:
+            group.enter("compiling", mark, f"code of {kernel.name}")
+
+    def _of_kernel(self, kernel: Kernel) -> FusionRecord | None:
+        name = (kernel.fusion, kernel.concrete, kernel.runtime)
+        for record in reversed(self.fusions):
+            if (record.number, record.concrete, record.runtime) == name:
+                return record
+        for record in reversed(self.fusions):
+            if record.number is None and (kernel.group in record.groups or record.segmented is None):
+                return record
+        return None
+
+    def _arguments(self, said: Arguments, mark: Mark) -> None:
+        if said.group is None:
+            return
+        record = next((r for r in reversed(self.fusions) if r.number == said.fusion), None)
+        if record is None:
+            record = next((r for r in reversed(self.fusions) if r.number is None and said.group in r.groups), None)
+        if record is None:
+            record = self._new(mark)
+        record.number = said.fusion
+        for group in record.groups.values():
+            if group.phase == "compiling":
+                group.enter("compiled", mark, group.text, "a group runs only when all are compiled")
+            elif group.phase == "executing":
+                group.enter("executed", mark, group.text, "the next group was launched")
+        now = record.group(said.group)
+        for number in record.segmented.before(said.group) if record.segmented is not None else ():
+            if record.groups[number].phase in {"", "compiled"}:
+                record.groups[number].enter("executed", mark, "", "a group that needs its output was launched")
+        now.enter("executing", mark, f"arguments of fusion {said.fusion} group {said.group}")
+        now.runs += 1
+        now.arguments = said
+        now.launch, self._launch = self._launch or now.launch, None
+
+    # failing
+
+    def _failed(self, failure: Failure, mark: Mark, place: Place) -> None:
+        option = "failed. Invalid option" in failure.message
+        if option and self.bad_options:
+            known = next((line for line in failure.lines if line.startswith("Available options: ")), "")
+            words = tuple(word.strip() for word in known.partition(": ")[2].split(",") if word.strip())
+            said, _, at = self.bad_options[-1]
+            self.bad_options[-1] = (said, words, at)
+            return
+        parts = list(parts_of(failure))
+        groups = [part.group for part in parts if part.group is not None]
+        record = self._of_failure(groups) or self._new(mark)
+        record.when = "compile" if failure.parts else "run" if groups else record.when
+        for part in parts:
+            part.exception = part.exception or failure.exception
+            if part.group is None:
+                self._nameless(record, part, mark)
+            else:
+                self._fail(record.group(part.group), part, place.at(part.at_line))
+        self._others(record, set(groups), mark)
+
+    def _of_failure(self, groups: list[int]) -> FusionRecord | None:
+        for record in reversed(self.fusions):
+            if not groups or all(group in record.groups for group in groups) or record.segmented is None:
+                return record
+        return None
+
+    def _nameless(self, record: FusionRecord, failure: Failure, mark: Mark) -> None:
+        """An error that names no group: of a fusion of one group, or of the one that was under way."""
+        active = [group for group in record.groups.values() if group.phase in {"compiling", "executing"}]
+        only = list(record.groups.values()) if len(record.groups) == 1 else active if len(active) == 1 else []
+        if only and only[0].phase != "failed":
+            record.when = {"compiling": "compile", "executing": "run"}.get(only[0].phase, "")
+            self._fail(only[0], failure, mark)
+            only[0].inferred = "it was the one under way when the error came"
+        elif len(record.failures) < 20:
+            record.failures.append((failure, mark))
+
+    @staticmethod
+    def _fail(group: GroupRecord, failure: Failure, mark: Mark) -> None:
+        group.enter("failed", mark, failure.summary)
+        group.error, group.error_mark = failure, mark
+
+    @staticmethod
+    def _others(record: FusionRecord, failed: set[int], mark: Mark) -> None:
+        for group in record.groups.values():
+            if record.when == "compile" and group.phase == "compiling":
+                group.enter("compiled", mark, group.text, "all compilations had ended when the error was thrown")
+            elif record.when == "run" and group.phase == "executing":
+                group.enter("executed", mark, group.text, "a later group failed")
+            elif record.when == "run" and group.phase == "compiling":
+                group.enter("compiled", mark, group.text, "a group runs only when all are compiled")
+        if record.when == "run" and record.segmented is not None:
+            for number in {before for one in failed for before in record.segmented.before(one)}:
+                if record.groups[number].phase in {"", "compiled"}:
+                    record.groups[number].enter("executed", mark, "", "a group that needs its output was begun")

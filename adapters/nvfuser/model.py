@@ -1,0 +1,105 @@
+"""All jobs of a session: which log (and which rank in it) belongs to which.
+
+Standard output and standard error of one run are one job: they belong to one process, or lie in one folder and are
+named alike but for `out` and `err`. Ranks that share a log are jobs of their own.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import PurePath
+from typing import Final
+
+from livedbg import ids
+from livedbg.adapters.nvfuser.emission import Emitter
+from livedbg.adapters.nvfuser.job import Job, Place
+from livedbg.events import Event, Stamp
+from livedbg.model import LogSource
+from livedbg.nvfuser.reading import Said
+from livedbg.sanitize import clean_line
+
+__all__ = ["NvfuserModel"]
+
+_STREAM: Final = re.compile(r"(?:^|[._-])?(?:std)?(?:out|err)(?:put|or)?(?=$|[._-])", re.IGNORECASE)
+_RANK: Final = re.compile(r"(\d+)")
+_JOBS: Final = 5_000
+
+
+class NvfuserModel:
+    """Jobs by key. Logs are read in a worker thread, what follows is asked for on the loop's: `lock` keeps them apart."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.wanted: dict[str, LogSource] = {}
+        self.settled = False
+        self._jobs: dict[tuple[str, str], Emitter] = {}
+        self._labels: set[str] = set()
+
+    def want(self, source: LogSource) -> None:
+        """A log has nvFuser's text in it: it is to be read."""
+        with self.lock:
+            self.wanted.setdefault(source.id, source)
+
+    def take(self, source: LogSource, said: Said, live: bool, wall_ns: int) -> None:
+        """Take a statement of a log.
+
+        Args:
+            source: the log.
+            said: the statement.
+            live: it was not there yet when the log was first read.
+            wall_ns: now.
+        """
+        emitter = self._emitter(source, said.prefix)
+        if emitter is not None:
+            path = source.path or ""
+            name = clean_line(PurePath(path).name if path else source.name)
+            emitter.job.take(said.statement, Place(name, path, wall_ns if live else None))
+
+    def collect(self, stamp: Stamp) -> list[Event]:
+        """The events that follow from what was taken since the last call."""
+        with self.lock:
+            return [event for emitter in self._jobs.values() for event in emitter.collect(stamp)]
+
+    def task_of(self, source: str, prefix: str, group: int, fusion: int | None) -> str | None:
+        """The identifier of a group's task, where the group is known."""
+        with self.lock:
+            known = self.wanted.get(source)
+            emitter = self._jobs.get((_key(known), prefix)) if known is not None else None
+            if emitter is not None:
+                return emitter.task_of(group, fusion)
+            first = not self._jobs and not prefix and fusion is not None  # it will be called so when it is read
+            return ids.task("nvfuser", f"f{fusion}", f"g{group}") if first else None
+
+    def _emitter(self, source: LogSource, prefix: str) -> Emitter | None:
+        key = (_key(source), prefix)
+        emitter = self._jobs.get(key)
+        if emitter is None and len(self._jobs) < _JOBS:
+            emitter = self._jobs[key] = Emitter(Job(), self._label(key))
+        return emitter
+
+    def _label(self, key: tuple[str, str]) -> str:
+        """What tells this job from the others in identifiers: nothing for the first one, its rank, its name."""
+        rank = _RANK.search(key[1])
+        if rank is not None:
+            label = f"rank{rank[1]}"
+        elif not self._jobs:
+            label = ""
+        else:
+            label = re.sub(r"[^\w.-]+", "-", PurePath(key[0]).name).strip("-") or f"job{len(self._jobs) + 1}"
+        base, number = label, 1
+        while label in self._labels:
+            number += 1
+            label = f"{base or 'job'}{number}"
+        self._labels.add(label)
+        return label
+
+
+def _key(source: LogSource) -> str:
+    if source.process:
+        return source.process
+    if not source.path:
+        return source.id
+    path = PurePath(source.path)
+    stem = _STREAM.sub("", path.name.removesuffix(".gz").removesuffix(".txt").removesuffix(".log"))
+    return str(path.parent / stem)

@@ -1,0 +1,189 @@
+"""nvFuser: which segment failed and why, what is under way, in which pass a traced thread stopped."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import duration, many
+from livedbg.model import Diagnostic, Process, Severity
+
+__all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "rules"]
+
+
+def _said(code: str, state: RuleInput) -> Iterator[Diagnostic]:
+    return (d for d in state.snapshot.diagnostics.values() if d.system == "nvfuser" and d.code == code)
+
+
+def _goes_on(state: RuleInput) -> bool:
+    """Whether a process that is looked at is alive: it may have caught what was thrown."""
+    return any(process.target and not process.exited for process in state.snapshot.processes.values())
+
+
+class Failed:
+    """A segment, or nvFuser itself, failed."""
+
+    name = "nvfuser-failed"
+    doc = (
+        "nvFuser threw: a segmentation group was not compiled or failed as it ran, or a fusion failed as a whole. The "
+        "group is the one that the error text names; where it names none, the only one that was under way (inferred). "
+        "Where several groups failed at once, each is a finding. It decides the verdict unless a process goes on, "
+        "which may have caught the error."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a group that failed; one an error without a group."""
+        for said in (*_said("group-failed", state), *_said("failed", state)):
+            yield self._finding(said, state)
+
+    def _finding(self, said: Diagnostic, state: RuleInput) -> Finding:
+        about = said.attributes
+        alive = _goes_on(state)
+        behind = int(about.get("behind", "0"))
+        sentence = said.sentence if said.sentence.endswith(".") else f"{said.sentence}."
+        if behind:
+            sentence += f" {many(behind, 'group').capitalize()} behind it never ran."
+        if alive:
+            sentence += " The process goes on."
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR if alive else Severity.CRITICAL,
+            sentence=sentence,
+            entities=said.entities,
+            evidence=said.evidence,
+            next=tuple(_steps(said)),
+            inferred=bool(about.get("inferred")),
+            since_wall_ns=said.at_wall_ns,
+            state=None if alive else VerdictState.CRASHED,
+        )
+
+
+def _steps(said: Diagnostic) -> Iterator[str]:
+    about = said.attributes
+    log, group = about.get("log", ""), about.get("group", "")
+    cut = f" --segment {group}" if group and about.get("dump") else ""
+    if log and (about.get("script") or cut):
+        yield f"livedbg repro {shlex.quote(log)}{cut} -o repro.py --run"
+    if not about.get("dump"):
+        yield "livedbg launch --recipe nvfuser-dump=segmented_fusion -- CMD   shows the segments"
+    if about.get("when") == "compile":
+        yield "livedbg launch --recipe nvfuser-dump=cuda_to_file -- CMD   keeps the kernel's source"
+    elif about.get("when") == "run":
+        yield "livedbg launch --recipe nvfuser-dump=kernel_args --recipe cuda-blocking -- CMD   pins the launch down"
+    if not about.get("script"):
+        yield "print(fd.repro_script_for(inputs)) where the error is caught gives a script to reproduce it"
+    yield "livedbg launch --recipe nvfuser-errors -- CMD   catches it with the stack of the throw"
+
+
+class BadOption:
+    """An option that this version doesn't know."""
+
+    name = "nvfuser-bad-option"
+    doc = (
+        "A word in NVFUSER_DUMP, NVFUSER_ENABLE, NVFUSER_DISABLE or NVFUSER_PROF that this version of nvFuser does not "
+        "know: it throws at the first look at its options. `python_definition_segments` went in February 2026."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding an option."""
+        for said in _said("bad-option", state):
+            about = said.attributes
+            known = about.get("available", "")
+            alike = [word for word in known.split(", ") if word and word[:5] == about["option"][:5]]
+            steps = [f"take {about['option']} out of NVFUSER_{about['variable']}"]
+            if alike:
+                steps.append(f"did you mean {' or '.join(alike[:4])}?")
+            steps.append("livedbg recipes nvfuser-dump   lists the options")
+            alive = _goes_on(state)
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR,
+                sentence=said.sentence,
+                evidence=said.evidence,
+                next=tuple(steps),
+                since_wall_ns=said.at_wall_ns,
+                state=None if alive else VerdictState.CRASHED,
+            )
+
+
+class TraceStopped:
+    """A traced thread that is in a pass and does not get on."""
+
+    name = "nvfuser-trace-stopped"
+    doc = (
+        "In the file of NVFUSER_TRACE, a thread began a pass that has not ended, and its process has ended, or nothing "
+        "was written for longer than the threshold (10 s): the innermost such pass is where it stopped. Passes that "
+        "are left by an exception end too, so an open one means a death or a hang. Without the process the file alone "
+        "can't tell the two apart. Inferred but where the process is seen to have ended."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a thread."""
+        now_ns = state.snapshot.now().wall_ns
+        for said in _said("trace-open", state):
+            process = state.snapshot.processes.get(said.attributes["process"])
+            quiet_ns = now_ns - int(said.attributes["last_wall_ns"] or now_ns)
+            gone = process is not None and process.exited
+            if gone or said.attributes["ended"] or quiet_ns >= state.settings.task_stall_ns:
+                yield self._finding(said, process, quiet_ns)
+
+    def _finding(self, said: Diagnostic, process: Process | None, quiet_ns: int) -> Finding:
+        about = said.attributes
+        within = f" (in {about['within']})" if about["within"] else ""
+        gone = process is not None and process.exited
+        if gone or about["ended"]:
+            end = f"Process {about['pid']} ended in the midst of it"
+            if process is not None and process.exit_status is not None:
+                status = process.exit_status
+                end += f", by signal {-status}" if status < 0 else f", with status {status}"
+        elif process is not None:
+            end = f"It has been there for {duration(quiet_ns)} without beginning another pass, and its process is alive"
+        else:
+            end = f"Nothing was written for {duration(quiet_ns)} since: the process was killed there, or hangs there"
+        return Finding(
+            rule=self.name,
+            severity=Severity.CRITICAL if gone else Severity.ERROR,
+            sentence=f"Thread …{about['thread']} of process {about['pid']} stopped in nvFuser's pass {about['pass']}"
+            f"{within}. {end}.",
+            entities=said.entities,
+            evidence=said.evidence,
+            next=(
+                f"livedbg stacks {about['pid']} --native   shows the line"
+                if process is not None and not gone
+                else "livedbg launch --recipe nvfuser-trace -- CMD   shows whether it stops there again",
+                "livedbg launch --recipe nvfuser-dump=cuda_to_file -- CMD   the last kernel is the one in question",
+            ),
+            inferred=not gone,
+            since_wall_ns=int(about["last_wall_ns"] or 0) or None,
+            state=VerdictState.CRASHED if gone or about["ended"] else VerdictState.STALLED,
+        )
+
+
+class UnderWay:
+    """What the newest fusion is at."""
+
+    name = "nvfuser-under-way"
+    doc = (
+        "Which group of the newest fusion is being compiled or executed, as the last line says. Kernels run "
+        "asynchronously: the one that was launched last need not be the one that hangs."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a job."""
+        for said in _said("under-way", state):
+            if said.attributes.get("active"):
+                yield Finding(
+                    rule=self.name,
+                    severity=Severity.INFO,
+                    sentence=said.sentence,
+                    entities=said.entities,
+                    evidence=said.evidence,
+                    since_wall_ns=said.at_wall_ns,
+                )
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (Failed(), BadOption(), TraceStopped(), UnderWay())

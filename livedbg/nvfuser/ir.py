@@ -1,0 +1,196 @@
+"""Tensors and expressions of nvFuser's fusion IR, from their printed form.
+
+The form: NVIDIA/Fuser csrc/tensor_view.cpp (`TensorView::toString`), csrc/ir/internal_base_nodes.cpp
+(`IterDomain::toString`), csrc/ir/internal_nodes.cpp (`…Op::toString`). Up to 2023 a tensor's name had no type, and a
+space stood after the bracket.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["Axis", "Expression", "Tensor", "parse_expression", "parse_tensor", "split_top", "tensors_in"]
+
+_TENSOR: Final = re.compile(r"\bT(\d+)_(sym|[glst])(?:_((?:std::complex<\w+>|\w+?)))?\[")
+_AXIS: Final = re.compile(r"\s*([irbsnv?])([A-Za-z.]*)(\d+)\{")
+_INLINE: Final = ("&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "&", "|", "^")
+_OPEN: Final = {"(": ")", "[": "]", "{": "}"}
+_LIMIT: Final = 100_000  # characters of one expression that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a tensor.
+
+    Attributes:
+        kind: `i` iteration, `r` reduction, `b` broadcast, `s` stride, `?` symbolic, …
+        extent: its extent as printed: a number, a symbol (`i0`) or an expression.
+        expanded: what a broadcast axis is expanded to, or "".
+        name: its number.
+        root: it came out of a reshape (`rf`).
+    """
+
+    kind: str
+    extent: str
+    expanded: str = ""
+    name: int = 0
+    root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor as printed.
+
+    Attributes:
+        number: of its name: 3 for `T3_g_float[…]`.
+        dtype: as nvFuser spells it (`float`, `__bfloat`), or "" where it isn't said.
+    """
+
+    number: int
+    memory: str
+    dtype: str
+    axes: tuple[Axis, ...] = ()
+
+    @property
+    def logical(self) -> tuple[Axis, ...]:
+        """The axes that it has for who reads it: without those that were reduced."""
+        return tuple(axis for axis in self.axes if axis.kind != "r")
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One expression of a group.
+
+    Attributes:
+        number: its name, the `(N)` below it.
+        text: as printed.
+        outputs: what it defines.
+        operation: `relu`, `reduction`, `Set`, `+`, …; "" where its form is not known.
+        arguments: what the operation is given, as printed.
+    """
+
+    number: int
+    text: str
+    outputs: tuple[Tensor, ...] = ()
+    operation: str = ""
+    arguments: tuple[str, ...] = ()
+    inputs: tuple[Tensor, ...] = field(default=())
+
+
+def parse_tensor(text: str) -> Tensor | None:
+    """The first tensor in a text."""
+    return next(iter(tensors_in(text)), None)
+
+
+def tensors_in(text: str) -> list[Tensor]:
+    """All tensors in a text, in order."""
+    found: list[Tensor] = []
+    position = 0
+    while len(text) <= _LIMIT:
+        match = _TENSOR.search(text, position)
+        if match is None:
+            break
+        end = _closing(text, match.end() - 1)
+        body = text[match.end() : end]
+        dtype = match[3] or ""
+        if not dtype:  # the old form: the type stands behind
+            dtype = (re.match(r"\] (\w+)$", text[end:].rstrip()) or ["", ""])[1]
+        axes = tuple(axis for axis in map(_axis, split_top(body)) if axis is not None)
+        found.append(Tensor(int(match[1]), match[2], dtype, axes))
+        position = end
+    return found
+
+
+def _axis(text: str) -> Axis | None:
+    match = _AXIS.match(text)
+    if match is None:
+        return None
+    end = _closing(text, match.end() - 1)
+    extent, _, expanded = text[match.end() : end].rpartition(" : ")[2].partition(" ex ")
+    return Axis(match[1], extent.strip(), expanded.strip(), int(match[3]), text[end + 1 :].startswith("rf"))
+
+
+def _closing(text: str, opening: int) -> int:
+    """Where the bracket at `opening` closes; the end of the text where it doesn't."""
+    closing = [_OPEN[text[opening]]]
+    for position in range(opening + 1, len(text)):
+        sign = text[position]
+        if sign in _OPEN:
+            closing.append(_OPEN[sign])
+        elif sign == closing[-1]:
+            closing.pop()
+            if not closing:
+                return position
+    return len(text)
+
+
+def split_top(text: str) -> list[str]:
+    """A list's items: split at commas outside of all brackets."""
+    found, depth, begin = [], 0, 0
+    for position, sign in enumerate(text):
+        if sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif sign == "," and depth <= 0:
+            found.append(text[begin:position].strip())
+            begin = position + 1
+    last = text[begin:].strip()
+    return [*found, last] if last else found
+
+
+def parse_expression(number: int, text: str) -> Expression:
+    """An expression from its printed lines (without the `(N)` below them)."""
+    text = text[:_LIMIT].strip("\n")
+    left, sign, right = _halves(text)
+    if not sign:
+        return Expression(number, text)
+    operation, arguments = _operation(right.strip())
+    return Expression(
+        number, text, tuple(tensors_in(left)), operation, tuple(arguments), tuple(tensors_in(" , ".join(arguments)))
+    )
+
+
+def _halves(text: str) -> tuple[str, str, str]:
+    depth = 0
+    for position, sign in enumerate(text):
+        if sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif sign == "=" and not depth and text[position - 1 : position].isspace():
+            return text[:position], "=", text[position + 1 :]
+    return text, "", ""
+
+
+def _operation(right: str) -> tuple[str, list[str]]:
+    body = right.rstrip(";").rstrip()
+    match = re.match(r"([A-Za-z_][\w.:<>]*)\s?\(", body)
+    if match is not None:
+        end = _closing(body, match.end() - 1)
+        if not body[end + 1 :].strip():
+            return match[1], split_top(body[match.end() : end])
+    spread = _spread(body)
+    if spread is not None:
+        return spread
+    if body[:1] in "-!~":
+        return f"unary {body[0]}", [body[1:].strip()]
+    return "", [body]
+
+
+def _spread(body: str) -> tuple[str, list[str]] | None:
+    """`A + B`, the operator outside of all brackets with spaces around it."""
+    depth = 0
+    for position, sign in enumerate(body):
+        if sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif not depth and position and body[position - 1].isspace():
+            for operator in _INLINE:
+                after = position + len(operator)
+                if body.startswith(operator, position) and body[after : after + 1].isspace():
+                    return operator, [body[:position].strip(), body[after:].strip()]
+    return None

@@ -1,0 +1,142 @@
+"""Reading nvFuser's statements from a file that may be huge, mixed, cut, and still growing.
+
+Blocks are searched for what statements begin with (Aho-Corasick); lines are cut only from there until the statement is
+at its end. Ranks that share a file are told apart by their launcher's prefix. Memory: one block and one statement.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ahocorasick_rs import BytesAhoCorasick
+
+from livedbg.errors import SourceError
+from livedbg.logs.shapes import split_prefix
+from livedbg.nvfuser.scan import LOOK_BACK, TRIGGERS, Scanner
+from livedbg.nvfuser.statements import Statement
+from livedbg.sanitize import clean_bytes
+
+__all__ = ["Said", "StatementReader", "read_statements"]
+
+_BLOCK: Final = 1 << 20
+_LONGEST: Final = 1 << 20  # bytes of a line without an end that are kept
+_PREFIXES: Final = 5_000
+
+
+class Said(NamedTuple):
+    """A statement, and the launcher's prefix of its lines (`[rank0]:`), or ""."""
+
+    prefix: str
+    statement: Statement
+
+
+class StatementReader:
+    """Takes the blocks of one file in order."""
+
+    def __init__(self) -> None:
+        self._matcher = BytesAhoCorasick(TRIGGERS)
+        self._scanners: dict[str, Scanner] = {}
+        self._busy: set[str] = set()
+        self._rest = b""
+        self._above: list[bytes] = []
+        self._number = 1  # of the line that `_rest` begins with
+
+    def feed(self, data: bytes) -> list[Said]:
+        """Take a block; gives the statements that are whole."""
+        piece = self._rest + data
+        cut = piece.rfind(b"\n") + 1
+        if not cut and len(piece) > _LONGEST:
+            piece, cut = piece[:_LONGEST] + b"\n", _LONGEST + 1
+        self._rest = piece[cut:]
+        return self._lines(piece[:cut]) if cut else []
+
+    def end(self) -> list[Said]:
+        """Nothing more comes now: the statements that are being read, as far as they go.
+
+        They are forgotten: what comes later begins anew.
+        """
+        found = self._lines(self._rest + b"\n") if self._rest else []
+        self._rest = b""
+        for prefix in sorted(self._busy):
+            found += [Said(prefix, statement) for statement in self._scanners[prefix].finish()]
+        self._busy.clear()
+        return found
+
+    def _lines(self, body: bytes) -> list[Said]:
+        found: list[Said] = []
+        hits = iter(self._matcher.find_matches_as_indexes(body))
+        hit = next(hits, (0, len(body), 0))[1]
+        position = 0
+        while position < len(body):
+            if not self._busy:
+                while hit < position:
+                    hit = next(hits, (0, len(body), 0))[1]
+                begin = body.rfind(b"\n", 0, hit) + 1 if hit < len(body) else len(body)
+                if begin > position:
+                    self._skip(body, position, begin)
+                    position = begin
+                    continue
+            end = body.find(b"\n", position)
+            self._line(body[position:end], found)
+            self._number += 1
+            position = end + 1
+        return found
+
+    def _skip(self, body: bytes, begin: int, end: int) -> None:
+        self._number += body.count(b"\n", begin, end)
+        start = end
+        for _ in range(LOOK_BACK + 1):
+            start = body.rfind(b"\n", begin, max(begin, start - 1)) + 1
+            if start <= begin:
+                start = begin
+                break
+        self._above = [*self._above, *body[start:end].split(b"\n")[:-1]][-LOOK_BACK:]
+
+    def _line(self, raw: bytes, found: list[Said]) -> None:
+        prefix, line = split_prefix(clean_bytes(raw[:_LONGEST].rstrip(b"\r")))
+        prefix = prefix.strip()
+        scanner = self._scanners.get(prefix)
+        if scanner is None:
+            if len(self._scanners) >= _PREFIXES:
+                return
+            scanner = self._scanners[prefix] = Scanner()
+        if self._above:
+            above = [split_prefix(clean_bytes(line[:4096]))[1] for line in self._above]
+            if scanner.idle:
+                scanner.above(above)
+            self._above = []
+        found += [Said(prefix, statement) for statement in scanner.feed(line, self._number)]
+        (self._busy.discard if scanner.idle else self._busy.add)(prefix)
+
+
+def read_statements(path: Path) -> Iterator[Said]:
+    """All statements of a file, to its present end.
+
+    Raises:
+        SourceError: it can't be read.
+    """
+    reader = StatementReader()
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rb") as packed:
+                while data := packed.read(_BLOCK):
+                    yield from reader.feed(data)
+        else:
+            with open(path, "rb", opener=_at_once) as file:
+                while data := file.read(_BLOCK):
+                    yield from reader.feed(data)
+    except (OSError, EOFError, zlib.error) as error:
+        yield from reader.end()
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged or cut"
+        raise SourceError(f"{path} can't be read to its end: {reason}.", "", "unreadable") from None
+    yield from reader.end()
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting for a writer, should it be a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,0 +1,125 @@
+"""nvFuser's output, statement by statement, on what the real wheel printed (tests/fixtures/nvfuser)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from livedbg.nvfuser.reading import StatementReader, read_statements
+from livedbg.nvfuser.statements import Arguments, BadOption, Considered, Failed, Kernel, Launch, Script, Segmented
+
+_HERE = Path(__file__).parents[1] / "fixtures/nvfuser"
+
+
+def statements(name: str, kind: type) -> list:  # type: ignore[type-arg]
+    return [said.statement for said in read_statements(_HERE / name) if isinstance(said.statement, kind)]
+
+
+def test_groups_and_edges() -> None:
+    (cut,) = statements("compile_error.log", Segmented)
+    fusion = cut.fusion
+    assert fusion.complete and not fusion.loose
+    assert {n: g.scheduler for n, g in fusion.groups.items()} == {2: "inner_persistent", 0: "expr_eval", 1: "reduction"}
+    assert [tuple(edge) for edge in fusion.edges] == [(2, 0, 8), (0, 1, 9)]
+    assert [e.operation for e in fusion.groups[2].expressions][:3] == ["__bfloat2float", "+", "reduction"]
+    assert [t.number for t in fusion.groups[0].inputs] == [2, 8]
+    assert fusion.behind(2) == {0, 1} and fusion.before(1) == {0, 2}
+
+
+def test_an_error_is_told_with_the_group_and_its_stack() -> None:
+    (failed,) = statements("compile_error.log", Failed)
+    whole, (part,) = failed.failure, failed.failure.parts
+    assert (whole.function, whole.place) == ("compileFusionParallel", "csrc/runtime/fusion_kernel_runtime.cpp:476")
+    assert (part.group, part.place) == (1, "csrc/runtime/compiled_kernel.cpp:187")
+    assert 'no instance of overloaded function "nvf::relu"' in part.summary
+    assert part.frames[0].function.startswith("nvfuser::nvfCheckFail(") and len(part.frames) > 8
+
+
+def test_messages_of_several_threads_are_kept_apart() -> None:
+    (failed,) = statements("two_errors.log", Failed)
+    assert sorted(part.group for part in failed.failure.parts) == [1, 2]
+    assert all("CUDA_ERROR_NO_BINARY_FOR_GPU" in part.summary and part.complete for part in failed.failure.parts)
+    assert [part.at_line for part in failed.failure.parts] == [249, 267]
+
+
+def test_an_error_at_run_time_names_its_group_and_the_library_that_threw() -> None:
+    (failed,) = statements("run_error.log", Failed)
+    failure = failed.failure
+    assert failure.group == 0 and not failure.ours
+    assert failure.summary.startswith("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED")
+
+
+def test_compiling_launching_and_arguments() -> None:
+    kernels = statements("run_error.log", Kernel)
+    assert {(k.group, k.scheduler) for k in kernels} == {(2, "inner_persistent"), (1, "reduction")}
+    (launch,) = statements("run_error.log", Launch)
+    (arguments,) = statements("run_error.log", Arguments)
+    assert (launch.block, launch.grid, launch.shared_bytes) == ((32, 1, 1), (64, 1, 1), 128)
+    assert (arguments.fusion, arguments.group, len(arguments.inputs), len(arguments.outputs)) == (0, 2, 2, 1)
+
+
+def test_why_schedulers_refused() -> None:
+    asked = statements("compile_error.log", Considered)
+    whole = next(one for one in asked if not one.defines)
+    assert dict(whole.rejected)["pointwise"] == "Matmul ops are not supported."
+    taken = next(one for one in asked if one.defines == {3, 4, 5, 6, 7, 8})
+    assert taken.accepted == "inner_persistent"
+    assert dict(taken.rejected)["pointwise"] == "no support for reduction ops"
+
+
+def test_an_unknown_option() -> None:
+    (option,) = statements("bad_option.log", BadOption)
+    assert (option.variable, option.option) == ("DUMP", "python_definition_segments")
+
+
+def test_a_script_with_its_versions() -> None:
+    (script,) = statements("compile_error.log", Script)
+    assert script.complete and script.generation == "nvfuser_direct"
+    assert script.versions == {"torch": "2.10.0+cu128", "cuda": "12.8"} and script.devices == ("NVIDIA H100 80GB HBM3",)
+    assert script.text.endswith("fd.execute(inputs)\n") and "segment" not in script.text
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_pieces_of_any_size_say_the_same(step: int) -> None:
+    data = (_HERE / "two_errors.log").read_bytes()
+    whole = [type(said.statement).__name__ for said in read_statements(_HERE / "two_errors.log")]
+    reader = StatementReader()
+    found = [said for at in range(0, len(data), step) for said in reader.feed(data[at : at + step])] + reader.end()
+    assert [type(said.statement).__name__ for said in found] == whole
+
+
+def test_ranks_that_share_a_log_are_kept_apart(tmp_path: Path) -> None:
+    one = (_HERE / "two_errors.log").read_text().splitlines()
+    other = (_HERE / "compile_error.log").read_text().splitlines()
+    log = tmp_path / "torchrun.log"
+    with log.open("w") as file:
+        for number in range(max(len(one), len(other))):
+            for rank, lines in enumerate((one, other)):
+                if number < len(lines):
+                    file.write(f"[rank{rank}]:{lines[number]}\n")
+    found = {
+        said.prefix: [part.group for part in said.statement.failure.parts]
+        for said in read_statements(log)
+        if isinstance(said.statement, Failed)
+    }
+    assert found == {"[rank0]:": [2, 1], "[rank1]:": [1]}
+
+
+def test_what_was_cut_anywhere_gives_what_it_holds() -> None:
+    data = (_HERE / "compile_error.log").read_bytes()
+    for at in range(0, len(data), 997):
+        for piece in (data[:at], data[at:]):
+            reader = StatementReader()
+            reader.feed(piece)
+            reader.end()  # never a traceback
+    reader = StatementReader()
+    cut = data.index(b"g{(reduction)")
+    found = [said.statement for said in reader.feed(data[:cut]) + reader.end() if isinstance(said.statement, Segmented)]
+    assert not found[0].fusion.complete and found[0].fusion.groups[2].scheduler == "inner_persistent"
+
+
+def test_bytes_that_are_no_text() -> None:
+    reader = StatementReader()
+    noise = bytes(range(256)) * 5_000 + b"Segmented_Fusion{\n" + b"\xff" * 3_000_000
+    assert [*reader.feed(noise), *reader.end()] == []
