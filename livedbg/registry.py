@@ -26,6 +26,7 @@ _BUILT_IN: dict[str, str] = {
     "stopping": "livedbg.adapters.exceptions:StoppingAdapter",
     "logs": "livedbg.adapters.logfiles:LogAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
+    "cuda": "livedbg.adapters.cuda:CudaAdapter",
     "nvfuser": "livedbg.adapters.nvfuser:NvfuserAdapter",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg.analysis.rules import ascend, cycles, holders, nvfuser, processes, progress, sight
+from livedbg.analysis.rules import ascend, cuda, cycles, holders, nvfuser, processes, progress, sight
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 
 __all__ = ["Rule", "RuleInput", "Settings", "all_rules", "rules_page"]
@@ -11,6 +11,7 @@ _TITLES = {
     cycles: "Deadlocks",
     holders: "Locks that are not released",
     ascend: "Ascend",
+    cuda: "CUDA",
     nvfuser: "nvFuser",
     processes: "Processes",
     progress: "Work that doesn't get on",

@@ -10,11 +10,19 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
+from livedbg.snapshot import Snapshot
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
 _FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "assert", "signal", "uncaught"})
 """Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
+
+
+_CUDA_WORDS: Final = (
+    *("CUDA error", "CUDA driver error", "CUDA out of memory", "cuDNN error", "unhandled cuda error", "Cuda failure"),
+    *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),
+)
+"""What the message of an exception of CUDA's has."""
 
 
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
@@ -94,6 +102,9 @@ class Crash:
         for hit in snapshot.exceptions.values():
             if hit.catchpoint is None or not hit.catchpoint.startswith("log"):
                 continue
+            if _told_by_cuda(hit, snapshot):
+                explained.add(hit.process)
+                continue
             finding = self._logged(hit, state)
             if finding.state is not None:
                 explained.add(hit.process)
@@ -142,6 +153,14 @@ class Crash:
             next=(hint,) if hint else ("coredumpctl info   shows its core dump, where one is kept",),
             state=VerdictState.CRASHED,
         )
+
+
+def _told_by_cuda(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Whether the rules for CUDA speak of it: which error was first, and what only follows from it."""
+    return any(word in hit.message for word in _CUDA_WORDS) and any(
+        diagnostic.system == "cuda" and diagnostic.attributes.get("process", "") == (hit.process or "")
+        for diagnostic in snapshot.diagnostics.values()
+    )
 
 
 def rules() -> Sequence[Rule]:

@@ -1,0 +1,245 @@
+"""Understands what logs say of CUDA: sorts their lines to those who know them, and keeps contexts apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import ClassVar, Final
+
+from livedbg.adapters.cuda.book import Book, Context, Place
+from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, device_assert, torch_asserts
+from livedbg.adapters.cuda.driver_log import DriverLog
+from livedbg.adapters.cuda.host_errors import WORDS, host_error, more_frames
+from livedbg.adapters.cuda.sanitizer import RULE, Sanitizer
+from livedbg.adapters.cuda.statement import Statement
+from livedbg.adapters.cuda.xid import XidKind, meaning_of, parse_xid
+from livedbg.events import Event, Stamp
+from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.shapes import split_prefix
+from livedbg.model import LogRecord, LogSource, Severity
+
+__all__ = ["CudaDecoder"]
+
+_OWNERS: Final = 256  # ranks or workers in one log that are kept apart
+_RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]|^(\d{1,6}): |\[\w+/(\d{1,6})\]")
+_WORKER: Final = re.compile(r"\([\w .-]{0,40}?pid=(?P<pid>\d{1,10})(?:, ip=[\w.:]+)?\) ?")
+_RAISED_FROM: Final = "Exception raised from c10_cuda_check_implementation"
+_WAITS: Final = re.compile(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..*?\(PID (?P<pid>\d{1,10})\)")
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The lines of one process in one log."""
+
+    context: Context
+    sanitizer: Sanitizer = field(default_factory=Sanitizer)
+    core_dump: CoreDump = field(default_factory=CoreDump)
+    stops: DeviceStops = field(default_factory=DeviceStops)
+    driver: DriverLog = field(default_factory=DriverLog)
+    begun: dict[str, Place] = field(default_factory=dict)  # where what is open began
+    last_error: Statement | None = None
+
+
+class CudaDecoder(LogDecoder):
+    """Makes diagnostics, and exceptions, of what logs say of errors of CUDA."""
+
+    name = "cuda"
+    triggers: ClassVar[tuple[bytes, ...]] = (
+        RULE.encode(),
+        b"] Assertion ",
+        b"GPU assertion failure message",
+        b"Xid (",
+        b"coredump: ",
+        b"CUDA Exception: ",
+        b"CUDA_EXCEPTION_",
+        b"[Switching focus to CUDA kernel",
+        b"<<<(",
+        b"[CUDA][",
+        b"CUDA_DEVICE_WAITS_ON_EXCEPTION is set",
+        _RAISED_FROM.encode(),
+        *(word.encode() for word in WORDS),
+    )
+
+    def __init__(self) -> None:
+        self.book = Book()
+        self._sources: dict[str, LogSource] = {}
+        self._names: dict[str, str] = {}
+        self._streams: dict[tuple[str, str], _Stream] = {}
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._sources[source.id] = source
+        self._names[source.id] = PurePath(source.path).name if source.path else source.name
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        links: dict[str, None] = {}
+        plain: list[str] = []
+        stream = self._stream(record, "")
+        taken = False
+        for number, line in enumerate(record.text.split("\n")):
+            prefix, body = split_prefix(line)
+            worker = _WORKER.match(body)
+            if worker is not None:
+                prefix, body = worker[0], body[worker.end() :]
+            if prefix and not plain:
+                stream = self._stream(record, _owner(prefix))
+            plain.append(body)
+            ids = self._line(stream, body, self._place(record, number, line))
+            if ids is not None:
+                taken = True
+                links.update(dict.fromkeys(ids))
+        if not taken:
+            links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain))))
+        return self.book.collect(stamp) if self.book.fresh else (), tuple(links)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """End what is open, and tell what was counted."""
+        for stream in self._streams.values():
+            for opened in (
+                _one(stream.sanitizer.end()),
+                stream.core_dump.end(),
+                stream.stops.end(),
+                stream.driver.end(),
+            ):
+                self._add(stream, opened, None)
+        return self.book.collect(stamp)
+
+    def _stream(self, record: LogRecord, owner: str) -> _Stream:
+        key = (record.source, owner)
+        stream = self._streams.get(key)
+        if stream is None:
+            if owner and sum(1 for source, _ in self._streams if source == record.source) >= _OWNERS:
+                return self._stream(record, "")
+            source = self._sources.get(record.source)
+            process = source.process if source is not None else None
+            stream = self._streams[key] = _Stream(Context(record.source, owner, process))
+        return stream
+
+    def _place(self, record: LogRecord, number: int, line: str) -> Place:
+        name = self._names.get(record.source) or record.source.rpartition("/")[2]
+        where = f"{name}:{record.line + number}" if record.line is not None else name
+        return Place(where, line[:2_000], record.wall_ns)
+
+    def _line(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+        """What one line says by itself; None where it is nobody's."""
+        if line.startswith(RULE):
+            return self._ruled(stream, line, place)
+        if "] Assertion " in line:
+            return self._said(stream, device_assert(line), place)
+        if "Xid (" in line:
+            return self._said(stream, _xid(line), place)
+        if "[CUDA][" in line:
+            return self._add(stream, stream.driver.line(line), place)
+        if "coredump: " in line or "core dump" in line:
+            return self._opened(stream, "core_dump", stream.core_dump, line, place)
+        if "CUDA Exception: " in line or "CUDA_EXCEPTION_" in line or "focus to CUDA kernel" in line or "<<<(" in line:
+            return self._opened(stream, "stops", stream.stops, line, place)
+        waits = _WAITS.search(line)
+        if waits is not None:
+            what = "The program waits for a debugger at an error of the device (CUDA_DEVICE_WAITS_ON_EXCEPTION)"
+            statement = Statement("waits", what, Severity.CRITICAL, attributes={"pid": waits["pid"]})
+            return self._said(stream, statement, place)
+        return None
+
+    def _ruled(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...]:
+        done = stream.sanitizer.line(line)
+        ids = self._add(stream, _one(done), stream.begun.pop("sanitizer", place)) if done is not None else ()
+        if stream.sanitizer.opened:
+            stream.begun.setdefault("sanitizer", place)
+        return ids
+
+    def _opened(
+        self, stream: _Stream, what: str, reader: CoreDump | DeviceStops, line: str, place: Place
+    ) -> tuple[str, ...]:
+        """A line of something that goes over several: what is complete began where its first line stood."""
+        done = reader.line(line)
+        begun = stream.begun.pop(what, place) if done else None
+        if reader.opened:
+            stream.begun.setdefault(what, place)
+        return self._add(stream, done[:1], begun) + self._add(stream, done[1:], place)
+
+    def _block(self, stream: _Stream, record: LogRecord, text: str) -> tuple[str, ...]:
+        """What a whole record says."""
+        place = self._place(record, 0, record.text.partition("\n")[0])
+        if "GPU assertion failure message" in text:
+            number = text.count("\n", 0, text.find("GPU assertion failure message"))
+            place = self._place(record, number, record.text.split("\n")[number])
+            host = host_error(text, record.severity)
+            asserts = torch_asserts(text)
+            return self._add(stream, asserts, place) + self._add(stream, [] if host is None else [host], place)
+        if _RAISED_FROM in text and "CUDA error" not in text:
+            if stream.last_error is not None:
+                more_frames(stream.last_error, text)
+                self.book.touch(stream.last_error)
+            return ()
+        if not any(word in text for word in WORDS):
+            return ()
+        statement = host_error(text, record.severity)
+        if statement is None:
+            return ()
+        stream.last_error = statement
+        position = max(text.find("CUDA error"), text.find("CUDA out of memory"), 0)
+        number = text.count("\n", 0, position)
+        return self._add(stream, [statement], self._place(record, number, record.text.split("\n")[number]))
+
+    def _said(self, stream: _Stream, statement: Statement | None, place: Place) -> tuple[str, ...] | None:
+        return None if statement is None else self._add(stream, [statement], place)
+
+    def _add(self, stream: _Stream, statements: Iterable[Statement], place: Place | None) -> tuple[str, ...]:
+        ids: list[str] = []
+        for statement in statements:
+            at = place or stream.begun.pop(_KEPT.get(statement.code, ""), None) or Place(stream.context.source, "")
+            ids += self.book.add(statement, stream.context, at)
+        return tuple(ids)
+
+
+_KEPT: Final = {
+    **dict.fromkeys(
+        ("sanitizer", "sanitizer-api", "sanitizer-summary", "sanitizer-trouble", "sanitizer-end", "hazard", "leak"),
+        "sanitizer",
+    ),
+    "device-exception": "stops",
+    "api-error": "driver",
+}
+
+
+def _one(statement: Statement | None) -> list[Statement]:
+    return [] if statement is None else [statement]
+
+
+def _owner(prefix: str) -> str:
+    rank, worker = _RANK.search(prefix), _WORKER.search(prefix)
+    if worker is not None:
+        return f"pid {worker['pid']}"
+    if rank is not None:
+        return f"rank {next(number for number in rank.groups() if number)}"
+    return prefix.strip()[:40]
+
+
+def _xid(line: str) -> Statement | None:
+    xid = parse_xid(line)
+    if xid is None:
+        return None
+    kind, words, steps = meaning_of(xid.number)
+    severity = {XidKind.NOTICE: Severity.INFO, XidKind.AFTERMATH: Severity.WARNING}.get(kind, Severity.CRITICAL)
+    fault = f": {xid.fault}" if xid.fault else ""
+    attributes = {
+        "xid": str(xid.number),
+        "kind": kind.value,
+        "gpu": xid.gpu,
+        "pid": str(xid.pid) if xid.pid is not None else "",
+        "name": xid.name,
+        "fault": xid.fault,
+        "rest": xid.rest[:500],
+        "next": "\n".join(steps),
+    }
+    return Statement(
+        "xid",
+        f"Xid {xid.number} of GPU {xid.gpu}: {words}{fault}",
+        severity,
+        key=(str(xid.pid),),
+        attributes={name: value for name, value in attributes.items() if value},
+    )

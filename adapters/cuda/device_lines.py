@@ -1,0 +1,226 @@
+"""What the driver, device code and cuda-gdb print of a fault on the GPU: asserts, core dumps, exceptions.
+
+Sources: the assert of CUDA's device code (crt/common_functions.h prints
+`FILE:LINE: FUNCTION: block: [x,y,z], thread: [x,y,z] Assertion `TEXT` failed.`); PyTorch
+c10/cuda/CUDADeviceAssertionHost.cpp (`GPU assertion failure message = …`); the driver's progress of a GPU core dump
+(CUDA_COREDUMP_SHOW_PROGRESS, `[06:43:15.209195] coredump: …`) and cuda-gdb's words, both from the cuda-gdb manual.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from itanium_demangler import parse
+
+from livedbg.adapters.cuda.frames import DEVICE, kernel_name
+from livedbg.adapters.cuda.statement import Point, Statement, place_of
+from livedbg.model import Frame, Severity
+from livedbg.sanitize import clean_line
+
+__all__ = ["CoreDump", "DeviceStops", "device_assert", "torch_asserts"]
+
+_ASSERT: Final = re.compile(
+    r"(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): (?:(?P<function>.{1,2000}?): )?block: "
+    r"\[(?P<block>\d+,\d+,\d+)\], thread: \[(?P<thread>\d+,\d+,\d+)\] Assertion [`'](?P<text>.*)[`'] failed"
+)
+_TORCH: Final = re.compile(r"^ *(?P<name>[\w -]+?) = (?P<value>.*)$", re.MULTILINE)
+_COREDUMP: Final = re.compile(r"\bcoredump: +(?P<text>.*)")
+_DETECTED: Final = re.compile(
+    r"Detected an exception of type (?:CUDBG_EXCEPTION_)?(?P<name>\w+) \((?P<number>\d{1,4})\)"
+)
+_DETAIL: Final = re.compile(r"- (?P<name>Device|SM|Warp|PC):? ?(?P<value>.*)")
+_DUMP_FRAME: Final = re.compile(r"#\d+\s+0x(?P<address>[0-9a-fA-F]{1,16})\s+(?P<function>\S+)")
+_WRITES: Final = re.compile(r"(?:Writing ELF file to|Generating core dump(?: file)?(?: to)?:?) +(?P<path>\S+)")
+_SIGNAL: Final = re.compile(r"received signal CUDA_EXCEPTION_(?P<number>\d{1,3}), (?P<name>[^.\n]+)")
+_EXCEPTION: Final = re.compile(r"CUDA Exception: (?P<name>.+)")
+_FOCUS: Final = re.compile(
+    r"\[Switching focus to CUDA kernel \d+, grid \d+, block \((?P<block>\d+,\d+,\d+)\), "
+    r"thread \((?P<thread>\d+,\d+,\d+)\), device (?P<device>\d+), sm (?P<sm>\d+), "
+    r"warp (?P<warp>\d+), lane (?P<lane>\d+)"
+)
+_STOP_FRAME: Final = re.compile(
+    r"(?:#0 +)?(?:0x(?P<address>[0-9a-fA-F]{1,16}) in )?(?P<function>.+?)"
+    r"<<<\((?P<grid>[\d,]+)\),\((?P<blockdim>[\d,]+)\)>>>(?: \(.*?\))?(?: at (?P<file>\S+):(?P<line>\d{1,9}))?\s*$"
+)
+_NOT_UNDERSTOOD: Final = (
+    AttributeError,
+    IndexError,
+    KeyError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What the demangler raises at a name that is none."""
+
+
+def _point(text: str) -> Point:
+    x, y, z = (int(word[:12]) for word in text.split(","))
+    return x, y, z
+
+
+def device_assert(line: str) -> Statement | None:
+    """A failed assert of device code."""
+    match = _ASSERT.search(line)
+    if match is None:
+        return None
+    where = place_of(match["file"].replace("\\", "/"), match["line"])
+    function = match["function"] or ""
+    return Statement(
+        "device-assert",
+        f"Assertion `{match['text']}` failed on the GPU",
+        Severity.CRITICAL,
+        key=(where, function),
+        kernel=kernel_name(function) if function else "",
+        block=_point(match["block"]),
+        thread=_point(match["thread"]),
+        where=where,
+        frames=(Frame(function=function or "?", file=match["file"], line=int(match["line"]), module=DEVICE),),
+        hit="device-side assert",
+        attributes={"assertion": match["text"]},
+    )
+
+
+def torch_asserts(text: str) -> list[Statement]:
+    """The asserts that PyTorch lists when it was built with TORCH_USE_CUDA_DSA."""
+    found = []
+    for part in text.split("Assertion failure ")[1:]:
+        told = {match["name"].strip(): match["value"] for match in _TORCH.finditer(part)}
+        message = told.get("GPU assertion failure message")
+        if message is None:
+            continue
+        file, _, line = told.get("File containing assertion", "").rpartition(":")
+        launch = told.get("File containing kernel launch", "")
+        launched = (
+            f"{told.get('Function containing kernel launch', '?')} at {launch.rpartition('/')[2]}" if launch else ""
+        )
+        statement = Statement(
+            "device-assert",
+            f"Assertion `{message}` failed on the GPU",
+            Severity.CRITICAL,
+            kernel=told.get("Name of kernel launched that led to failure", "")
+            or told.get("Device function containing assertion", ""),
+            where=place_of(file, line) if file else "",
+            host=launched,
+            hit="device-side assert",
+            attributes={"assertion": message},
+        )
+        for name, words in (("block", "Block ID that failed assertion"), ("thread", "Thread ID that failed assertion")):
+            point = told.get(words, "").strip("[]")
+            if re.fullmatch(r"\d+,\d+,\d+", point):
+                setattr(statement, name, _point(point))
+        statement.key = (statement.where, statement.kernel)
+        found.append(statement)
+    return found
+
+
+class CoreDump:
+    """The driver's words while it writes a GPU core dump, one line after the other."""
+
+    def __init__(self) -> None:
+        self._open: Statement | None = None
+
+    @property
+    def opened(self) -> bool:
+        """Whether an exception has begun and not ended."""
+        return self._open is not None
+
+    def line(self, line: str) -> list[Statement]:
+        """Take a line; gives what is complete."""
+        match = _COREDUMP.search(line)
+        text = match["text"].strip() if match is not None else line.strip()
+        detected = _DETECTED.search(text)
+        if detected is not None:
+            done = self.end()
+            name = detected["name"].replace("_", " ").capitalize()
+            self._open = Statement("device-exception", name, Severity.CRITICAL, hit=name)
+            self._open.attributes = {"number": detected["number"]}
+            return done
+        writes = _WRITES.search(text)
+        if writes is not None:
+            path = clean_line(writes["path"], 1000)
+            notice = Statement("coredump", f"A GPU core dump is written to {path}", Severity.WARNING, key=(path,))
+            notice.attributes = {"file": path}
+            return [*self.end(), notice]
+        if self._open is not None:
+            self._more(self._open, text)
+        return []
+
+    def end(self) -> list[Statement]:
+        """The exception that is open."""
+        done, self._open = self._open, None
+        if done is None:
+            return []
+        done.key = (done.kernel, done.attributes.get("device", ""))
+        return [done]
+
+    def _more(self, statement: Statement, text: str) -> None:
+        detail, frame = _DETAIL.match(text), _DUMP_FRAME.match(text)
+        if detail is not None:
+            statement.attributes[detail["name"].lower()] = detail["value"].strip(" :")
+        elif frame is not None and len(statement.frames) < 100:
+            function = _demangled(frame["function"])
+            statement.frames = (*statement.frames, Frame(function, module=DEVICE, address=int(frame["address"], 16)))
+            statement.kernel = kernel_name(function)  # the outermost one is the kernel
+
+
+class DeviceStops:
+    """cuda-gdb's words when it stops at an exception of the device, one line after the other."""
+
+    def __init__(self) -> None:
+        self._open: Statement | None = None
+
+    @property
+    def opened(self) -> bool:
+        """Whether an exception has begun and not ended."""
+        return self._open is not None
+
+    def line(self, line: str) -> list[Statement]:
+        """Take a line; gives what is complete."""
+        signal, exception = _SIGNAL.search(line), _EXCEPTION.search(line)
+        if exception is not None or signal is not None:
+            name = (exception or signal or {"name": ""})["name"].strip(" .")
+            if self._open is not None and self._open.what == name:
+                if signal is not None:
+                    self._open.attributes["number"] = signal["number"]
+                return []
+            done = self.end()
+            self._open = Statement("device-exception", name, Severity.CRITICAL, hit=name)
+            if signal is not None:
+                self._open.attributes["number"] = signal["number"]
+            return done
+        if self._open is None:
+            return []
+        focus, frame = _FOCUS.search(line), _STOP_FRAME.match(line)
+        if focus is not None:
+            self._open.block, self._open.thread = _point(focus["block"]), _point(focus["thread"])
+            self._open.attributes.update({name: focus[name] for name in ("device", "sm", "warp", "lane")})
+        elif frame is not None:
+            self._open.kernel = kernel_name(frame["function"])
+            self._open.attributes.update({"grid": frame["grid"], "block_size": frame["blockdim"]})
+            if frame["file"]:
+                self._open.where = place_of(frame["file"], frame["line"])
+            address = int(frame["address"], 16) if frame["address"] else None
+            where = int(frame["line"]) if frame["line"] else None
+            self._open.frames = (Frame(frame["function"], frame["file"], where, DEVICE, address=address),)
+            return self.end()
+        return []
+
+    def end(self) -> list[Statement]:
+        """The stop that is open."""
+        done, self._open = self._open, None
+        if done is None:
+            return []
+        done.key = (done.kernel, done.where)
+        return [done]
+
+
+def _demangled(name: str) -> str:
+    if not name.startswith("_Z") or len(name) > 2000:
+        return name
+    try:
+        tree = parse(name)
+    except _NOT_UNDERSTOOD:
+        return name
+    return clean_line(str(tree)) if tree is not None else name

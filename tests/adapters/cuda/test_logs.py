@@ -1,0 +1,241 @@
+"""What livedbg makes of each form of log in which errors of CUDA are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livedbg.analysis.verdict import exit_code
+from livedbg.model import Severity
+from tests.adapters.cuda.reading import FIXTURES, PID, fixture, read, target
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is true of a log.
+
+    Attributes:
+        code: exit code of the command line.
+        rule: of the chief finding.
+        says: what its sentence must say.
+        next: what its next steps must say.
+        not_said: what must not stand in the sentence.
+    """
+
+    name: str
+    code: int
+    rule: str
+    says: tuple[str, ...]
+    next: tuple[str, ...] = ()
+    not_said: tuple[str, ...] = ()
+    inferred: bool = False
+
+
+RECIPES = ("--recipe cuda-blocking", "--recipe compute-sanitizer=memcheck", "--recipe cuda-coredump")
+CASES = [
+    Case(
+        "memcheck",
+        11,
+        "cuda-fault",
+        (
+            "Invalid __global__ read of size 4 bytes in kernel shift<float> at shift.cu:31",
+            "by threads (254,0,0) to (255,0,0) of block (4095,0,0), 2 times",
+            "Access to 0x7f47bffffc00 is out of bounds and is 1,025 bytes after",
+            "launched by run_shift at main.cpp:58",
+            "noticed it at run_shift at main.cpp:60",
+            "2 reports of the host are consequences",
+            "counted 11 errors; 4 are in the log",
+        ),
+        ("look at shift.cu:31",),
+        ("asynchronously",),
+    ),
+    Case(
+        "memcheck_11",
+        11,
+        "cuda-fault",
+        ("kernel reduce_kernel (function warp_reduce<double>) at reduce.cuh:118", "thread (32,0,0) of block (7,1,0)",
+         "Address 0x8 is misaligned", "launched by reduce at reduce.cpp:36"),
+    ),
+    Case("cuda_memcheck", 11, "cuda-fault", ("kernel add at add.cu:66", "launched by main in add")),
+    Case("racecheck", 12, "cuda-sanitizer", ("Race in kernel sum_rows", "write at rows.cu:41; read at rows.cu:51",
+                                              "508 hazards"), ("__syncthreads()",)),
+    Case("hazard", 0, "cuda-sanitizer", ("Potential RAW hazard in kernel sum_rows",
+                                         "write by thread (35,0,0) at rows.cu:44; read by thread (32,0,0) at "
+                                         "rows.cu:56")),
+    Case("initcheck", 12, "cuda-sanitizer", ("Uninitialized __global__ memory read", "add_index at index.cu:41",
+                                              "blocks (1,0,0) to (2,0,0), 2 times")),
+    Case("synccheck", 11, "cuda-fault", ("Barrier error detected: divergent thread(s) in block",
+                                         "kernel tiles (function wait_for_all) at tiles.cu:42"), ("barrier",)),
+    Case("leak", 0, "cuda-sanitizer", ("Leaked device memory", "1,024 bytes", "by make_buffers at buffers.cpp:12")),
+    Case("clean", 0, "cuda-sanitizer", ("found no errors",)),
+    Case("illegal", 11, "cuda-fault", ("an illegal memory access was encountered (cudaErrorIllegalAddress)",
+                                       "reported at step (train.py:14)", "asynchronously", "only where it was noticed"),
+         RECIPES, inferred=True),
+    Case("blocking", 11, "cuda-fault", ("misaligned address", "at main (train.py:11)", "CUDA_LAUNCH_BLOCKING=1"),
+         RECIPES[1:], ("asynchronously",)),
+    Case("assert", 11, "cuda-fault", ("Assertion `srcIndex < srcSelectDimSize` failed on the GPU in kernel "
+                                      "indexSelectLargeIndex at Indexing.cu:1553",
+                                      "threads (0,0,0) to (33,0,0) of blocks (12,0,0) to (14,0,0), 3 times",
+                                      "2 reports of the host are consequences"),
+         ("indexSelectLargeIndex was given: srcIndex < srcSelectDimSize", RECIPES[0])),
+    Case("dsa", 11, "cuda-fault", ("Assertion `index < size`", "gather_kernel at gather.cu:17",
+                                   "thread (3,0,0) of block (1,2,0)", "launched by gather at gather.cu:33")),
+    Case("terminate", 11, "cuda-fault", ("Rank 0: ", "unspecified launch failure"), RECIPES, inferred=True),
+    Case("out_of_memory", 11, "cuda-out-of-memory", ("on GPU 1, at main (train.py:24)", "4.00 GiB were asked for",
+                                                     "3.16 GiB of 44.34 GiB are free", "47694 (1.17 GiB)"),
+         ("expandable_segments",)),
+    Case("cublas", 11, "cuda-error", ("CUBLAS_STATUS_EXECUTION_FAILED from cublasGemmEx, at forward (infer.py:9)",
+                                      "earlier"), RECIPES[:2]),
+    Case("ranks", 11, "cuda-fault", ("Rank 1: ", "reported at step (train.py:14)"), RECIPES, inferred=True),
+    Case("driver", 11, "cuda-error", ("cuLaunchKernel returned CUDA_ERROR_INVALID_VALUE (1, invalid argument)",
+                                      "block dimensions of (2256,1,1) exceeds", "2 times", "was not launched")),
+    Case("driver_lost", 11, "cuda-fault", ("cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS",
+                                           "2 reports of the host are consequences"), RECIPES, inferred=True),
+    Case("kernel", 11, "cuda-xid", ("Xid 31 of GPU 0000:01:00", "page fault", "a write at 0x2b57b3000000 (FAULT_PDE)",
+                                    "Process 79749 (train)"), RECIPES[1:], inferred=True),
+    Case("coredump", 11, "cuda-fault", ("Warp illegal address in kernel gather_kernel", "SM 124, warp 0"),
+         ("cuda-gdb -ex 'target cudacore /tmp/gpu-box-4711.core'",)),
+    Case("cuda_gdb", 11, "cuda-fault", ("Warp Illegal Address in kernel to_half<float, __half> at convert.cu:17",
+                                        "thread (192,0,0) of block (3,0,0)", "GPU 1, SM 0, warp 5, lane 0")),
+    Case("macro", 11, "cuda-fault", ("reported by cudaStreamSynchronize at matrix.cu:118",), RECIPES, inferred=True),
+    Case("waits", 11, "cuda-waits", ("waits for a debugger",), ("cuda-gdb -p 31562",)),
+]  # fmt: skip
+
+
+def test_every_fixture_has_a_case() -> None:
+    assert {case.name for case in CASES} == {path.stem for path in FIXTURES.glob("*.txt")}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_a_log_says(case: Case) -> None:
+    seen = read(fixture(case.name))
+    chief = seen.chief
+    assert chief.rule == case.rule
+    for words in case.says:
+        assert words in chief.sentence
+    for words in case.not_said:
+        assert words not in chief.sentence
+    for words in case.next:
+        assert words in "\n".join(chief.next)
+    assert chief.inferred == case.inferred
+    assert chief.evidence and all(proof.text in fixture(case.name).decode() for proof in chief.evidence)
+    assert exit_code(seen.diagnosis.verdict, seen.findings) == case.code
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_read_byte_by_byte_it_says_the_same(case: Case) -> None:
+    whole, pieces = read(fixture(case.name)), read(fixture(case.name), step=7)
+    assert [f.sentence for f in whole.findings] == [f.sentence for f in pieces.findings]
+
+
+def test_no_finding_of_an_exception_besides_that_of_cuda() -> None:
+    for name in ("illegal", "assert", "dsa", "out_of_memory", "cublas", "coredump"):
+        assert "crash" not in {finding.rule for finding in read(fixture(name)).findings}, name
+
+
+def test_an_exception_that_is_not_of_cuda_is_still_found() -> None:
+    other = b'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: bad shape\n'
+    rules = {finding.rule for finding in read(fixture("driver") + other).findings}
+    assert rules == {"cuda-error", "crash"}
+
+
+def test_the_process_environment_says_that_launches_were_synchronous() -> None:
+    log = fixture("driver_lost")
+    assert "asynchronously" in read(log, process=target()).chief.sentence
+    exact = read(log, process=target(CUDA_LAUNCH_BLOCKING="1")).chief
+    assert "asynchronously" not in exact.sentence and not exact.inferred
+    assert exact.entities == (f"process:box/{PID}",)
+
+
+def test_the_logs_of_one_process_are_one_story() -> None:
+    """The driver's log tells of the fault, standard error of the assert behind it."""
+    seen = read(fixture("driver_lost"), fixture("assert"), process=target(exited=True))
+    (chief,) = (finding for finding in seen.findings if finding.rule == "cuda-fault")
+    assert "Assertion `srcIndex < srcSelectDimSize` failed" in chief.sentence
+    assert "5 reports of the host are consequences" in chief.sentence
+
+
+def test_a_process_that_lives_may_have_caught_it() -> None:
+    for name in ("out_of_memory", "cublas", "driver"):
+        seen = read(fixture(name), process=target())
+        assert seen.diagnosis.verdict.state != "crashed", name
+        assert seen.chief.severity is Severity.WARNING
+
+
+def test_xids_of_other_processes_decide_nothing_but_those_of_the_gpu_do() -> None:
+    seen = read(fixture("kernel"), process=target())
+    by_number = {f.sentence.split()[1]: f for f in seen.findings if f.rule == "cuda-xid"}
+    assert by_number["31"].state is None and "none of those that are looked at" in by_number["31"].sentence
+    assert by_number["79"].state == "crashed"
+
+
+def test_ten_thousand_asserts_are_one() -> None:
+    line = "/src/gather.cu:9: gather: block: [{},0,0], thread: [{},1,0] Assertion `i < n` failed.\n"
+    text = "".join(line.format(number // 128, number % 128) for number in range(10_000))
+    seen = read(text.encode())
+    assert len(seen.snapshot.diagnostics) == len(seen.snapshot.exceptions) == 1
+    assert "threads (0,1,0) to (127,1,0) of blocks (0,0,0) to (78,0,0), 10,000 times" in seen.chief.sentence
+
+
+def test_asserts_of_many_places_stay_bounded() -> None:
+    text = "".join(
+        f"/src/f{number}.cu:9: k{number}: block: [0,0,0], thread: [0,0,0] Assertion `i < n` failed.\n"
+        for number in range(2_000)
+    )
+    seen = read(text.encode())
+    assert len(seen.snapshot.diagnostics) == 501
+    assert seen.diagnosis.verdict.state == "crashed"
+
+
+def test_two_ranks_whose_lines_are_mixed_without_a_prefix() -> None:
+    one, two = fixture("memcheck").decode().splitlines(), fixture("synccheck").decode().splitlines()
+    mixed = "\n".join(line for pair in zip(one, two, strict=False) for line in pair)
+    seen = read(mixed.encode())
+    assert seen.diagnosis.verdict.state == "crashed"
+    told = [finding.sentence for finding in seen.findings if finding.rule == "cuda-fault"]
+    assert any("Invalid __global__ read" in sentence for sentence in told)
+    assert any("Barrier error" in sentence for sentence in told)
+    assert all("mixed in this log" in sentence for sentence in told[:2])
+
+
+def test_a_report_that_is_cut_off_says_what_it_has() -> None:
+    text = fixture("memcheck")
+    for end in range(0, len(text), 61):
+        seen = read(text[:end])
+        if b"Invalid __global__ read" in text[:end]:
+            assert seen.chief.sentence.startswith("Invalid __global__ read of size")
+
+
+HARMLESS = b"""\
+see https://docs.nvidia.com for cudaErrorIllegalAddress
+======== test session starts ========
+========= 3 passed, 1 warning in 0.11s =========
+using CUDA error checking: on
+INFO: set CUDA_LAUNCH_BLOCKING=1 to debug misaligned address problems
+catching cudaErrorNotReady is normal
+static_assert(a<<<(1)) [CUDA][I] driver loaded
+"""
+
+
+def test_words_alone_are_no_error() -> None:
+    assert not read(HARMLESS).snapshot.diagnostics
+
+
+PIECES = [line for path in sorted(FIXTURES.glob("*.txt")) for line in path.read_bytes().splitlines()]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(PIECES), st.binary(max_size=40), st.sampled_from(PIECES).map(lambda line: line[::-1])
+        ),
+        max_size=40,
+    )
+)
+def test_whatever_the_lines_are_nothing_fails(lines: list[bytes]) -> None:
+    seen = read(b"\n".join(lines))
+    for finding in seen.findings:
+        assert "\x1b" not in finding.sentence
