@@ -126,6 +126,18 @@ COMMANDS: dict[str, CommandEntry] = {
             (0, 2, 3, 4),
         ),
         CommandEntry(
+            "device",
+            "device",
+            "What runs on the GPUs: kernels, where their warps stand, exceptions.",
+            (
+                ("livedbg device core_1764236276_box_4711.nvcudmp", "from a GPU core dump; no GPU is needed"),
+                ("livedbg device gpu.nvcudmp core.4711", "with the core dump of the host process"),
+                ("livedbg device 4711 --dump", "have the driver write one of a hung job"),
+            ),
+            (0, 11, 2, 3, 4),
+            "11 when there is a device exception.",
+        ),
+        CommandEntry(
             "recipes",
             "recipes",
             "Ways of launching that answer a question.",
@@ -143,9 +155,9 @@ COMMANDS: dict[str, CommandEntry] = {
             (
                 ("livedbg values dfx_outputs", "what was dumped, by task"),
                 ("livedbg values dfx_outputs --task r1t2 --stats --numbers", "one task's values"),
-                ("livedbg values args_dump --task r1t2 --arg 2 --stage after --export c.npy", "one tensor as a file"),
-                ("livedbg values dfx_outputs --against ../good/dfx_outputs", "the first task that computes otherwise"),
-                ("livedbg values args.bin --as bfloat16 --shape 16,64", "values of a run that never wrote a manifest"),
+                ("livedbg values dfx_outputs --task r1t2 --role output --export c.npy", "one tensor as a file"),
+                ("livedbg values dfx_outputs --against ../good/dfx_outputs", "the task that went wrong first"),
+                ("livedbg values args.bin --as bfloat16 --shape 16,64", "a .bin without manifest"),
             ),
             (0, 12, 2, 3),
             "12 when --against finds a difference.",

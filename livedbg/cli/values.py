@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # numpy is imported when values are read
 __all__ = ["command"]
 
 _VIEWS = ("stats", "numbers", "histogram", "heatmap")
-_WRONG = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,11 @@ class _Want:
 @click.option("--as", "dtype", metavar="TYPE", help="Read a .bin without manifest as this type.")
 @click.option("--shape", metavar="N,N", help="With --as: the shape; else all that is there.")
 @click.option("--offset", type=click.IntRange(0), default=0, metavar="BYTES", help="With --as: where it begins.")
+@click.option(
+    "--against", type=click.Path(path_type=Path), metavar="GOLDEN", help="Compare with a dump or golden data."
+)
+@click.option("--rtol", type=click.FloatRange(0), metavar="X", help="Relative tolerance; else each type's own.")
+@click.option("--atol", type=click.FloatRange(0), metavar="X", help="Absolute tolerance; else each type's own.")
 @click.option("--json", "as_json", is_flag=True, help="As livedbg.values/1.")
 def command(
     dump: Path,
@@ -71,12 +75,16 @@ def command(
     dtype: str | None,
     shape: str | None,
     offset: int,
+    against: Path | None,
+    rtol: float | None,
+    atol: float | None,
     as_json: bool,
     **views: bool,
 ) -> int:
     """Tensors that a run dumped: listed, shown, exported.
 
-    DUMP is args_dump.json, tensor_dump.json, their .bin, or a run's folder.
+    DUMP is args_dump.json, tensor_dump.json, their .bin, or a run's folder. GOLDEN is a second dump, or a folder
+    with golden data (in/*.pt and out/*.pt): the first task that goes wrong is named.
     """
     from livedbg.values import Selection, find_dumps, parse_task
 
@@ -88,6 +96,13 @@ def command(
         return _show_raw(dump, _raw(dump, dtype, shape, offset), want)
     if shape is not None or offset:
         raise UsageError("--shape and --offset need --as.", "--as float32", "usage")
+    if against is not None:
+        from livedbg.cli.against import against as compared
+        from livedbg.values.compare import Tolerance
+
+        return compared(find_dumps(dump), against, select, Tolerance(rtol, atol), limit=limit, as_json=as_json)
+    if rtol is not None or atol is not None:
+        raise UsageError("--rtol and --atol need --against.", "--against GOLDEN", "usage")
     return _show(find_dumps(dump), want)
 
 

@@ -1,0 +1,189 @@
+"""`livedbg values DUMP --against GOLDEN`: prints what a comparison found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from livedbg.cli.common import warn
+from livedbg.errors import SourceError, UsageError
+
+if TYPE_CHECKING:
+    from livedbg.values import Dump, Selection
+    from livedbg.values.compare import Tolerance
+    from livedbg.values.divergence import Divergence
+    from livedbg.values.golden import GoldenFile
+
+__all__ = ["against"]
+
+_DIFFERS = 12
+
+
+def against(
+    paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, limit: int, as_json: bool
+) -> int:
+    """Compare dumps with golden ones, and print the outcome.
+
+    Returns:
+        The exit code: 12 where something diverges.
+
+    Raises:
+        SourceError: nothing can be compared.
+        UsageError: which dump is meant can't be told.
+    """
+    from livedbg.values import find_dumps
+    from livedbg.values.golden import golden_files
+
+    if golden.is_file() and golden.suffix in {".pt", ".npy"}:
+        return _compare_one(paths, golden, select, tolerance, as_json=as_json)
+    if golden.is_dir() and (files := golden_files(golden)):
+        if len(paths) != 1:
+            raise UsageError("Several dumps lie there.", "give one args_dump folder", "several")
+        return _compare_program(paths[0], files, tolerance, as_json=as_json)
+    others = find_dumps(golden)
+    documents: list[dict[str, object]] = []
+    differs = False
+    for path, other in _pairs(paths, others):
+        differs |= _compare(path, other, tolerance, limit, documents if as_json else None)
+    if as_json:
+        click.echo(msgspec.json.encode({"schema": "livedbg.values/1", "comparisons": documents}).decode())
+    return _DIFFERS if differs else 0
+
+
+def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Which dump is compared with which: one with one, or by their place in the run's folder."""
+    if len(paths) == len(others) == 1:
+        return [(paths[0], others[0])]
+    here, there = _places(paths), _places(others)
+    both = [(here[place], there[place]) for place in here if place in there]
+    if not both:
+        raise UsageError(
+            f"{len(paths)} dumps can't be compared with {len(others)}: no two lie at the same place of their run.",
+            "give one args_dump folder each",
+            "several",
+        )
+    for place in here.keys() ^ there.keys():
+        warn(f"{place or '.'} is in one of the runs only.")
+    return both
+
+
+def _places(paths: Sequence[Path]) -> dict[str, Path]:
+    """Dumps by rank and dispatch: the folder above, seen from what all of them have in common."""
+    folders = {path: path.parent.parent.parts for path in paths}
+    common = 0
+    while len({parts[: common + 1] for parts in folders.values()}) == 1 and common < min(map(len, folders.values())):
+        common += 1
+    if len(paths) == 1:
+        common = max(0, len(folders[paths[0]]) - 2)
+    return {"/".join(parts[common:]): path for path, parts in folders.items()}
+
+
+def _compare(
+    path: Path, other: Path, tolerance: Tolerance, limit: int, documents: list[dict[str, object]] | None
+) -> bool:
+    from livedbg.values import open_dump
+    from livedbg.values.divergence import diverge
+    from livedbg.values.sentences import divergence_json
+    from livedbg.values.wiring import wiring_of
+
+    with ExitStack() as stack:
+        dump, golden = stack.enter_context(open_dump(path)), stack.enter_context(open_dump(other))
+        for whose, one in (("", dump), ("golden: ", golden)):
+            for problem in one.problems:
+                warn(whose + problem)
+        found = diverge(dump, golden, wiring_of(dump), wiring_of(golden), tolerance)
+        if found.counted("uncompared") == len(found.verdicts):
+            raise SourceError(
+                f"Nothing of {path} can be compared with {other}.",
+                "dump both runs with level 2: every task with its values",
+                "nothing-in-common",
+            )
+        if documents is not None:
+            head: dict[str, object] = {"path": str(path), "golden": str(other)}
+            documents.append(head | divergence_json(dump, found, tolerance))
+        else:
+            _print(dump, other, found, tolerance, limit)
+    return found.first is not None
+
+
+def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, limit: int) -> None:
+    from livedbg.values.sentences import comparison_text, headline, summary, verdict_line
+
+    click.echo(f"{dump.path} against {golden}")
+    for line in summary(dump, found, tolerance):
+        click.echo(line)
+    first = found.first
+    if first is None:
+        click.echo("No task differs.")
+        return
+    click.echo(f"\nFIRST DIVERGENCE: {headline(dump, first)}")
+    for one in first.wrong:
+        click.echo(f"  {comparison_text(one)}")
+    others = [one for one in found.verdicts if one.verdict not in {"equal", "uncompared"} and one is not first]
+    if others:
+        click.echo("\nOther tasks that differ:")
+    for verdict in others[:limit]:
+        click.echo(f"  {verdict_line(dump, verdict)}")
+    if len(others) > limit:
+        click.echo(f"  … and {len(others) - limit} more")
+
+
+def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Tolerance, *, as_json: bool) -> int:
+    """A dump against golden inputs and outputs of the whole program."""
+    from livedbg.values import open_dump
+    from livedbg.values.program import compare_program
+    from livedbg.values.program_text import program_json, program_lines
+    from livedbg.values.wiring import wiring_of
+
+    with open_dump(path) as dump:
+        for problem in dump.problems:
+            warn(problem)
+        found = compare_program(dump, wiring_of(dump), files, tolerance)
+        if as_json:
+            head: dict[str, object] = {"path": str(path)}
+            document = {"schema": "livedbg.values/1", "golden": head | program_json(dump, found)}
+            click.echo(msgspec.json.encode(document).decode())
+        else:
+            for line in program_lines(dump, found):
+                click.echo(line)
+        if not any(match.by or match.differs for match in found.matches):
+            raise SourceError(
+                "No golden tensor could be matched.",
+                "dump with level 2, and save golden data of the same program",
+                "nothing-in-common",
+            )
+    return _DIFFERS if found.differs else 0
+
+
+def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, as_json: bool) -> int:
+    """One tensor of a dump against one file."""
+    from livedbg.values import open_dump
+    from livedbg.values.compare import compare
+    from livedbg.values.golden import load
+    from livedbg.values.listing import title
+    from livedbg.values.sentences import difference_json, difference_text
+
+    expected = load(golden)
+    with open_dump(paths[0]) as dump:
+        for problem in dump.problems:
+            warn(problem)
+        there = [(entry, tensor) for entry in select.of(dump) if (tensor := dump.tensor(entry)) is not None]
+        if len(there) != 1 or len(paths) != 1:
+            raise UsageError(
+                f"{golden.name} is one tensor, and {len(there)} with values are selected.",
+                "choose by --task, --stage, --arg",
+                "several",
+            )
+        found = compare(there[0][1], expected, tolerance)
+        what = title(dump, there[0][0])
+        if as_json:
+            head: dict[str, object] = {"tensor": what, "golden": str(golden), "difference": difference_json(found)}
+            click.echo(msgspec.json.encode({"schema": "livedbg.values/1", "tensor": head}).decode())
+        else:
+            click.echo(f"{what}: {difference_text(found)}")
+    return _DIFFERS if found.differs else 0

@@ -1,0 +1,177 @@
+"""The program's memory that tasks read and write through views, put together from what they dumped.
+
+A view is a `start_offset`, a `shape` and `strides`, in stored elements of its buffer (simpler,
+src/common/task_interface/tensor.h); its payload is contiguous. Without deps.json buffers are not known, and every
+dumped tensor counts as one of its own.
+
+Invariants:
+    P1. `initial` compares what was found before any task wrote there, `final` what was written there last, in walking
+        order; elements that no dumped task touched are not compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from livedbg.values.compare import Difference, Tolerance, compare, outside
+from livedbg.values.dtypes import ElementType
+from livedbg.values.dump import Dump
+from livedbg.values.manifest import Entry
+from livedbg.values.tensor import Held, index_of
+from livedbg.values.wiring import Wiring
+
+__all__ = ["ELEMENTS", "Buffer", "Places", "buffers_of", "places_of"]
+
+Places: TypeAlias = npt.NDArray[np.intp]
+
+ELEMENTS: Final = 1 << 27
+"""Elements of the largest buffer that is put together."""
+
+_NOBODY: Final = -1
+_WRITTEN: Final = -2
+
+
+@dataclass(slots=True)
+class Buffer:
+    """Memory of the program.
+
+    Attributes:
+        count: elements.
+        shape: of a tensor that covers all of it, or only its count.
+        touched: what tasks found and left there, in walking order.
+    """
+
+    element: ElementType
+    count: int
+    shape: tuple[int, ...]
+    touched: list[Entry] = field(default_factory=list)
+
+    @property
+    def read(self) -> bool:
+        """Whether its first values were dumped."""
+        return bool(self.touched) and self.touched[0].before
+
+    @property
+    def writers(self) -> list[int]:
+        """The tasks that wrote there."""
+        return list(dict.fromkeys(entry.task for entry in self.touched if not entry.before))
+
+    def initial(self, dump: Dump, golden: Held, tolerance: Tolerance) -> Difference:
+        """How what tasks found first differs from a golden input."""
+        merged = _Merged(golden.total, self.element)
+        for number, (entry, places) in self._placed(golden.total):
+            if not entry.before:
+                merged.owner[places] = _WRITTEN
+            else:
+                merged.put(dump, entry, places, number, merged.owner[places] == _NOBODY)
+        return merged.against(golden, tolerance)[0]
+
+    def final(self, dump: Dump, golden: Held, tolerance: Tolerance) -> tuple[Difference, list[int]]:
+        """How what tasks left last differs from a golden output, and the tasks that wrote what differs."""
+        merged = _Merged(golden.total, self.element)
+        for number, (entry, places) in self._placed(golden.total):
+            if not entry.before:
+                merged.put(dump, entry, places, number, np.ones(len(places), np.bool_))
+        found, owners = merged.against(golden, tolerance)
+        return found, list(dict.fromkeys(self.touched[owner].task for owner in owners))
+
+    def _placed(self, count: int) -> Iterator[tuple[int, tuple[Entry, Places]]]:
+        for number, entry in enumerate(self.touched):
+            places = places_of(entry, count, self.element.packed)
+            if places is not None:
+                yield number, (entry, places)
+
+
+class _Merged:
+    """A buffer's values, and which entry each is of."""
+
+    def __init__(self, count: int, element: ElementType) -> None:
+        self.owner = np.full(count, _NOBODY, np.int32)
+        self.values = np.zeros(count, element.numpy)
+        self.element = element
+
+    def put(self, dump: Dump, entry: Entry, places: Places, number: int, free: npt.NDArray[np.bool_]) -> None:
+        """Take over an entry's values at those of its places that are free, as far as they are there."""
+        tensor = dump.tensor(entry)
+        if tensor is None:
+            self.owner[places] = _WRITTEN
+            return
+        block = tensor.block(0, tensor.count)
+        self.owner[places[len(block) :]] = _WRITTEN
+        free = free[: len(block)]
+        places = places[: len(block)][free]
+        self.values[places], self.owner[places] = block[: len(free)][free], number
+
+    def against(self, golden: Held, tolerance: Tolerance) -> tuple[Difference, list[int]]:
+        """The difference, and the entries that hold what is outside."""
+        flat = golden.block(0, golden.total)
+        known = np.flatnonzero(self.owner >= 0)
+        wrong = known[outside(self.values[known], flat[known], *tolerance.of(self.element, golden.element))]
+        found = Difference(compared=len(known), total=golden.total)
+        if len(wrong):
+            found = compare(Held(self.values[wrong]), Held(flat[wrong]), tolerance)
+            found.compared, found.total = len(known), golden.total
+            found.first = index_of(int(wrong[0]), golden.shape)
+        return found, np.unique(self.owner[wrong]).tolist()
+
+
+def places_of(entry: Entry, count: int, packed: int = 1) -> Places | None:
+    """Where the elements of a view lie in its buffer of `count` elements; None where they do not fit."""
+    shape = entry.shape
+    strides = entry.strides or tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    if len(strides) != len(shape) or math.prod(shape) * packed > ELEMENTS or 0 in shape:
+        return None
+    last = entry.start_offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    if (last + 1) * packed > count:
+        return None
+    places = np.full(shape, entry.start_offset, np.intp)
+    for axis, step in enumerate(strides):
+        line = np.arange(shape[axis], dtype=np.intp) * step
+        places += line.reshape([-1 if at == axis else 1 for at in range(len(strides))])
+    flat = places.reshape(-1)
+    return flat if packed == 1 else (flat[:, None] * packed + np.arange(packed)).reshape(-1)
+
+
+def buffers_of(dump: Dump, wiring: Wiring) -> list[Buffer]:
+    """The program's buffers: those that the runtime did not make itself."""
+    place = {task: number for number, task in enumerate(wiring.order(dump))}
+    entries = sorted((entry for entry in dump.entries if not entry.scalar), key=lambda entry: place[entry.task])
+    return list(_declared(dump, wiring, entries)) if wiring.graph is not None else list(_single(dump, entries))
+
+
+def _single(dump: Dump, entries: list[Entry]) -> Iterator[Buffer]:
+    for entry in entries:
+        element = dump.element(entry)
+        shape = element.logical_shape(entry.shape)
+        yield Buffer(element, math.prod(shape), shape, [_whole(entry)])
+
+
+def _whole(entry: Entry) -> Entry:
+    """The entry as a tensor of its own, not as a view."""
+    return msgspec.structs.replace(entry, start_offset=0, strides=())
+
+
+def _declared(dump: Dump, wiring: Wiring, entries: list[Entry]) -> Iterator[Buffer]:
+    graph, buffers = wiring.graph, wiring.buffers
+    assert graph is not None and buffers is not None
+    known: dict[tuple[str, int], Buffer] = {}
+    for entry in entries:
+        access = wiring.access(entry.task, entry.arg)
+        if access is None or access.tensor_id is None or not buffers.is_external(access.tensor_id):
+            continue
+        tensor = graph.tensors.get(access.tensor_id)
+        element = dump.element(entry)
+        shape = element.logical_shape(entry.shape)
+        count = tensor.buffer_numel * element.packed if tensor is not None and tensor.buffer_numel else math.prod(shape)
+        buffer = known.setdefault(buffers.key_of(access.tensor_id), Buffer(element, count, (count,)))
+        if math.prod(shape) == count:
+            buffer.shape = shape
+        buffer.touched.append(entry)
+    yield from known.values()

@@ -1,0 +1,134 @@
+"""Two tensors compared within a tolerance, block by block.
+
+An element is inside when `|actual - expected| <= atol + rtol * |expected|` (as numpy.isclose and torch.allclose
+have it), when both are NaN, or when both are the same infinity. Unless it is given, the tolerance is that of the
+looser of the two types (livedbg.values.dtypes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from livedbg.values.dtypes import Array, ElementType, Floats, as_floats
+from livedbg.values.tensor import BLOCK, Tensor, index_of
+
+__all__ = ["Difference", "Tolerance", "compare", "outside", "tolerance_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What may differ; None is the types' own."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    def of(self, *elements: ElementType) -> tuple[float, float]:
+        """Relative and absolute tolerance between elements of these types."""
+        rtol = max(element.rtol for element in elements) if self.rtol is None else self.rtol
+        atol = max(element.atol for element in elements) if self.atol is None else self.atol
+        return rtol, atol
+
+
+@dataclass(slots=True)
+class Difference:
+    """How two tensors differ.
+
+    Attributes:
+        compared: elements that both have.
+        total: elements that the shape has.
+        outside: elements beyond the tolerance.
+        nans: of those, elements that are NaN in one only.
+        first: index of the first of them, with both values.
+        largest: greatest finite distance of elements outside.
+        relative: greatest finite distance as a share of what is expected.
+        reason: why they can't be compared, or "".
+    """
+
+    compared: int = 0
+    total: int = 0
+    outside: int = 0
+    nans: int = 0
+    first: tuple[int, ...] | None = None
+    actual: float | int | None = None
+    expected: float | int | None = None
+    largest: float = 0.0
+    relative: float = 0.0
+    reason: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether they certainly are not the same."""
+        return self.outside > 0 or bool(self.reason)
+
+
+def tolerance_of(elements: set[ElementType], tolerance: Tolerance) -> str:
+    """The tolerance of some types in words."""
+    words = []
+    for element in sorted(elements, key=lambda element: element.name):
+        rtol, atol = tolerance.of(element)
+        words.append(f"{element.name} " + (f"rtol {rtol:g} atol {atol:g}" if rtol or atol else "exact"))
+    return ", ".join(words)
+
+
+def outside(actual: Array, expected: Array, rtol: float, atol: float) -> npt.NDArray[np.bool_]:
+    """Which elements are beyond a tolerance."""
+    if not rtol and not atol and actual.dtype.kind in "iu" and actual.dtype == expected.dtype:
+        return np.not_equal(actual, expected)
+    one, other = as_floats(actual), as_floats(expected)
+    wrong: npt.NDArray[np.bool_] = ~(_near(one, other, rtol, atol) | (one == other) | (np.isnan(one) & np.isnan(other)))
+    return wrong
+
+
+def _near(one: Floats, other: Floats, rtol: float, atol: float) -> npt.NDArray[np.bool_]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        near: npt.NDArray[np.bool_] = np.abs(one - other) <= atol + rtol * np.abs(other)
+        return near & np.isfinite(one) & np.isfinite(other)
+
+
+def compare(actual: Tensor, expected: Tensor, tolerance: Tolerance) -> Difference:
+    """Compare all elements that both tensors have."""
+    found = Difference(total=expected.total)
+    if actual.shape != expected.shape:
+        found.reason = f"shape {list(actual.shape)}, expected {list(expected.shape)}"
+        return found
+    if "raw" in {actual.element.kind, expected.element.kind} and actual.element.name != expected.element.name:
+        found.reason = f"{actual.element.name}, expected {expected.element.name}"
+        return found
+    rtol, atol = tolerance.of(actual.element, expected.element)
+    there = min(actual.count, expected.count)
+    for first in range(0, there, BLOCK):
+        one, other = actual.block(first, min(BLOCK, there - first)), expected.block(first, min(BLOCK, there - first))
+        size = min(len(one), len(other))  # the file was cut meanwhile
+        _add(found, first, (one[:size], other[:size]), (rtol, atol))
+    if found.first is not None:
+        found.first = index_of(found.first[0], expected.shape)
+    return found
+
+
+def _add(found: Difference, first: int, pair: tuple[Array, Array], limits: tuple[float, float]) -> None:
+    wrong = outside(*pair, *limits)
+    found.compared += len(wrong)
+    if not wrong.any():
+        return
+    if found.first is None:
+        at = int(wrong.argmax())
+        found.first = (first + at,)
+        found.actual, found.expected = (_number(side, at) for side in pair)
+    one, other = as_floats(pair[0][wrong]), as_floats(pair[1][wrong])
+    found.outside += len(one)
+    found.nans += int(np.count_nonzero(np.isnan(one) != np.isnan(other)))
+    with np.errstate(all="ignore"):
+        far = np.abs(one - other)
+        share = far / np.abs(other)
+    found.largest = max(found.largest, float(np.max(far, initial=0, where=np.isfinite(far))))
+    found.relative = max(found.relative, float(np.max(share, initial=0, where=np.isfinite(share))))
+
+
+def _number(block: Array, at: int) -> float | int:
+    exact = block[at : at + 1]
+    number = exact if exact.dtype.kind in "iu" else as_floats(exact)
+    value = number.tolist()[0]
+    return value if isinstance(value, int | float) else float(str(value))

@@ -1,0 +1,239 @@
+"""The first task that computes otherwise than in a golden run: two dumps, compared task by task.
+
+Every task is judged by what it found and what it left:
+
+- `equal`: both are inside the tolerance;
+- `culprit`: it found the same and left something else: its kernel computes otherwise;
+- `order`: it found something else, though the tasks that write that computed the same: it read too early or too
+  late (a lost dependency, a race, memory that was overwritten);
+- `given`: it found something else, and no task writes that: the runs were given different data;
+- `inherited`: it found something else because a task before it left something else;
+- `shape`: an argument has another shape;
+- `uncompared`: nothing of it can be compared.
+
+Invariants:
+    D1. A task is `culprit` only when no input that can be compared is outside.
+    D2. The first divergence is the first task in walking order that is neither `equal`, `inherited` nor
+        `uncompared`; where there is none, the first `inherited` one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from livedbg.values.compare import Difference, Tolerance, compare
+from livedbg.values.dtypes import ElementType
+from livedbg.values.dump import Dump
+from livedbg.values.manifest import Entry
+from livedbg.values.scalars import compare_scalars
+from livedbg.values.wiring import Wiring
+
+__all__ = ["CAUSES", "Comparison", "Divergence", "TaskVerdict", "diverge"]
+
+CAUSES = ("culprit", "order", "given", "shape")
+"""Verdicts that are no consequence of another task's."""
+
+_Key = tuple[int, str]
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One argument at one stage in both dumps; `skipped` says why it was not compared."""
+
+    entry: Entry
+    other: Entry
+    difference: Difference = field(default_factory=Difference)
+    skipped: str = ""
+
+
+@dataclass(slots=True)
+class TaskVerdict:
+    """What is to be said of one task.
+
+    Attributes:
+        inputs: arguments before dispatch.
+        outputs: arguments after completion.
+        certain: every argument that the dumps list was compared.
+        producers: for `inherited` and `order`: the tasks that wrote what it found.
+        lost: of those, the ones that it waits for in the golden run only.
+        redeclared: arguments that the orchestration declares otherwise: (arg, here, golden).
+        note: what else there is to say.
+    """
+
+    task: int
+    verdict: str = "uncompared"
+    inputs: list[Comparison] = field(default_factory=list)
+    outputs: list[Comparison] = field(default_factory=list)
+    certain: bool = True
+    producers: list[int] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+    redeclared: list[tuple[int, str, str]] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def wrong(self) -> list[Comparison]:
+        """The arguments outside, what it found first."""
+        return [one for one in (*self.inputs, *self.outputs) if one.difference.differs]
+
+
+@dataclass(slots=True)
+class Divergence:
+    """What the walk found.
+
+    Attributes:
+        verdicts: all tasks that both dumps have, in walking order.
+        ordered: whether that is the order of dependencies.
+        only_here: tasks that the golden dump lacks.
+        only_golden: tasks that the dump lacks.
+        elements: the types that were compared.
+    """
+
+    verdicts: list[TaskVerdict] = field(default_factory=list)
+    ordered: bool = True
+    order_problem: str = ""
+    only_here: list[int] = field(default_factory=list)
+    only_golden: list[int] = field(default_factory=list)
+    elements: set[ElementType] = field(default_factory=set)
+
+    @property
+    def first(self) -> TaskVerdict | None:
+        """The first divergence (D2)."""
+        causes = (one for one in self.verdicts if one.verdict in CAUSES)
+        return next(causes, None) or next((one for one in self.verdicts if one.verdict == "inherited"), None)
+
+    def counted(self, verdict: str) -> int:
+        """How many tasks have that verdict."""
+        return sum(one.verdict == verdict for one in self.verdicts)
+
+
+def diverge(
+    dump: Dump, golden: Dump, wiring: Wiring, golden_wiring: Wiring, tolerance: Tolerance | None = None
+) -> Divergence:
+    """Compare two dumps."""
+    tolerance = tolerance or Tolerance()
+    here, there = _by_task(dump), _by_task(golden)
+    walked = wiring if wiring.graph is not None or golden_wiring.graph is None else golden_wiring
+    found = Divergence(ordered=walked.graph is not None, order_problem=wiring.problem)
+    found.only_golden = [task for task in there if task not in here]
+    left: dict[int, TaskVerdict] = {}
+    for task in walked.order(dump):
+        if task not in there:
+            found.only_here.append(task)
+            continue
+        verdict = TaskVerdict(task)
+        _compare(verdict, (dump, here[task]), (golden, there[task]), tolerance)
+        _judge(verdict, left, (wiring, golden_wiring))
+        _say_kernel(verdict, dump, golden)
+        found.elements |= _elements(dump, verdict)
+        left[task] = verdict
+        found.verdicts.append(verdict)
+    return found
+
+
+def _by_task(dump: Dump) -> dict[int, dict[tuple[int, str], Entry]]:
+    tasks: dict[int, dict[_Key, Entry]] = {}
+    for entry in dump.entries:
+        tasks.setdefault(entry.task, {})[entry.arg, entry.stage] = entry
+    return tasks
+
+
+def _compare(
+    verdict: TaskVerdict,
+    here: tuple[Dump, dict[_Key, Entry]],
+    there: tuple[Dump, dict[_Key, Entry]],
+    tolerance: Tolerance,
+) -> None:
+    for key, entry in here[1].items():
+        other = there[1].get(key)
+        if other is None:
+            verdict.certain = False
+            continue
+        one = Comparison(entry, other)
+        (verdict.inputs if entry.before else verdict.outputs).append(one)
+        _compare_entries(one, here[0], there[0], tolerance)
+        verdict.certain = verdict.certain and not one.skipped and one.difference.compared == one.difference.total
+    verdict.certain = verdict.certain and there[1].keys() <= here[1].keys()
+
+
+def _compare_entries(one: Comparison, dump: Dump, golden: Dump, tolerance: Tolerance) -> None:
+    if one.entry.scalar or one.other.scalar:
+        if one.entry.scalar != one.other.scalar:
+            one.difference.reason = f"a {one.entry.kind}, expected a {one.other.kind}"
+        else:
+            one.difference = compare_scalars(one.entry, one.other, tolerance)
+        return
+    actual, expected = dump.tensor(one.entry), golden.tensor(one.other)
+    if actual is None:
+        one.skipped = f"{dump.state(one.entry) or 'empty'} here"
+    elif expected is None:
+        one.skipped = f"{golden.state(one.other) or 'empty'} in the golden dump"
+    else:
+        one.difference = compare(actual, expected, tolerance)
+        if one.difference.total and not one.difference.compared and not one.difference.reason:
+            one.skipped = "nothing of it is there"
+
+
+def _elements(dump: Dump, verdict: TaskVerdict) -> set[ElementType]:
+    compared = (one for one in (*verdict.inputs, *verdict.outputs) if one.difference.compared)
+    return {dump.element(one.entry) for one in compared}
+
+
+def _judge(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> None:
+    inputs = [one for one in verdict.inputs if one.difference.differs]
+    outputs = [one for one in verdict.outputs if one.difference.differs]
+    if any(one.difference.reason for one in (*inputs, *outputs)) and not any(one.difference.outside for one in inputs):
+        verdict.verdict = "shape"
+    elif inputs:
+        verdict.verdict = _origin(verdict, [one.entry.arg for one in inputs], left, wirings)
+    elif outputs:
+        verdict.verdict = "culprit"
+    elif any(one.difference.compared or not one.difference.total for one in _compared(verdict)):
+        verdict.verdict = "equal"
+
+
+def _compared(verdict: TaskVerdict) -> Iterator[Comparison]:
+    return (one for one in (*verdict.inputs, *verdict.outputs) if not one.skipped)
+
+
+def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> str:
+    """Why a task found something else."""
+    if all(wiring.graph is None for wiring in wirings):
+        verdict.producers = [task for task, before in left.items() if any(o.difference.differs for o in before.outputs)]
+        return "inherited" if verdict.producers else "given"
+    verdicts = []
+    for arg in args:
+        producers = {task for wiring in wirings for task in wiring.producers(verdict.task, arg)}
+        wrong = sorted(task for task in producers if task not in left or not _left_the_same(left[task]))
+        if wrong:
+            verdicts.append("inherited")
+            verdict.producers = sorted({*verdict.producers, *wrong})
+            continue
+        verdicts.append("order" if producers else "given")
+        verdict.producers = sorted({*verdict.producers, *producers})
+        verdict.lost = [
+            task
+            for task in verdict.producers
+            if wirings[1].has_edge(task, verdict.task)
+            and wirings[0].graph
+            and not wirings[0].has_edge(task, verdict.task)
+        ]
+        _say_declared(verdict, arg, wirings)
+    return next(word for word in ("order", "given", "inherited") if word in verdicts)
+
+
+def _left_the_same(verdict: TaskVerdict) -> bool:
+    """Whether all that a task left was compared and is inside."""
+    return bool(verdict.outputs) and not any(one.difference.differs or one.skipped for one in verdict.outputs)
+
+
+def _say_declared(verdict: TaskVerdict, arg: int, wirings: tuple[Wiring, Wiring]) -> None:
+    here, there = (wiring.access(verdict.task, arg) for wiring in wirings)
+    if here is not None and there is not None and here.type != there.type:
+        verdict.redeclared.append((arg, here.type, there.type))
+
+
+def _say_kernel(verdict: TaskVerdict, dump: Dump, golden: Dump) -> None:
+    here, there = dump.kernels_of(verdict.task), golden.kernels_of(verdict.task)
+    if here and there and dump.kernel(here) != golden.kernel(there):
+        verdict.note = f"its kernel is {dump.kernel(here)} here and {golden.kernel(there)} in the golden run"

@@ -1,0 +1,212 @@
+"""A dump compared with golden inputs and outputs of the whole program.
+
+A dump names tasks and arguments, not the program's parameters. So a golden tensor is matched with a buffer, in this
+order: by name (an output with the name of a matched input), by values (one buffer of its type and size holds them),
+by type and size (one such buffer is left). What was matched by what is part of the result; the rest is not guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from livedbg.errors import LivedbgError
+from livedbg.values.buffers import ELEMENTS, Buffer, buffers_of
+from livedbg.values.compare import Difference, Tolerance
+from livedbg.values.dump import Dump
+from livedbg.values.golden import GoldenFile, load
+from livedbg.values.scalars import scalar_value
+from livedbg.values.tensor import Held
+from livedbg.values.wiring import Wiring
+
+__all__ = ["GoldenMatch", "ProgramComparison", "compare_program"]
+
+
+@dataclass(slots=True)
+class GoldenMatch:
+    """One golden tensor.
+
+    Attributes:
+        by: what it was matched by: `name`, `values`, `type and size`; "" where it was not.
+        writers: tasks that wrote what differs; the culprit is one of them or stands before them.
+        certain: the one writer's inputs are the golden ones, so that it is the culprit.
+        note: why it was not matched, or what else there is to say.
+    """
+
+    file: GoldenFile
+    by: str = ""
+    buffer: Buffer | None = None
+    difference: Difference = field(default_factory=Difference)
+    writers: list[int] = field(default_factory=list)
+    certain: bool = False
+    note: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is certain that the program's values are not the golden ones."""
+        return self.difference.differs
+
+
+@dataclass(slots=True)
+class ProgramComparison:
+    """All golden tensors.
+
+    Attributes:
+        behind: tasks before any of the writers, by writer: those that may have spoilt its inputs.
+    """
+
+    matches: list[GoldenMatch] = field(default_factory=list)
+    behind: dict[int, int] = field(default_factory=dict)
+    ordered: bool = True
+
+    @property
+    def differs(self) -> bool:
+        """Whether any golden tensor differs."""
+        return any(match.differs for match in self.matches)
+
+
+def compare_program(dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tolerance: Tolerance) -> ProgramComparison:
+    """Match golden tensors with what a program's tasks dumped, and compare them."""
+    buffers = buffers_of(dump, wiring)
+    found = ProgramComparison(ordered=wiring.graph is not None)
+    given: dict[str, GoldenMatch] = {}
+    for file in files:
+        match = GoldenMatch(file)
+        found.matches.append(match)
+        try:
+            golden = load(file.path)
+        except LivedbgError as error:
+            match.note = str(error).replace("\n", "; ")
+            continue
+        if golden.total > ELEMENTS:
+            match.note = f"it has more than {ELEMENTS} elements"
+        elif file.output:
+            _match_output(match, golden, (dump, buffers), given, tolerance)
+        else:
+            _match_input(match, golden, (dump, buffers), tolerance)
+            given[file.name] = match
+    taken = {id(match.buffer) for match in found.matches if match.buffer is not None}
+    for match in found.matches:
+        if not match.by and not match.note:
+            golden = load(match.file.path)
+            if not (match.file.output and _same_name(match, golden, dump, given, tolerance)):
+                _match_rest(match, golden, (dump, buffers), taken, tolerance)
+    for match in found.matches:
+        _judge(match, found, wiring)
+    return found
+
+
+def _alike(golden: Held, buffers: Sequence[Buffer]) -> list[Buffer]:
+    return [buffer for buffer in buffers if buffer.count == golden.total and buffer.element.name == golden.element.name]
+
+
+def _match_input(match: GoldenMatch, golden: Held, place: tuple[Dump, list[Buffer]], tolerance: Tolerance) -> None:
+    if golden.shape == ():
+        _match_scalar(match, golden, place[0])
+    alike = [buffer for buffer in _alike(golden, place[1]) if buffer.read]
+    exact = [(b, d) for b in alike if (d := b.initial(place[0], golden, Tolerance(0, 0))).compared and not d.outside]
+    if exact:
+        match.by, match.difference = "values", exact[0][1]
+        match.buffer = exact[0][0] if len(exact) == 1 else None
+        if len(exact) > 1:
+            match.note = f"{len(exact)} buffers hold these values"
+
+
+def _match_scalar(match: GoldenMatch, golden: Held, dump: Dump) -> None:
+    value = float(golden.block(0, 1).astype("f8")[0])
+    numbers = [number for entry in dump.entries if entry.scalar and (number := scalar_value(entry)) is not None]
+    if any(math.isclose(value, number, rel_tol=1e-5) for number in numbers):
+        match.by, match.difference = "values", Difference(compared=1, total=1)
+    else:
+        match.note = "no task was given this scalar"
+
+
+def _match_output(
+    match: GoldenMatch,
+    golden: Held,
+    place: tuple[Dump, list[Buffer]],
+    given: dict[str, GoldenMatch],
+    tolerance: Tolerance,
+) -> None:
+    if _same_name(match, golden, place[0], given, tolerance):
+        return
+    alike = [buffer for buffer in _alike(golden, place[1]) if buffer.writers]
+    near = [(b, d) for b in alike if (d := b.final(place[0], golden, tolerance)[0]).compared and not d.outside]
+    if near:
+        match.by, match.difference = "values", near[0][1]
+        match.buffer = near[0][0] if len(near) == 1 else None
+        if len(near) > 1:
+            match.note = f"{len(near)} buffers hold these values"
+
+
+def _same_name(
+    match: GoldenMatch, golden: Held, dump: Dump, given: dict[str, GoldenMatch], tolerance: Tolerance
+) -> bool:
+    """An output with an initial value is the buffer that its input is."""
+    same = given.get(match.file.name)
+    if same is None or same.buffer is None:
+        return False
+    match.by, match.buffer = "name", same.buffer
+    match.difference, match.writers = same.buffer.final(dump, golden, tolerance)
+    if not match.difference.compared:
+        match.note = "no dumped task wrote it"
+    return True
+
+
+def _match_rest(
+    match: GoldenMatch, golden: Held, place: tuple[Dump, list[Buffer]], taken: set[int], tolerance: Tolerance
+) -> None:
+    """What no buffer holds: the only one left of its type and size is meant."""
+    output = match.file.output
+    alike = [b for b in _alike(golden, place[1]) if id(b) not in taken and (b.writers if output else b.read)]
+    kind = f"{golden.element.name} and {golden.total} elements"
+    if not alike:
+        match.note = f"no further tensor of {kind} was {'left by a task' if output else 'found before it was written'}"
+    elif len(alike) > 1:
+        match.note = f"none of the {len(alike)} tensors of {kind} holds its values"
+        if output:  # it should be there, whichever it is
+            match.writers = list(dict.fromkeys(task for buffer in alike for task in buffer.writers))
+            match.difference = Difference(total=golden.total, reason="no tensor holds these values")
+    else:
+        match.by, match.buffer = "type and size", alike[0]
+        if output:
+            match.difference, match.writers = alike[0].final(place[0], golden, tolerance)
+        else:
+            match.difference = alike[0].initial(place[0], golden, tolerance)
+
+
+def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None:
+    """Whether the one writer of what differs got nothing but golden inputs."""
+    if not match.file.output or not match.differs or wiring.graph is None:
+        return
+    sound = {
+        id(other.buffer) for other in found.matches if not other.file.output and other.buffer and not other.differs
+    }
+    for writer in match.writers:
+        found.behind[writer] = len(_before(wiring, writer))
+    if len(match.writers) == 1 and not found.behind[match.writers[0]]:
+        writer = match.writers[0]
+        buffers = {
+            entry.arg: id(other.buffer)
+            for other in found.matches
+            if other.buffer is not None and other.buffer.writers[:1] in ([], [writer])
+            for entry in other.buffer.touched
+            if entry.task == writer and entry.before
+        }
+        task = wiring.graph.tasks.get(writer)
+        reads = {access.idx for access in task.args if access.type in {"INPUT", "INOUT"}} if task is not None else set()
+        match.certain = bool(reads) and all(buffers.get(arg) in sound for arg in reads)
+
+
+def _before(wiring: Wiring, task: int) -> set[int]:
+    """All tasks that a task waits for, directly or through others."""
+    assert wiring.graph is not None
+    seen: set[int] = set()
+    todo = [task]
+    while todo:
+        for before in wiring.graph.predecessors.get(todo.pop(), ()):
+            if before not in seen:
+                seen.add(before)
+                todo.append(before)
+    return seen

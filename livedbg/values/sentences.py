@@ -1,0 +1,185 @@
+"""What a comparison found, in words and as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from livedbg.values.compare import Difference, Tolerance, tolerance_of
+from livedbg.values.divergence import Comparison, Divergence, TaskVerdict
+from livedbg.values.dump import Dump, task_name
+from livedbg.values.listing import number, shape_text, stage_word
+from livedbg.values.numbers import number_text
+
+__all__ = [
+    "comparison_text",
+    "difference_json",
+    "difference_text",
+    "divergence_json",
+    "headline",
+    "summary",
+    "verdict_line",
+]
+
+_NAMED = 8
+_WORDS = {
+    "culprit": "computes otherwise",
+    "order": "found other values than were written for it",
+    "given": "was given other data",
+    "inherited": "inputs already differ",
+    "shape": "has other shapes",
+    "equal": "equal",
+    "uncompared": "not compared",
+}
+
+Json = dict[str, object]
+
+
+def difference_text(found: Difference) -> str:
+    """`3 of 256 outside, first at [7]: 1.5, expected 2; greatest distance 0.5 (25%)`."""
+    if found.reason:
+        return found.reason
+    if not found.outside:
+        return "equal" if found.compared == found.total else f"{found.compared} of {found.total} elements equal"
+    where = f" at {shape_text(found.first)}" if found.first else ""
+    values = f"{_value(found.actual)}, expected {_value(found.expected)}"
+    text = f"{found.outside} of {found.compared} outside, first{where}: {values}"
+    if found.largest:
+        text += f"; greatest distance {number_text(found.largest, 4)} ({found.relative:.2g} of what is expected)"
+    return text + (f"; {found.nans} NaN in one only" if found.nans else "")
+
+
+def _value(value: float | None) -> str:
+    return "?" if value is None else number_text(value, 8)
+
+
+def comparison_text(one: Comparison) -> str:
+    """`arg 2 (after, output FLOAT32 [256]): …`."""
+    entry = one.entry
+    what = f"arg {entry.arg} ({stage_word(entry)}, {entry.role} {entry.dtype} {shape_text(entry.shape)})"
+    text = f"{what}: {one.skipped or difference_text(one.difference)}"
+    return text if entry.dtype == one.other.dtype else f"{text}; it is {one.other.dtype} in the golden dump"
+
+
+def _names(dump: Dump, tasks: Sequence[int]) -> str:
+    more = f" and {len(tasks) - _NAMED} more" if len(tasks) > _NAMED else ""
+    return ", ".join(dump.task_name(task) for task in tasks[:_NAMED]) + more
+
+
+def headline(dump: Dump, found: TaskVerdict) -> str:
+    """The first divergence as sentences."""
+    name = dump.task_name(found.task)
+    surely = "" if found.certain else ", as far as its arguments were compared"
+    writers = _names(dump, found.producers)
+    if found.verdict == "culprit":
+        text = f"{name} computes otherwise: what it found is inside the tolerance{surely}, what it left is not."
+    elif found.verdict == "order":
+        text = f"{name} found other values, though {writers}, which writes them, left the same as in the golden run."
+        if found.lost:
+            text += f" It waits for {_names(dump, found.lost)} in the golden run only: that dependency is lost."
+        else:
+            text += " It read too early or too late (a lost dependency, a race), or something else overwrote them."
+    elif found.verdict == "given":
+        text = f"{name} found other values, and no task is known to write them: the runs were given different data."
+    elif found.verdict == "shape":
+        text = f"{name} has arguments of another shape or type than in the golden run."
+    else:
+        text = f"{name} found other values; what {writers or 'the task before it'} left can't be compared."
+    for arg, here, there in found.redeclared:
+        text += f" Arg {arg} is declared {here} here and {there} in the golden run."
+    return text + (f" Also, {found.note}." if found.note else "")
+
+
+def verdict_line(dump: Dump, found: TaskVerdict) -> str:
+    """A task in one line."""
+    behind = f" (from {_names(dump, found.producers)})" if found.verdict == "inherited" and found.producers else ""
+    return f"{dump.task_name(found.task)}: {_WORDS[found.verdict]}{behind}"
+
+
+def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str]:
+    """How many tasks were compared, in which order, how exactly; and which were not."""
+    order = "in the order of deps.json" if found.ordered else "in the order in which their values were written"
+    counts = ", ".join(
+        f"{count} {_WORDS[word]}" for word in _WORDS if word != "uncompared" and (count := found.counted(word))
+    )
+    compared = len(found.verdicts) - found.counted("uncompared")
+    yield f"{compared} tasks compared {order}: {counts or 'none'}."
+    if not found.ordered:
+        yield f"{found.order_problem}: which task waits for which is not known."
+    yield f"Tolerance: {tolerance_of(found.elements, tolerance) or 'nothing was compared'}."
+    uncompared = [one for one in found.verdicts if one.verdict == "uncompared"]
+    if uncompared:
+        reasons = sorted(
+            {one.skipped for verdict in uncompared for one in (*verdict.inputs, *verdict.outputs) if one.skipped}
+        )
+        why = f" ({'; '.join(reasons[:3])})" if reasons else ""
+        yield f"{len(uncompared)} tasks not compared{why}: {_names(dump, [one.task for one in uncompared])}."
+    skipped = [one for verdict in found.verdicts for one in (*verdict.inputs, *verdict.outputs) if one.skipped]
+    if skipped and len(skipped) > sum(len(one.inputs) + len(one.outputs) for one in uncompared):
+        names = ", ".join(
+            f"{task_name(one.entry.task)} arg {one.entry.arg} ({one.skipped})" for one in skipped[:_NAMED]
+        )
+        yield f"{len(skipped)} arguments not compared: {names}{' …' if len(skipped) > _NAMED else ''}."
+    if found.only_here:
+        yield f"{len(found.only_here)} tasks are not in the golden dump: {_names(dump, found.only_here)}."
+    if found.only_golden:
+        yield f"{len(found.only_golden)} tasks are in the golden dump only: {_names(dump, found.only_golden)}."
+
+
+def difference_json(found: Difference) -> Json:
+    """A difference for a program."""
+    return {
+        "compared": found.compared,
+        "total": found.total,
+        "outside": found.outside,
+        "nans": found.nans,
+        "first": None if found.first is None else list(found.first),
+        "actual": None if found.actual is None else number(found.actual),
+        "expected": None if found.expected is None else number(found.expected),
+        "largest": number(found.largest),
+        "relative": number(found.relative),
+        "reason": found.reason,
+    }
+
+
+def _comparison_json(one: Comparison) -> Json:
+    return {
+        "arg": one.entry.arg,
+        "role": one.entry.role,
+        "stage": stage_word(one.entry),
+        "number": one.entry.number,
+        "golden_number": one.other.number,
+        "skipped": one.skipped,
+        "difference": difference_json(one.difference),
+    }
+
+
+def _verdict_json(dump: Dump, found: TaskVerdict) -> Json:
+    return {
+        "task": task_name(found.task),
+        "task_id": found.task,
+        "kernel": dump.kernel(dump.kernels_of(found.task)),
+        "verdict": found.verdict,
+        "certain": found.certain,
+        "producers": [task_name(task) for task in found.producers],
+        "lost": [task_name(task) for task in found.lost],
+        "redeclared": [{"arg": arg, "here": here, "golden": there} for arg, here, there in found.redeclared],
+        "note": found.note,
+        "arguments": [
+            _comparison_json(one) for one in (*found.inputs, *found.outputs) if one.difference.differs or one.skipped
+        ],
+    }
+
+
+def divergence_json(dump: Dump, found: Divergence, tolerance: Tolerance) -> Json:
+    """All of it for a program; equal tasks by name only."""
+    first = found.first
+    return {
+        "first": None if first is None else _verdict_json(dump, first),
+        "sentence": "" if first is None else headline(dump, first),
+        "ordered": found.ordered,
+        "tolerance": {element.name: tolerance.of(element) for element in found.elements},
+        "equal": [task_name(one.task) for one in found.verdicts if one.verdict == "equal"],
+        "others": [_verdict_json(dump, one) for one in found.verdicts if one.verdict != "equal"],
+        "only_here": [task_name(task) for task in found.only_here],
+        "only_golden": [task_name(task) for task in found.only_golden],
+    }

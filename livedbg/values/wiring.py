@@ -1,0 +1,102 @@
+"""In which order the tasks of a dump are walked, and who wrote what a task found.
+
+With the run's `deps.json` the order is that of submission, in which every task stands behind those that it waits for.
+Without one it is the order in which the payload was written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.errors import SourceError
+from livedbg.graphs.buffers import Buffers
+from livedbg.graphs.declared import WRITES, Access, TaskGraph
+from livedbg.graphs.depsfile import parse_graph
+from livedbg.values.dump import Dump
+from livedbg.values.finding import beside
+
+__all__ = ["Wiring", "wiring_of"]
+
+_DEPS_BYTES: Final = 1 << 29
+
+
+@dataclass(slots=True)
+class Wiring:
+    """How the tasks of one run are wired.
+
+    Attributes:
+        graph: of its deps.json; None where there is none.
+        problem: why there is none.
+    """
+
+    graph: TaskGraph | None = None
+    problem: str = ""
+    buffers: Buffers | None = None
+    _by_arg: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    _access: dict[tuple[int, int], Access] = field(default_factory=dict)
+    _writers: dict[int, list[int]] = field(default_factory=dict)
+    _place: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.graph is None:
+            return
+        self.buffers = Buffers(self.graph)
+        for edge in self.graph.dependencies:
+            self._by_arg.setdefault((edge.succ, edge.arg), []).append(edge.pred)
+        for place, task in enumerate(self.graph.tasks.values()):
+            self._place[task.task_id] = place
+            for access in task.args:
+                self._access[task.task_id, access.idx] = access
+                if access.tensor_id is not None and access.type in WRITES:
+                    self._writers.setdefault(access.tensor_id, []).append(task.task_id)
+
+    def order(self, dump: Dump) -> list[int]:
+        """All tasks of the dump, each behind those that it depends on, as far as that is known."""
+        written: dict[int, int] = {}
+        for entry in dump.entries:
+            if entry.bin_size:
+                written[entry.task] = min(written.get(entry.task, entry.bin_offset), entry.bin_offset)
+            else:
+                written.setdefault(entry.task, 1 << 62)
+        if self.graph is None:
+            return sorted(written, key=lambda task: (written[task], task))
+        last = len(self._place)
+        return sorted(written, key=lambda task: (self._place.get(task, last), written[task], task))
+
+    def access(self, task: int, arg: int) -> Access | None:
+        """How the orchestration declared an argument."""
+        return self._access.get((task, arg))
+
+    def producers(self, task: int, arg: int) -> list[int]:
+        """The tasks that wrote what a task finds in an argument, as far as edges or earlier writers tell."""
+        if self.graph is None:
+            return []
+        by_edge = self._by_arg.get((task, arg))
+        if by_edge:
+            return list(dict.fromkeys(by_edge))
+        access = self.access(task, arg)
+        if access is None:
+            return []
+        if access.tensor_id is None:
+            return list(self.graph.predecessors.get(task, ()))
+        here = self._place[task]
+        earlier = [writer for writer in self._writers.get(access.tensor_id, ()) if self._place[writer] < here]
+        return earlier[-1:]
+
+    def has_edge(self, first: int, second: int) -> bool:
+        """Whether the second task waits for the first directly."""
+        return self.graph is not None and first in self.graph.predecessors.get(second, ())
+
+
+def wiring_of(dump: Dump) -> Wiring:
+    """The wiring of a dump's run, from the deps.json beside it."""
+    path = beside(dump.path, "deps.json")
+    if path is None:
+        return Wiring(problem=f"There is no deps.json beside {dump.path.parent.name}")
+    try:
+        if path.stat().st_size > _DEPS_BYTES:
+            raise SourceError(f"{path} is too large")
+        return Wiring(parse_graph(path.read_bytes()))
+    except (OSError, ValueError, SourceError) as error:
+        return Wiring(problem=f"{path.name} can't be read ({str(error)[:120]})")
