@@ -26,6 +26,7 @@ _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PT_LOAD: Final = 1
 _SHT_SYMTAB, _SHT_NOTE, _SHT_DYNSYM = 2, 7, 11
+_NT_GNU_BUILD_ID: Final = 3
 _NOTE: Final = struct.Struct("<III8s")
 _MARK: Final = struct.Struct("<QQQ")
 _SHN_UNDEF: Final = 0
@@ -161,6 +162,28 @@ class ElfFile:
                     found.update(self._look_up(missing, (section[4], section[5]), (strings[4], strings[5])))
         return found
 
+    def symbol_at(self, address: int) -> Symbol | None:
+        """The symbol of .symtab or .dynsym that begins at an address, or else one that it lies in.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        around: Symbol | None = None
+        for number in range(self._section_count):
+            section = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
+            if section[1] not in {_SHT_DYNSYM, _SHT_SYMTAB} or section[6] >= self._section_count:
+                continue
+            strings = self._unpack(_SECTION, self._section_at + section[6] * _SECTION.size)[4]
+            end = section[4] + section[5] // _SYMBOL.size * _SYMBOL.size
+            for name, _, _, home, value, length in _SYMBOL.iter_unpack(self._data[section[4] : end]):
+                if value <= address < value + max(length, 1) and home != _SHN_UNDEF and name:
+                    at = strings + name
+                    text = self._data[at : self._data.find(b"\0", at)].decode("utf-8", "replace")
+                    around = Symbol(text, value, length)
+                    if value == address:
+                        return around
+        return around
+
     def names(self, beginnings: Collection[str]) -> set[str]:
         """What may be names in the symbol tables and begins so, such as `_ZN7nvfuser12nvfCheckFail`.
 
@@ -205,6 +228,20 @@ class ElfFile:
                     if maker == provider:
                         found.append(Mark(mark, address + self._moved(base), arguments))
         return found
+
+    def build_id(self) -> str:
+        """What the linker says the content is, in hex (NT_GNU_BUILD_ID, ld(1) --build-id); "" where it doesn't.
+
+        Raises:
+            ElfError: the file is cut short.
+        """
+        for number in range(self._section_count):
+            _, kind, _, _, at, size, *_ = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
+            if kind == _SHT_NOTE and size > 16:
+                name_size, body_size, what, name = self._unpack_note(at)
+                if (name_size, what, name[:4]) == (4, _NT_GNU_BUILD_ID, b"GNU\0"):
+                    return self._data[at + 16 : at + 16 + body_size].hex()
+        return ""
 
     def _moved(self, base: int) -> int:
         """How far the file was moved since its marks were made: prelink(8) moves .stapsdt.base with the code."""

@@ -96,6 +96,7 @@ def copies(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
     for mapping in mappings:
         last = found[-1][-1] if found else None
         again = last is not None and mapping.offset == last.offset and mapping.permissions == last.permissions
+        again = again and not (last is not None and mapping.offset and mapping.start == last.end)  # RELRO, same page
         if last is None or again or mapping.offset < last.offset:
             found.append([])
         found[-1].append(mapping)

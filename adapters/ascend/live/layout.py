@@ -1,0 +1,165 @@
+"""Where the scheduler's variables lie: what the debug information of the AICPU's shared library says.
+
+The library is opened by a gdb of our own that is attached to nothing; `gdb_types.py` runs in it. Names of structures
+and fields: simpler src/a2a3/runtime/{tensormap_and_ringbuffer,host_build_graph}/runtime/scheduler/scheduler_context.h,
+scheduler_types.h, pto_scheduler.h, pto_shared_memory.h, pto_runtime2_types.h, pto_async_wait.h of 2026.
+
+Invariants:
+    L1. Every field is looked up by name; one that is not there is missing, its place is never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from livedbg.adapters.ascend.live.fields import FIELDS, ROOT
+from livedbg.gdbmi import GdbCommandError, GdbEngine
+
+__all__ = ["EXECUTOR", "Layout", "Place", "read_layout"]
+
+EXECUTOR: Final = "g_aicpu_executor"
+"""The variable that everything hangs on (aicpu_executor.cpp of both runtimes)."""
+
+_SCRIPT: Final = Path(__file__).with_name("gdb_types.py")
+_LIMIT_S: Final = 60.0
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\"\\]")
+
+
+class Place(NamedTuple):
+    """A field inside its structure.
+
+    Attributes:
+        offset: from the structure's first byte.
+        size: of one number, pointer or structure of it.
+        signed: it is a number below zero too.
+        length: how many there are, one behind the other.
+        target: the structure that it is, or points to.
+        target_size: size of that.
+        relative: it holds a distance from itself, not an address.
+        values: names of an enumeration's values.
+    """
+
+    offset: int
+    size: int
+    signed: bool = False
+    length: int = 1
+    target: str = ""
+    target_size: int = 0
+    relative: bool = False
+    values: Mapping[int, str] = {}
+
+    def of(self, data: bytes | memoryview, start: int = 0) -> int:
+        """Its number in the bytes of its structure, which begin at `start`."""
+        at = start + self.offset
+        return int.from_bytes(data[at : at + self.size], "little", signed=self.signed)
+
+    def array(self, data: bytes, start: int = 0) -> tuple[int, ...]:
+        """Its numbers, where there are several."""
+        step, at = self.size, start + self.offset
+        return tuple(
+            int.from_bytes(data[at + n * step : at + (n + 1) * step], "little", signed=self.signed)
+            for n in range(self.length)
+        )
+
+    def pointer(self, data: bytes | memoryview, address: int, start: int = 0) -> int:
+        """The address that it holds, in a structure that lies at `address`; 0 for none."""
+        value = self.of(data, start)
+        return address + self.offset + value if self.relative and value else value
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The places of what is read.
+
+    Attributes:
+        address: of the executor, before the library was loaded anywhere.
+        places: by `structure.field` of our own words (fields.FIELDS).
+        missing: what the debug information doesn't have, by the runtime's name, and what is lost by it.
+        needed: of these, without which nothing can be read.
+    """
+
+    address: int
+    places: dict[str, Place] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    needed: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Place:
+        return self.places[name]
+
+    def get(self, name: str) -> Place | None:
+        """A place, or None where it is missing."""
+        return self.places.get(name)
+
+
+async def read_layout(gdb: str, library: Path) -> Layout | None:
+    """The layout that a library's debug information tells; None where it does not know the executor.
+
+    Args:
+        gdb: path of the program.
+        library: a path of ours by which it can be opened.
+
+    Raises:
+        GdbCommandError, GdbGone, GdbTimeout: gdb can't do it.
+    """
+    if _UNSAFE.search(str(library)):
+        raise GdbCommandError("gdb can't be given the path of the library.")
+    wanted = sorted({word for want in FIELDS for path in want.paths for word in path.split(".")})
+    engine = GdbEngine(gdb)
+    try:
+        await engine.start()
+        for command in ("set confirm off", "set auto-load off", f"source {_SCRIPT}", f'file "{library}"'):
+            await engine.console(command, _LIMIT_S)
+        told = await engine.python(f"livedbg_layout({EXECUTOR!r}, {wanted!r})", _LIMIT_S)
+    finally:
+        await engine.close()
+    return None if told is None else _resolved(told)
+
+
+def _resolved(told: dict[str, Any]) -> Layout:
+    """Our own words for the places, found by name."""
+    types = told["types"]
+    structures = {ROOT: told["type"][1] if told["type"][0] == "s" else ""}
+    layout = Layout(told["address"])
+    needed = []
+    for want in FIELDS:
+        holder, _, _ = want.name.partition(".")
+        place = next((found for path in want.paths if (found := _place(types, structures.get(holder, ""), path))), None)
+        if place is not None:
+            layout.places[want.name] = place
+            if want.leads_to:
+                structures[want.leads_to] = place.target
+            continue
+        if want.loss and holder in structures:
+            layout.missing[want.paths[0]] = want.loss
+        if want.needed and holder in structures:
+            needed.append(want.paths[0])
+    return Layout(layout.address, layout.places, layout.missing, tuple(needed))
+
+
+def _place(types: dict[str, Any], structure: str, path: str) -> Place | None:
+    offset = 0
+    kind: list[Any] = ["s", structure, 0]
+    for word in path.split("."):
+        if kind[0] != "s" or word not in types.get(kind[1], {}):
+            return None
+        step, kind = types[kind[1]][word]
+        offset += step
+    return _of_kind(offset, kind)
+
+
+def _of_kind(offset: int, kind: list[Any]) -> Place | None:
+    code = kind[0]
+    if code == "a":
+        inner = _of_kind(offset, kind[2])
+        return None if inner is None else inner._replace(length=kind[1])
+    if code in ("p", "d"):
+        target: list[Any] = kind[1] if kind[1] is not None and kind[1][0] == "s" else ["s", "", 0]
+        return Place(offset, 8 if code == "p" else 4, code == "d", 1, target[1], target[2], code == "d")
+    if code == "s":
+        return Place(offset, kind[2], target=kind[1], target_size=kind[2])
+    values = {number: name for name, number in kind[2].items()} if code == "e" else {}
+    return Place(offset, kind[1], code == "i", values=values)

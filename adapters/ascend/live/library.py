@@ -1,0 +1,89 @@
+"""Finds the scheduler in a process: the shared library of the AICPU, which the simulator loads once a device.
+
+The simulator copies it to /tmp/aicpu_sim_XXXXXX and loads the copy (simpler src/a2a3/platform/sim/host/
+device_runner.cpp); any mapped file that has the executor's symbol is taken, whatever its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.maps import Mapping, copies, parse_maps
+
+__all__ = ["Library", "LibraryFinder"]
+
+_SYMBOLS: Final = ("_ZL16g_aicpu_executor", "g_aicpu_executor")  # a static variable, and one that is not
+_SIMULATOR: Final = re.compile(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """One copy of the library in a process.
+
+    Attributes:
+        name: of the file.
+        file: a path of ours by which it can be opened.
+        bias: what was added to its addresses when it was loaded.
+        key: what its content is known by.
+    """
+
+    name: str
+    file: Path
+    bias: int
+    key: str
+
+
+@dataclass(slots=True)
+class LibraryFinder:
+    """Looks through the files that processes have mapped; each file once.
+
+    Attributes:
+        stripped: libraries of the simulator that have no symbols, by process.
+    """
+
+    stripped: dict[int, str] = field(default_factory=dict)
+    _keys: dict[tuple[str, str, int], str | None] = field(default_factory=dict)
+
+    def find(self, pid: int) -> list[Library]:
+        """The libraries with a scheduler, in the order of their addresses.
+
+        Raises:
+            OSError: the process is gone, or may not be looked at.
+        """
+        mappings = [mapping for mapping in parse_maps(pid) if mapping.path.startswith("/")]
+        by_file: dict[tuple[str, str, int], list[Mapping]] = {}
+        for mapping in mappings:
+            by_file.setdefault((mapping.path, mapping.device, mapping.inode), []).append(mapping)
+        self.stripped.pop(pid, None)
+        found = [library for file, mapped in by_file.items() for library in self._look(pid, file, mapped)]
+        return sorted(found, key=lambda library: library.bias)
+
+    def _look(self, pid: int, file: tuple[str, str, int], mapped: list[Mapping]) -> Iterable[Library]:
+        if self._keys.get(file, "") is None or not any(mapping.executable for mapping in mapped):
+            return
+        path = mapped_file(pid, mapped[0])
+        name = Path(file[0]).name
+        try:
+            with ElfFile(path) as elf:
+                if file not in self._keys:
+                    has = elf.symbols(_SYMBOLS)
+                    self._keys[file] = (elf.build_id() or f"{file[1]}:{file[2]}") if has else None
+                key = self._keys[file]
+                if key is None:
+                    if _SIMULATOR.match(name):
+                        del self._keys[file]  # said again at each look
+                        self.stripped[pid] = name
+                    return
+                biases = [elf.load_bias(copy) for copy in copies(mapped)]
+        except (OSError, ElfError, ValueError):
+            if _SIMULATOR.match(name):
+                self.stripped[pid] = name
+            return
+        for bias in biases:
+            if bias is not None:
+                yield Library(name, path, bias, key)

@@ -1,0 +1,373 @@
+"""Reads the scheduler of one process: its rings, tasks, cores and counts, without stopping it.
+
+Invariants:
+    N1. What is emitted of a task or a core was so at one moment: its bytes were the same at two readings, and all
+        that one look gives held together between the two. What changed meanwhile is left out of the look.
+    N2. The cost goes with what changed: slots whose bytes are as at the last look are not taken apart again.
+    N3. A task's descriptor must name the task: a slot that is being given to another one is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from livedbg.adapters.ascend.live.cores import deferred_tasks, read_cores, scheduler_threads
+from livedbg.adapters.ascend.live.image import Block, Image
+from livedbg.adapters.ascend.live.layout import Layout
+from livedbg.adapters.ascend.live.links import WaiterLists
+from livedbg.adapters.ascend.live.rings import Ring, Segment, segments, task_at
+from livedbg.adapters.ascend.live.scene import read_errors, read_queued, read_rings, read_turns
+from livedbg.adapters.ascend.live.slots import Fixed, Slot, SlotReader, state_of
+from livedbg.adapters.ascend.live.state import NO_ERRORS, Condition, Errors, LiveCore, LiveTask, Look
+from livedbg.adapters.ascend.names import local_of, ring_of
+
+__all__ = ["SchedulerReader"]
+
+_TRIES: Final = 4
+_CHUNK: Final = 64  # slots that are compared at once
+
+
+@dataclass(slots=True)
+class _Shot:
+    """What was read for one look, before it is known what of it stood still."""
+
+    image: Image
+    numbers: dict[str, int]
+    rings: list[Ring]
+    headers: list[Block]
+    chunks: dict[tuple[int, int], tuple[Block, int, bytes]] = field(default_factory=dict)
+    slots: dict[int, tuple[Slot, Block, int]] = field(default_factory=dict)
+    fixed: dict[int, Fixed] = field(default_factory=dict)
+    waiters: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    flags: dict[int, Block] = field(default_factory=dict)
+    waits: dict[int, tuple[Block, tuple[Condition, ...]]] = field(default_factory=dict)
+    cores: Block | None = None
+    threads: dict[int, tuple[int, str]] = field(default_factory=dict)
+    queued: int | None = None
+    turns: tuple[int, ...] = ()
+    errors: Errors = NO_ERRORS
+
+
+class _Held(NamedTuple):
+    """Who holds tasks.
+
+    Attributes:
+        running: by task, the cores that execute it.
+        queued: by task, the core that it is queued on.
+        waits: by task, what it waits for after its kernel has returned.
+        unsteady: cores that changed while they were read.
+    """
+
+    cores: dict[int, LiveCore]
+    running: dict[int, tuple[tuple[int, str], ...]]
+    queued: dict[int, int]
+    waits: dict[int, tuple[Condition, ...]]
+    unsteady: set[int]
+
+
+class SchedulerReader:
+    """One process's scheduler.
+
+    Args:
+        pid: the process.
+        address: of its executor.
+        layout: where its fields lie; nothing that is needed may be missing.
+    """
+
+    def __init__(self, pid: int, address: int, layout: Layout) -> None:
+        self._pid, self._address, self._layout = pid, address, layout
+        self._slots = SlotReader(layout)
+        self._lists = WaiterLists(layout)
+        self._scheduler = 0
+        self._last = Look()
+        self._heads: dict[int, int] = {}
+        self._tails: dict[int, int] = {}
+        self._seen: dict[tuple[int, int], bytes] = {}
+        self._parts: dict[int, Slot] = {}
+        self._fixed: dict[int, Fixed] = {}
+        self._unlinked: set[int] = set()
+        self._flags: dict[int, bytes] = {}
+        self._consumers: dict[int, list[int]] = {}
+
+    @property
+    def cut(self) -> bool:
+        """So many dependencies are there that some were left for the next look."""
+        return self._lists.cut
+
+    def look(self) -> Look | None:
+        """The present state; None while no run is set up.
+
+        Raises:
+            PermissionError, ProcessLookupError: it can't be read (any more).
+        """
+        best: tuple[int, _Shot] | None = None
+        for _ in range(_TRIES):
+            shot = self._shoot()
+            if shot is None:
+                self._reset(0)
+                return None
+            shot.image.confirm()
+            if not all(block.steady() for block in shot.headers) and any(not ring.sound for ring in shot.rings):
+                continue
+            moving = sum(1 for _, block, start in shot.slots.values() if not self._steady(block, start))
+            moving += 0 if shot.cores is None or shot.cores.steady() else 1
+            if best is None or moving < best[0]:
+                best = (moving, shot)
+            if not moving:
+                break
+        return self._fold(best[1], best[0]) if best is not None else None
+
+    # reading
+
+    def _shoot(self) -> _Shot | None:
+        layout, image = self._layout, Image(self._pid)
+        names = ("scheduler", "core_count", "threads", "completed", "total", "submitted", "over")
+        places = {name: place for name in names if (place := layout.get(f"executor.{name}")) is not None}
+        read = image.read([(self._address + place.offset, place.size) for place in places.values()])
+        numbers = {
+            name: place.of(data, -place.offset)
+            for (name, place), data in zip(places.items(), read, strict=True)
+            if data is not None
+        }
+        scheduler = numbers.get("scheduler", 0)
+        if not scheduler:
+            return None
+        rings, headers = read_rings(layout, image, scheduler)
+        if not any(ring.head for ring in rings):
+            return None
+        if scheduler != self._scheduler or self._began_again(rings, numbers):
+            self._reset(scheduler)
+        shot = _Shot(image, numbers, [ring for ring in rings if ring.sound], headers)
+        for ring in shot.rings:
+            self._take_slots(shot, ring)
+        fresh = {raw: slot for raw, (slot, _, _) in shot.slots.items() if raw not in self._fixed}
+        shot.fixed = self._slots.fixed(image, fresh)
+        lists = {raw: slot.waiters for raw, (slot, _, _) in shot.slots.items() if slot.waiters}
+        for raw in self._unlinked - lists.keys():
+            if raw in self._parts:
+                lists[raw] = self._parts[raw].waiters
+        shot.waiters = self._lists.read(image, lists)
+        self._take_cores(shot, scheduler)
+        return shot
+
+    def _began_again(self, rings: list[Ring], numbers: dict[str, int]) -> bool:
+        back = any(ring.head < self._heads.get(ring.number, 0) for ring in rings)
+        return back or numbers.get("completed", 0) < (self._last.completed or 0)
+
+    def _reset(self, scheduler: int) -> None:
+        """Another run: nothing of the former one holds."""
+        self._scheduler = scheduler
+        self._last = Look(fresh=True)
+        self._lists.clear()
+        for known in (self._heads, self._tails, self._seen, self._parts, self._fixed, self._flags, self._consumers):
+            known.clear()
+        self._unlinked.clear()
+
+    def _take_slots(self, shot: _Shot, ring: Ring) -> None:
+        """The slots in use; those whose bytes are as at the last look are left alone (N2)."""
+        parts = list(segments(ring))
+        blocks = shot.image.take([(part.address, part.length * ring.slot_size) for part in parts])
+        for part, block in zip(parts, blocks, strict=True):
+            if block is None:
+                continue
+            for low, high in _chunks(part):
+                start, end = low * ring.slot_size, high * ring.slot_size
+                data = block.data[start:end]
+                key = (ring.number, part.first + low)
+                shot.chunks[key] = (block, start, data)
+                if self._seen.get(key) == data:
+                    continue
+                for index in range(low, high):
+                    at = index * ring.slot_size
+                    slot = self._slots.of(block.data, at, block.address + at)
+                    shot.slots[part.raw(index)] = (slot, block, at)
+        if ring.done_flags:
+            taken = shot.image.take([(ring.done_flags, ring.mask + 1)])[0]
+            if taken is not None:
+                shot.flags[ring.number] = taken
+
+    def _take_cores(self, shot: _Shot, scheduler: int) -> None:
+        layout, image = self._layout, shot.image
+        cores, trackers = layout.get("executor.cores"), layout.get("executor.trackers")
+        if cores is not None:
+            shot.cores = image.take([(self._address + cores.offset, cores.length * cores.target_size)])[0]
+        if trackers is not None:
+            data = image.read([(self._address + trackers.offset, trackers.length * trackers.target_size)])[0]
+            shot.threads = scheduler_threads(layout, data, shot.numbers.get("threads", trackers.length))
+        shot.turns = read_turns(layout, image, self._address)
+        shot.queued = read_queued(layout, image, scheduler)
+        waits = layout.get("scheduler.waits")
+        if waits is not None:
+            shot.waits = deferred_tasks(layout, image, scheduler + waits.offset)
+        shot.errors = read_errors(layout, image, scheduler)
+
+    # what stood still
+
+    def _steady(self, block: Block, start: int) -> bool:
+        return block.steady(start, self._layout["ring.slots"].target_size)
+
+    def _fold(self, shot: _Shot, moving: int) -> Look:
+        """The look: what is known, with what stood still in this shot."""
+        known = self._last
+        changed = {raw for raw, (_, block, start) in shot.slots.items() if self._steady(block, start)}
+        for raw in changed:
+            self._parts[raw] = shot.slots[raw][0]
+        self._fixed.update({raw: fixed for raw, fixed in shot.fixed.items() if raw in changed})
+        self._seen = {key: data for key, (block, start, data) in shot.chunks.items() if block.steady(start, len(data))}
+        self._see_again(changed - self._fixed.keys())
+        gone = self._leave(shot.rings)
+        waiters = self._link(shot)
+        cores, unsteady = read_cores(
+            self._layout,
+            shot.cores,
+            shot.numbers.get("core_count", 0),
+            shot.threads,
+            lambda address: task_at(shot.rings, address),
+        )
+        waits = {raw: conditions for raw, (block, conditions) in shot.waits.items() if block.steady()}
+        moved = self._moved(known, cores) | waits.keys() | {r for r, t in known.tasks.items() if t.deferred}
+        held = _held(cores, unsteady, waits)
+        fresh: set[int] = set()
+        for raw in changed | moved | self._dependent(shot):
+            task = self._task(raw, shot, held)
+            if task is not None and known.tasks.get(raw) != task:
+                known.tasks[raw] = task
+                fresh.add(raw)
+        for ring in shot.rings:
+            self._heads[ring.number] = ring.head
+        numbers = shot.numbers
+        look = Look(
+            fresh=known.fresh,
+            changed=fresh,
+            gone=gone,
+            tasks=known.tasks,
+            waiters=waiters,
+            cores={**known.cores, **cores},
+            completed=numbers.get("completed"),
+            total=numbers.get("total") or None,
+            submitted=bool(numbers["submitted"]) if "submitted" in numbers else bool(numbers.get("total")),
+            over=bool(numbers.get("over")),
+            queued=shot.queued,
+            turns=shot.turns,
+            errors=shot.errors,
+            moving=moving,
+        )
+        self._last = Look(tasks=look.tasks, cores=look.cores, completed=look.completed)
+        return look
+
+    def _see_again(self, unfinished: set[int]) -> None:
+        """Slots that are being given to a task are taken apart again at the next look, whatever they hold then."""
+        for raw in unfinished:
+            first = local_of(raw) - local_of(raw) % _CHUNK
+            for number in range(first, local_of(raw) + 1):
+                self._seen.pop((ring_of(raw), number), None)
+
+    def _leave(self, rings: list[Ring]) -> set[int]:
+        """Forget the tasks whose slots were given back; says which were known."""
+        tails = {ring.number: ring.tail for ring in rings}
+        if all(tail == self._tails.get(number, 0) for number, tail in tails.items()):
+            return set()
+        self._tails.update(tails)
+        gone = {raw for raw in self._parts if local_of(raw) < tails.get(ring_of(raw), 0)}
+        for raw in gone:
+            self._parts.pop(raw)
+            self._fixed.pop(raw, None)
+            self._last.tasks.pop(raw, None)
+            self._lists.forget(raw)
+            self._unlinked.discard(raw)
+        return gone
+
+    def _link(self, shot: _Shot) -> dict[int, tuple[int, ...]]:
+        """What depends on what, new since the last look."""
+        found: dict[int, tuple[int, ...]] = {}
+        for raw, addresses in shot.waiters.items():
+            if raw not in self._parts:
+                continue
+            if raw in shot.slots and not self._steady(*shot.slots[raw][1:]):
+                self._unlinked.add(raw)
+                continue
+            consumers = [task_at(shot.rings, address) for address in addresses]
+            found[raw] = tuple(consumer for consumer in consumers if consumer is not None)
+            if None in consumers:
+                self._unlinked.add(raw)  # one that is not submitted yet: the list is read again
+            else:
+                self._unlinked.discard(raw)
+                self._lists.keep(raw, self._parts[raw].waiters, addresses)
+        for raw, fixed in shot.fixed.items():
+            for number in fixed.producers:
+                producer = (ring_of(raw) << 32) | number
+                self._consumers.setdefault(producer, []).append(raw)
+                found[producer] = (*found.get(producer, ()), raw)
+        return found
+
+    def _moved(self, known: Look, cores: dict[int, LiveCore]) -> set[int]:
+        """Tasks that came to a core or left one."""
+        found: set[int] = set()
+        for number, core in cores.items():
+            before = known.cores.get(number)
+            if before != core:
+                found.update(raw for c in (before, core) if c for raw in (c.running, c.pending) if raw is not None)
+        return found
+
+    def _dependent(self, shot: _Shot) -> set[int]:
+        """Tasks whose readiness stands in their producers' flags, not in their own slots (host_build_graph)."""
+        if not shot.flags:
+            return set()
+        found: set[int] = set()
+        for ring, block in shot.flags.items():
+            now, before = block.data, self._flags.get(ring, b"")
+            if now != before:
+                self._flags[ring] = now
+                known = before.ljust(len(now), b"\0")
+                for at in (at for at in range(len(now)) if now[at] != known[at]):
+                    found.update(self._consumers.get((ring << 32) | at, ()))
+        return found
+
+    def _task(self, raw: int, shot: _Shot, held: _Held) -> LiveTask | None:
+        slot, fixed = self._parts.get(raw), self._fixed.get(raw)
+        if slot is None or fixed is None or (raw in shot.slots and not self._steady(*shot.slots[raw][1:])):
+            return None
+        holders = held.running.get(raw, ())
+        if held.unsteady and not holders and slot.next_block and not slot.done:
+            return None  # it may be on a core that was changing
+        flags = shot.flags.get(ring_of(raw))
+        done: frozenset[int] = frozenset()
+        if flags is not None:
+            both = flags.data if flags.again is None else flags.again
+            done = frozenset(number for number in fixed.producers if number < len(both) and both[number])
+            if flags.again is not flags.data and any(
+                not flags.steady(number, 1) for number in fixed.producers if number < len(both)
+            ):
+                return None
+        return state_of(
+            raw,
+            slot,
+            fixed,
+            holders,
+            owner=held.cores[holders[0][0]].thread if holders else None,
+            queued=held.queued.get(raw),
+            done=done,
+            conditions=held.waits.get(raw),
+        )
+
+
+def _chunks(part: Segment) -> Iterator[tuple[int, int]]:
+    """Its slots in pieces whose borders stay where they are as the ring turns."""
+    low = 0
+    while low < part.length:
+        high = min(part.length, low + _CHUNK - (part.first + low) % _CHUNK)
+        yield low, high
+        low = high
+
+
+def _held(cores: dict[int, LiveCore], unsteady: set[int], waits: dict[int, tuple[Condition, ...]]) -> _Held:
+    running: dict[int, tuple[tuple[int, str], ...]] = {}
+    queued: dict[int, int] = {}
+    for core in cores.values():
+        if core.running is not None:
+            running[core.running] = (*running.get(core.running, ()), (core.number, core.subslot))
+        if core.pending is not None:
+            queued[core.pending] = core.number
+    return _Held(cores, running, queued, waits, unsteady)

@@ -1,0 +1,230 @@
+"""Task slots: what the bytes of one say, and what never changes while a task has it.
+
+The last that the orchestrator does to a task that it submits is to count itself as met (tensormap_and_ringbuffer,
+pto_orchestrator.cpp): with a count of 0 the slot and its descriptor are still being filled, and are left alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from livedbg.adapters.ascend.live.image import Image
+from livedbg.adapters.ascend.live.layout import Layout, Place
+from livedbg.adapters.ascend.live.state import Condition, LiveTask
+from livedbg.model import TaskState
+
+__all__ = ["Fixed", "Slot", "SlotReader", "state_of"]
+
+_DEFERRED: Final = 4  # PTO2_SUBTASK_DEFERRED, simpler pto_runtime2_types.h
+_MOST_FANIN: Final = 4096
+_DONE: Final = ("COMPLETED", "CONSUMED")
+_SLOT: Final = (
+    "state",
+    "task",
+    "payload",
+    "met",
+    "fanin",
+    "returned",
+    "required",
+    "blocks",
+    "next_block",
+    "deferred",
+    "flags",
+    "waiters",
+)
+_CODES: Final = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"} | {
+    (1, True): "b",
+    (2, True): "h",
+    (4, True): "i",
+    (8, True): "q",
+}
+
+
+class Fixed(NamedTuple):
+    """What doesn't change while a task has its slot.
+
+    Attributes:
+        kernels: func ids (aic, aiv0, aiv1).
+        fanin: how many tasks it depends on; None where that is not known.
+        producers: numbers of these, where the runtime keeps them (host_build_graph).
+    """
+
+    kernels: tuple[int, ...] = ()
+    fanin: int | None = None
+    producers: tuple[int, ...] = ()
+
+
+class Slot(NamedTuple):
+    """One slot in use.
+
+    Attributes:
+        task, payload: addresses of what it points to; 0 for none.
+        met, wanted: the counts that the runtime compares to say that a task is ready; None where it has none.
+        waiters: address of the list of those that depend on it; 0 for none.
+    """
+
+    done: bool
+    task: int
+    payload: int
+    met: int | None
+    wanted: int | None
+    returned: int | None
+    required: int | None
+    blocks: int
+    next_block: int | None
+    deferred: bool
+    waiters: int
+
+
+class SlotReader:
+    """Takes slots apart.
+
+    Args:
+        layout: where their fields lie.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._done = {
+            number for number, name in layout["slot.state"].values.items() if name.rpartition("_")[2] in _DONE
+        }
+        places = {name: layout.get(f"slot.{name}") for name in _SLOT}
+        self._unpacker, order = _unpacker({name: place for name, place in places.items() if place is not None})
+        self._at = {name: order.index(name) if name in order else -1 for name in _SLOT}
+        self._relative = {name: place.offset for name, place in places.items() if place and place.relative}
+
+    def of(self, data: bytes, start: int, address: int) -> Slot:
+        """The slot whose bytes begin at `start`, which lies at `address`."""
+        values = (*self._unpacker.unpack_from(data, start), None)  # the last for those that are not there
+        at = self._at
+        task, payload = values[at["task"]] or 0, values[at["payload"]] or 0
+        if self._relative:
+            task += address + self._relative["task"] if task and "task" in self._relative else 0
+            payload += address + self._relative["payload"] if payload and "payload" in self._relative else 0
+        flags = values[at["flags"]]
+        return Slot(
+            values[at["state"]] in self._done,
+            task,
+            payload,
+            values[at["met"]],
+            values[at["fanin"]],
+            values[at["returned"]],
+            values[at["required"]],
+            max(1, values[at["blocks"]] or 1),
+            values[at["next_block"]],
+            bool(values[at["deferred"]]) or bool(flags is not None and flags & _DEFERRED),
+            values[at["waiters"]] or 0,
+        )
+
+    def fixed(self, image: Image, slots: dict[int, Slot]) -> dict[int, Fixed]:
+        """What doesn't change of tasks; only of those whose descriptor is theirs already."""
+        layout = self._layout
+        ident, kernels = layout["task.id"], layout.get("task.kernels")
+        size = max(place.offset + place.size * place.length for place in (ident, kernels) if place is not None)
+        found: dict[int, Fixed] = {}
+        slots = {raw: slot for raw, slot in slots.items() if slot.task and slot.met != 0}  # 0: it is being submitted
+        for raw, data in zip(slots, image.read([(slot.task, size) for slot in slots.values()]), strict=True):
+            if data is None or ident.of(data) != raw:
+                continue  # it is being allocated: the descriptor is still the former task's
+            found[raw] = Fixed(() if kernels is None else kernels.array(data))
+        self._fanins(image, {raw: slots[raw] for raw in found}, found)
+        return found
+
+    def _fanins(self, image: Image, slots: dict[int, Slot], found: dict[int, Fixed]) -> None:
+        counted = self._layout.get("payload.fanin_actual") or self._layout.get("payload.fanin_count")
+        if counted is None:
+            return
+        listed = self._layout.get("payload.fanin")
+        size = max(place.offset + place.size for place in (counted, listed) if place is not None)
+        payloads = [raw for raw, slot in slots.items() if slot.payload]
+        lists: dict[int, tuple[int, int]] = {}
+        for raw, data in zip(payloads, image.read([(slots[raw].payload, size) for raw in payloads]), strict=True):
+            count = -1 if data is None else counted.of(data)
+            if data is None or not 0 <= count <= _MOST_FANIN:
+                continue
+            found[raw] = found[raw]._replace(fanin=count)
+            where = 0 if listed is None else listed.pointer(data, slots[raw].payload)
+            if where and count:
+                lists[raw] = (where, 4 * count)
+        for raw, data in zip(lists, image.read(list(lists.values())), strict=True):
+            if data is not None:
+                producers = tuple(int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4))
+                found[raw] = found[raw]._replace(producers=producers)
+
+
+def _unpacker(places: Mapping[str, Place]) -> tuple[struct.Struct, list[str]]:
+    """What takes all fields out of a structure at once, and the order in which they come."""
+    shape, end, order = "<", 0, []
+    for name, place in sorted(places.items(), key=lambda item: item[1].offset):
+        shape += f"{place.offset - end}x{_CODES[place.size, place.signed]}"
+        end = place.offset + place.size
+        order.append(name)
+    return struct.Struct(shape), order
+
+
+def state_of(
+    raw: int,
+    slot: Slot,
+    fixed: Fixed,
+    cores: Iterable[tuple[int, str]],
+    *,
+    owner: int | None,
+    queued: int | None,
+    done: frozenset[int],
+    conditions: tuple[Condition, ...] | None,
+) -> LiveTask:
+    """What follows from a slot and from who holds it.
+
+    Args:
+        raw: the task's id.
+        slot: its slot.
+        fixed: what doesn't change of it.
+        cores: cores that execute it.
+        owner: the scheduler thread that drives these.
+        queued: core that it is queued on.
+        done: numbers of those of its producers that have completed (host_build_graph).
+        conditions: what it waits for, where the list of asynchronous waits names it.
+    """
+    on = tuple(sorted(cores))
+    fanin = fixed.fanin
+    if slot.wanted is not None and slot.met is not None:
+        missing = max(0, slot.wanted - slot.met)  # both count one more than there are: who submits it
+        fanin = slot.wanted - 1 if fanin is None and slot.wanted else fanin
+    else:
+        missing = sum(1 for number in fixed.producers if number not in done)
+    if fanin is not None:
+        missing = min(missing, fanin)
+    returned = bool(slot.required) and slot.returned is not None and slot.returned >= (slot.required or 0)
+    deferred = conditions is not None or (slot.deferred and returned)
+    staged = bool(on) and missing > 0
+    if slot.done:
+        state = TaskState.COMPLETED
+    elif deferred and not on:
+        state = TaskState.READY
+    elif staged:
+        state = TaskState.SUBMITTED
+    elif on or slot.next_block:
+        state = TaskState.RUNNING
+    elif missing:
+        state = TaskState.SUBMITTED
+    else:
+        state = TaskState.READY
+    over = state is TaskState.COMPLETED
+    if queued is not None and state is TaskState.RUNNING and not on:
+        state = TaskState.READY
+    return LiveTask(
+        raw=raw,
+        state=state,
+        kernels=fixed.kernels,
+        blocks=slot.blocks,
+        missing=0 if over else missing,
+        fanin=fanin,
+        cores=() if over else on,
+        owner=None if over else owner,
+        queued=None if over or on else queued,
+        deferred=deferred and state is TaskState.READY,
+        staged=staged and not over,
+        conditions=(conditions or ()) if state is TaskState.READY else (),
+    )

@@ -1,0 +1,134 @@
+"""What one look at the scheduler's memory gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from livedbg.model import TaskState
+
+__all__ = ["NO_ERRORS", "Condition", "Errors", "LiveCore", "LiveTask", "Look"]
+
+
+class Condition(NamedTuple):
+    """What a deferred task waits for: a counter in memory that somebody else is to raise.
+
+    Attributes:
+        engine: who should signal it, as the runtime names it.
+        address: of the counter.
+        expected: the value that it waits for.
+        value: the value that is there; None where it can't be read.
+    """
+
+    engine: str
+    address: int
+    expected: int
+    value: int | None
+
+    @property
+    def text(self) -> str:
+        """`counter 0x7f… is 0, waits for 1 (SDMA)`."""
+        now = "can't be read" if self.value is None else f"is {self.value}"
+        return f"counter {self.address:#x} {now}, waits for {self.expected} ({self.engine})"
+
+
+class LiveTask(NamedTuple):
+    """One task as memory has it.
+
+    Attributes:
+        missing: dependencies that are not met; `fanin` in all.
+        cores: cores that it runs on, with the subslot.
+        queued: core that it is queued on, behind another task.
+        deferred: its kernel has returned and it waits for an asynchronous completion.
+        staged: it was put on its cores before its dependencies were met, and waits there.
+        conditions: what a deferred task waits for.
+    """
+
+    raw: int
+    state: TaskState
+    kernels: tuple[int, ...] = ()
+    blocks: int = 1
+    missing: int | None = None
+    fanin: int | None = None
+    cores: tuple[tuple[int, str], ...] = ()
+    owner: int | None = None
+    queued: int | None = None
+    deferred: bool = False
+    staged: bool = False
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """It has not completed."""
+        return self.state is not TaskState.COMPLETED
+
+
+class LiveCore(NamedTuple):
+    """One AI core.
+
+    Attributes:
+        subslot: `aic`, `aiv0`, `aiv1`: its place in its cluster; "" where that is not known.
+        thread: scheduler thread that drives it.
+        running: task that it executes.
+        pending: task that is queued behind that one.
+        dispatches: how many times it was given something.
+    """
+
+    number: int
+    subslot: str = ""
+    thread: int | None = None
+    running: int | None = None
+    pending: int | None = None
+    dispatches: int = 0
+
+
+class Errors(NamedTuple):
+    """Error codes that the runtime has latched; 0 for none."""
+
+    orchestrator: int = 0
+    scheduler: int = 0
+
+
+NO_ERRORS: Final = Errors()
+
+
+@dataclass(slots=True)
+class Look:
+    """One look.
+
+    Attributes:
+        fresh: a run began since the last look: what was known before is of another run.
+        changed: tasks that are new or changed since the last look.
+        gone: tasks that were there at the last look and whose slots were given back: they have completed.
+        tasks: all tasks that have a slot.
+        waiters: by task, what depends on it; only those that are new or changed.
+        cores: all cores that stood still for the look.
+        completed: tasks that are done.
+        total: all tasks, once all are submitted.
+        submitted: the orchestrator is done; None where that is not known.
+        over: the scheduler has ended the run.
+        queued: tasks in the ready queues.
+        turns: how often each scheduler thread has turned its loop.
+        moving: how much was changing while it was read and was left out.
+    """
+
+    fresh: bool = False
+    changed: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    tasks: dict[int, LiveTask] = field(default_factory=dict)
+    waiters: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    cores: dict[int, LiveCore] = field(default_factory=dict)
+    completed: int | None = None
+    total: int | None = None
+    submitted: bool | None = None
+    over: bool = False
+    queued: int | None = None
+    turns: tuple[int, ...] = ()
+    errors: Errors = NO_ERRORS
+    moving: int = 0
+
+    @property
+    def progress(self) -> tuple[object, ...]:
+        """What changes when the run gets on (and not merely turns)."""
+        dispatches = tuple(core.dispatches for core in self.cores.values())
+        return self.completed, self.total, self.submitted, self.over, dispatches, len(self.tasks)
