@@ -96,7 +96,7 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
         remedy: what to do next.
         address: of the instruction that caused it, where the device says so.
         example: one thread that has it, `block (0,0,0) thread (3,0,0)`, and where that runs.
-        lanes: how many of its warp have it.
+        warps, lanes: how many were seen to have it; not every warp is asked.
     """
 
     name: str
@@ -109,6 +109,7 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: int | None = None
     address: int | None = None
     example: str = ""
+    warps: int = 0
     lanes: int = 0
 
 
@@ -125,6 +126,8 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         focus: the thread that the debugger chose.
         stack: of that thread, innermost frame first.
         barriers: what its warp waits at, in the debugger's words.
+        contexts: the CUDA contexts, `0x7f… on device 0, active`.
+        managed: static managed variables, `name = value`.
         notes: what could not be seen, one sentence each.
         look_ns: how long the debugger took to tell.
     """
@@ -140,5 +143,7 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     focus: str = ""
     stack: tuple[Frame, ...] = ()
     barriers: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    managed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     look_ns: int = 0

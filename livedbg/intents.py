@@ -11,7 +11,18 @@ from msgspec import Struct
 
 from livedbg.catchpoints import Moment
 
-__all__ = ["GLANCE_ONCE", "Catch", "Glance", "GoOn", "Intent", "OpenLog", "Refresh", "Uncatch", "WantStacks"]
+__all__ = [
+    "GLANCE_ONCE",
+    "Catch",
+    "DumpDevice",
+    "Glance",
+    "GoOn",
+    "Intent",
+    "OpenLog",
+    "Refresh",
+    "Uncatch",
+    "WantStacks",
+]
 
 GLANCE_ONCE = "glance.once"
 """Key of `Request.options`: glance once at every target process before settling, for a command that looks once."""
@@ -83,6 +94,20 @@ class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):
     catchpoint: str
 
 
+class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
+    """Have the CUDA driver write a GPU core dump of a process, and read it: its kernels stand meanwhile.
+
+    Attributes:
+        process: its identifier.
+        may_abort: also where the driver may end the process after it.
+        limit_s: how long the dump is waited for.
+    """
+
+    process: str
+    may_abort: bool = False
+    limit_s: float = 60.0
+
+
 class Refresh(Struct, frozen=True, kw_only=True, tag="refresh"):
     """Look at everything again now instead of at the next turn."""
 
@@ -93,4 +118,4 @@ class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):
     path: str
 
 
-Intent: TypeAlias = WantStacks | Glance | Catch | GoOn | Uncatch | Refresh | OpenLog
+Intent: TypeAlias = WantStacks | Glance | Catch | GoOn | Uncatch | DumpDevice | Refresh | OpenLog

@@ -24,6 +24,7 @@ _BUILT_IN: dict[str, str] = {
     "glance": "livedbg.adapters.glance:GlanceAdapter",
     "exceptions": "livedbg.adapters.exceptions:ExceptionsAdapter",
     "stopping": "livedbg.adapters.exceptions:StoppingAdapter",
+    "cudagdb": "livedbg.adapters.cudagdb:CudaGdbAdapter",
     "logs": "livedbg.adapters.logfiles:LogAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
     "cuda": "livedbg.adapters.cuda:CudaAdapter",

@@ -40,7 +40,7 @@ from livedbg.model import ThreadState
 from livedbg.sanitize import clean_line
 from livedbg.touch.guarding import Guard, GuardMissing
 
-__all__ = ["AttachCost", "Attachment", "Held"]
+__all__ = ["AttachCost", "Attachment", "Held", "check_attachable"]
 
 _SETTINGS: Final = (
     "set pagination off",
@@ -146,7 +146,7 @@ class Attachment:
             GuardMissing: there is no guard; nothing was touched.
             GdbCommandError, GdbTimeout, GdbGone: gdb failed; the target was let go.
         """
-        self._start_ticks = _check(self.pid)
+        self._start_ticks = check_attachable(self.pid)
         gdb = self.engine.pid
         if gdb is None or not self.engine.alive:
             raise GdbGone("gdb is not running.", "", "gdb-gone")
@@ -331,8 +331,15 @@ class Attachment:
         await self.engine.close(_TERM_S)
 
 
-def _check(pid: int) -> int:
-    """Refuse what can't be attached to without harm; the start time of what can."""
+def check_attachable(pid: int) -> int:
+    """Refuse what can't be attached to without harm.
+
+    Returns:
+        The start time of what can, in clock ticks since boot.
+
+    Raises:
+        TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to.
+    """
     problem = unsuitable(pid)
     if problem is not None:
         kind = TargetGone if problem.code == "gone" else TargetUnsuitable

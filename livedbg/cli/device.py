@@ -1,0 +1,177 @@
+"""`livedbg device`: what runs on the GPUs, from a core dump, from one that is asked for, or by an attached cuda-gdb."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn
+from livedbg.config import refuse_touch
+from livedbg.cuda.corefile import CoreFile
+from livedbg.cuda.debugger import find_cuda_gdb
+from livedbg.cuda.events import events_of
+from livedbg.cuda.opening import cores_of, open_core
+from livedbg.cuda.pipes import find_place
+from livedbg.cuda.taking import dump, opened, refuse_abort
+from livedbg.cuda.text import state_text
+from livedbg.devicestate import DeviceState
+from livedbg.errors import SourceError, TouchRefused, UsageError
+from livedbg.events import Event, Stamper, Touched
+from livedbg.gdbmi import GdbTimeout
+from livedbg.hostinfo import host_name
+from livedbg.model import Intrusion
+from livedbg.recording import Recorder
+from livedbg.targets import resolve
+
+__all__ = ["command"]
+
+_CRASHED = 11
+
+
+@click.command("device")
+@click.argument("words", nargs=-1, metavar="CORE [HOST_CORE] | TARGET")
+@click.option(
+    "--dump", "by_dump", is_flag=True, help="Have the CUDA driver write a core dump; kernels stand meanwhile."
+)
+@click.option(
+    "--dump-only", is_flag=True, help="The same, and print its path instead of reading it: no cuda-gdb needed."
+)
+@click.option("--may-abort", is_flag=True, help="Dump also where the driver may abort the process afterwards.")
+@click.option(
+    "--attach", "by_attach", is_flag=True, help="Attach cuda-gdb: process and GPUs stand. Not tried on a GPU."
+)
+@click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS")
+@click.option("--gdb", metavar="PATH", help="The cuda-gdb to use.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write a recording too.")
+def command(
+    words: tuple[str, ...],
+    by_dump: bool,
+    dump_only: bool,
+    may_abort: bool,
+    by_attach: bool,
+    timeout: float,
+    gdb: str | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Print what runs on the GPUs: kernels, where their warps stand, exceptions first.
+
+    CORE is a GPU core dump; it is read by cuda-gdb and needs no GPU. Of a live TARGET, --dump has the driver write one:
+    the process must have been started with CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1. Its kernels stand while it is
+    written, host threads go on. Both are touches, and stand in the ledger of a recording.
+    """
+    if not words:
+        raise UsageError("Which core dump, or which process?", "livedbg device core_*.nvcudmp", "usage")
+    asked = [name for name, on in (("--dump", by_dump or dump_only), ("--attach", by_attach)) if on]
+    if len(asked) > 1:
+        raise UsageError("--dump and --attach are two ways to the same.", "leave one of them out", "usage")
+    run = _Run(Stamper(host_name()))
+    try:
+        with quit_on_signals():
+            if asked:
+                state = asyncio.run(_live(run, words, gdb, asked[0], dump_only, may_abort, timeout))
+            else:
+                state = asyncio.run(_dead(*_cores(words), gdb, timeout))
+    except GdbTimeout as error:
+        warn(error.message, error.remedy)
+        return TIME_LIMIT
+    finally:
+        for touch in run.touches:
+            measured = "at most " if touch.measured else ""
+            warn(f"{touch.what}: {touch.target} stood still for {measured}{touch.paused_ns / 1e9:.2f} s")
+    if state is None:
+        return 0
+    if output is not None:
+        _record(output, [*run.events(), *events_of(state, run.stamper())], state)
+    click.echo(msgspec.json.encode(state).decode() if as_json else state_text(state))
+    return _CRASHED if state.faults else 0
+
+
+class _Run:
+    """What was done to the target."""
+
+    def __init__(self, stamper: Stamper) -> None:
+        self.stamper = stamper
+        self.touches: list[Intrusion] = []
+
+    def events(self) -> Iterator[Event]:
+        """The ledger as events."""
+        return (Touched(intrusion=touch, **self.stamper()) for touch in self.touches)
+
+
+def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
+    """The files that were named.
+
+    Raises:
+        UsageError, TouchRefused, SourceError: they can't be meant or read.
+    """
+    if len(words) == 1 and words[0].isdigit() and not Path(words[0]).exists():
+        raise TouchRefused(
+            f"To see what runs on the GPUs of process {words[0]}, it must be touched.",
+            f"livedbg device {words[0]} --dump   (kernels stand while the driver writes a core dump), or --attach",
+            "ask-for-it",
+        )
+    if len(words) > 2:
+        raise UsageError("A GPU core dump, and the host's beside it, are all that can be read at once.", "", "usage")
+    return cores_of([Path(word).expanduser() for word in words])
+
+
+async def _dead(gpu: CoreFile, host: CoreFile | None, gdb: str | None, timeout_s: float) -> DeviceState:
+    """From files.
+
+    Raises:
+        SourceError, ToolMissing, GdbGone, GdbTimeout: they can't be read.
+    """
+    target = f"file:{gpu.path.absolute()}"
+    return await open_core(find_cuda_gdb(gdb), gpu, host, target, limit_s=timeout_s)
+
+
+async def _live(
+    run: _Run,
+    words: tuple[str, ...],
+    gdb: str | None,
+    way: str,
+    dump_only: bool,
+    may_abort: bool,
+    timeout_s: float,
+) -> DeviceState | None:
+    """From a process.
+
+    Raises:
+        UsageError, TouchRefused, TargetError, SourceError, ToolMissing, GdbError: that can't be done.
+    """
+    if len(words) != 1:
+        raise UsageError(f"{way} is for one process.", f"livedbg device PID {way}", "usage")
+    refuse_touch(None, f"{way} makes the kernels of a process stand")
+    path = None if dump_only else find_cuda_gdb(gdb)
+    pid = resolve(words).processes[0].pid
+    target = f"process:{host_name()}/{pid}"
+    if way == "--attach":
+        from livedbg.cuda.attach import look_attached
+
+        assert path is not None
+        return await look_attached(path, pid, target, run.touches.append, timeout_s)
+    place = find_place(pid)
+    if not may_abort:
+        refuse_abort(place)
+    dumped = await dump(place, target, run.touches.append, timeout_s)
+    if path is None:
+        click.echo(str(dumped.path))
+        return None
+    return await opened(path, dumped, place, target, timeout_s)
+
+
+def _record(output: Path, events: list[Any], state: DeviceState) -> None:
+    recorder = Recorder(output, host_name(), f"device {state.path or state.target}")
+    try:
+        recorder(events)
+    finally:
+        recorder.close()
+    if recorder.failed:
+        raise SourceError(f"{recorder.failed}; {output} is not whole.", "free some space")

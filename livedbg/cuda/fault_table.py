@@ -1,0 +1,88 @@
+"""CUDA_EXCEPTION_N in words, with what to do next (cuda-gdb manual, "GPU Error Reporting").
+
+The debugger gives a name to each; those of old versions have a number of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+__all__ = ["FAULTS", "MEMCHECK", "Fault"]
+
+
+class Fault(NamedTuple):
+    """What a device exception means.
+
+    Attributes:
+        code: N of CUDA_EXCEPTION_N; None for a name that is not known here.
+    """
+
+    code: int | None
+    meaning: str
+    remedy: str
+
+
+MEMCHECK: Final = "run it under compute-sanitizer --tool memcheck: it names the access and the allocation beside it"
+_STACK: Final = "look for deep recursion and large local arrays; cudaDeviceSetLimit(cudaLimitStackSize) gives more"
+_CODE: Final = "look for overwritten function pointers, and for a driver that is older than the toolkit"
+_BARRIER: Final = "compare arrivals and expected bytes at each mbarrier with what it was initialised to"
+_CLUSTER: Final = "check the ranks given to map_shared_rank(), and that no block of the cluster ends early"
+FAULTS: Final[Mapping[str, Fault]] = {
+    "Device Unknown Exception": Fault(0, "The device reports an error without saying which.", MEMCHECK),
+    "Lane Illegal Address": Fault(1, "A thread accessed an illegal global address.", MEMCHECK),
+    "Lane User Stack Overflow": Fault(2, "A thread used more stack than it has.", _STACK),
+    "Device Hardware Stack Overflow": Fault(3, "The device's own call stack overflowed.", _STACK),
+    "Warp Illegal Instruction": Fault(4, "A thread executed an illegal instruction.", _CODE),
+    "Warp Out of range Address": Fault(5, "A thread accessed local or shared memory outside of its range.", MEMCHECK),
+    "Warp Misaligned Address": Fault(6, "A thread accessed an address that is not aligned for its size.", MEMCHECK),
+    "Warp Invalid Address Space": Fault(7, "A thread accessed a memory space that its instruction may not.", MEMCHECK),
+    "Warp Invalid PC": Fault(8, "A thread jumped to where no code can be.", _CODE),
+    "Warp Hardware Stack Overflow": Fault(9, "A thread overflowed the hardware's call stack.", _STACK),
+    "Device Illegal Address": Fault(10, "A thread accessed an illegal global address.", MEMCHECK),
+    "Lane Misaligned Address": Fault(11, "A thread accessed an address that is not aligned for its size.", MEMCHECK),
+    "Warp Assert": Fault(12, "A device-side assert failed.", "standard error has the assertion, its file and line"),
+    "Lane Syscall Error": Fault(
+        13, "A call of the device runtime (malloc, free, a launch) failed in a thread.", MEMCHECK
+    ),
+    "Warp Illegal Address": Fault(14, "A thread accessed an illegal global, local or shared address.", MEMCHECK),
+    "Invalid Managed Memory Access": Fault(
+        15,
+        "The host touched managed memory that the device was using.",
+        "call cudaDeviceSynchronize() before the host touches it",
+    ),
+    "Cluster target block not present": Fault(17, "A block accessed a block that is not in its cluster.", _CLUSTER),
+    "Cluster out of range address": Fault(
+        18, "A block accessed shared memory of its cluster outside of its range.", _CLUSTER
+    ),
+    "Warp Stack Canary": Fault(
+        19, "Something wrote over the end of a local array: the stack canary has changed.", MEMCHECK
+    ),
+    "Warp Tensor Memory Access Check": Fault(20, "An access to tensor memory failed its check.", MEMCHECK),
+    "Warp Tensor Memory Leak": Fault(
+        21, "A kernel ended with tensor memory that it had not freed.", "pair each tcgen05.alloc with a tcgen05.dealloc"
+    ),
+    "Warp Call Requires Newer Driver": Fault(
+        22, "The code needs a newer driver.", "update the driver, or build with an older toolkit"
+    ),
+    "Warp Misaligned PC": Fault(23, "A thread jumped to an address where no instruction begins.", _CODE),
+    "Warp PC Overflow": Fault(24, "A thread ran beyond the address space.", _CODE),
+    "Warp Misaligned Register": Fault(25, "An instruction used a register pair that is not aligned.", _CODE),
+    "Warp Illegal Instruction Encoding": Fault(26, "A thread executed something that is no instruction.", _CODE),
+    "Warp Illegal Instruction Parameter": Fault(27, "An instruction had an illegal parameter.", _CODE),
+    "Warp Out of range Register": Fault(28, "An instruction used a register that the kernel doesn't have.", _CODE),
+    "Warp Illegal Constant Address Access": Fault(29, "A thread accessed an illegal constant address.", MEMCHECK),
+    "Warp MMU Fault": Fault(
+        30, "The memory unit refused an access: the page is not mapped, or not for that.", MEMCHECK
+    ),
+    "Warp Barrier Arrival Mismatch": Fault(
+        31, "An mbarrier got more arrivals than it expects, or is locked.", _BARRIER
+    ),
+    "Warp Shared Memory Issue": Fault(
+        32, "An access within the cluster hit an error that can't be corrected.", "nvidia-smi -q -d ECC"
+    ),
+    "Warp API Stack Error": Fault(33, "A thread exceeded the stack of the device runtime.", _STACK),
+    "Warp Block Not Present": Fault(34, "A block was needed (by its cluster, at a barrier) that is gone.", _CLUSTER),
+    "Warp User Stack Overflow": Fault(35, "A thread used more stack than it has.", _STACK),
+}
+"""The debugger's name -> what it means."""

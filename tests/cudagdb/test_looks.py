@@ -1,0 +1,218 @@
+"""What is made of cuda-gdb's answers: played sessions in, states out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.cuda import look as look_module
+from livedbg.cuda.opening import cores_of, open_core
+from livedbg.cuda.text import state_text
+from livedbg.cuda.words import headline, kernel_sentence
+from livedbg.devicestate import DeviceState
+from livedbg.errors import SourceError, ToolMissing
+from livedbg.gdbmi import GdbGone, GdbTimeout
+from tests.cudagdb.conftest import EM_X86_64, core_bytes
+from tests.cudagdb.sessions import FIXTURES, SESSIONS, hang, illegal_address
+from tests.cudagdb.tables import Session, asked, mi
+
+Play = Callable[[Session | str], str]
+
+
+async def state_in(program: str, core: Path, limit_s: float = 60.0) -> DeviceState:
+    gpu, host = cores_of([core])
+    return await open_core(program, gpu, host, f"file:{core}", limit_s=limit_s)
+
+
+def without(session: Session, *commands: str) -> Session:
+    """The session of a debugger that has no such commands."""
+    session.answers = [(c, said) for c, said in session.answers if not c.startswith(commands)]
+    return session
+
+
+@pytest.mark.parametrize("name", sorted(SESSIONS))
+def test_the_fixtures_are_those_that_are_written_here(name: str) -> None:
+    assert (FIXTURES / f"{name}.txt").read_text(encoding="utf-8") == SESSIONS[name]().text
+
+
+async def test_a_hung_kernel_says_where_all_its_warps_stand(player: Play, gpu_core: Path) -> None:
+    state = await state_in(player("hang"), gpu_core)
+    (unit,), (kernel,) = state.units, state.kernels
+    assert (unit.name, unit.machine, unit.busy_sms, unit.sms) == ("NVIDIA H100 80GB HBM3", "sm_90", 8, 132)
+    assert (kernel.name, kernel.arguments, kernel.grid) == ("spin", "(flag=0x7f2e4e000000)", 53)
+    assert (kernel.sms, kernel.blocks, kernel.warps, kernel.threads) == (8, 16, 64, 2048)
+    spinning, waiting = state.places
+    assert (spinning.file, spinning.line, spinning.warps, spinning.divergent) == ("spin.cu", 12, 64, 2)
+    assert (waiting.line, waiting.warps, waiting.threads) == (18, 0, 32)
+    assert spinning.function == "wait_for(int volatile*)" and waiting.function == "spin"
+    sentence = "All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> stand at spin.cu:12, in wait_for(int volatile*)."
+    assert headline(state) == sentence
+    assert [frame.line for frame in state.stack] == [12, 21]
+    assert state.focus == "block (0,0,0) thread (0,0,0) on device 0 SM 0 warp 0 lane 0"
+    assert state.barriers[0] == "Focus is blocked on a Warp Barrier."
+    assert state.managed == ("managed_flag = 0",)
+    assert state.contexts == ("0x55d1c0a3b5e0 on device 0, active",)
+    assert state.notes == () and state.faults == ()
+    text = state_text(state)
+    assert text.startswith(sentence) and "64 warps, 2 of them divergent  spin.cu:12" in text
+
+
+async def test_an_exception_comes_first_with_its_words(player: Play, gpu_core: Path) -> None:
+    state = await state_in(player("illegal-address"), gpu_core)
+    (fault,) = state.faults
+    assert (fault.code, fault.name, fault.address) == (14, "Warp Illegal Address", 0x7FF35529CFF0)
+    assert fault.example == "block (0,0,0) thread (192,0,0) on device 1 SM 0 warp 5 lane 0"
+    assert (fault.warps, fault.lanes) == (2, 64)  # warps beside it were asked too
+    assert "convert_unary" in fault.function and "memcheck" in fault.remedy
+    assert headline(state).startswith("CUDA exception 14, Warp Illegal Address, in void convert_unary")
+    assert [unit.busy_sms for unit in state.units] == [0, 1]
+    text = state_text(state)
+    assert text.index("CUDA exception 14") < text.index("device 0  NVIDIA RTX A6000")
+
+
+async def test_a_whole_h100_is_told_by_a_dozen_answers(player: Play, gpu_core: Path) -> None:
+    session = hang(132 * 16, apart=128, per_sm=16)
+    state = await state_in(player(session), gpu_core)
+    (kernel,) = state.kernels
+    assert (kernel.sms, kernel.warps, kernel.threads) == (132, 132 * 64, 132 * 2048)
+    assert state.places[0].warps == 132 * 64 and state.places[0].divergent == 128
+    assert headline(state).startswith("All 8,448 warps of kernel 0 spin<<<")
+    assert state.notes == ()
+
+
+async def test_threads_that_all_stand_apart_are_not_asked_for(
+    player: Play, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look_module, "_RANGES", 100)
+    state = await state_in(player(hang(16, apart=64)), gpu_core)
+    assert any("too many stand apart" in note for note in state.notes)
+    assert state.places[0].warps == 64 and state.places[0].divergent == 64
+    assert state.places[0].threads == 64 * 16  # by the lanes that are active
+
+
+async def test_warps_at_several_places(player: Play, gpu_core: Path) -> None:
+    session = hang(4, apart=0)
+    rows = [(" ", w, "0xffffffff", "0x00000000", hex(0x1000 + 16 * (w % 3)), 0, f"({b},0,0)", "(0,0,0)")
+            for b in range(2) for w in range(8)]  # fmt: skip
+    without(session, "-cuda-info-warps", "-cuda-info-threads")
+    session.table("-cuda-info-warps device 0 sm all warp all", "InfoCudaWarps", *rows)
+    state = await state_in(player(session), gpu_core)
+    assert [(place.address, place.warps) for place in state.places] == [(0x1000, 6), (0x1010, 6), (0x1020, 4)]
+    assert headline(state).endswith("stand at 3 places, most of them at 0x1000.")
+    most = DeviceState(target="file:x", source="core dump", kernels=state.kernels, places=state.places[:1])
+    assert "stand at" in kernel_sentence(most, most.kernels[0])
+
+
+async def test_a_version_without_the_commands_of_mi_is_read_by_its_console(player: Play, gpu_core: Path) -> None:
+    session = without(Session(), "-cuda")
+    session.says(asked("target cudacore *"), "^done")
+    real = (FIXTURES / "real-console-12.6.txt").read_text(encoding="utf-8")
+    tables = dict(part.split("\n", 1) for part in real.split("(cuda-gdb) info cuda ")[1:])
+    for words, table in (("devices", "devices"), ("sms *", "sms"), ("warps *", "warps"), ("blocks *", "blocks"),
+                         ("threads *", "threads")):  # fmt: skip
+        session.prints(f"info cuda {words}", tables[table])
+    session.prints(
+        "info cuda kernels",
+        "  Kernel Parent Dev Grid Status   SMs Mask GridDim  BlockDim Invocation\n"
+        "*      0      -   0    1 Active 0x00000001 (1,1,1) (32,1,1) matmul(a=0x1, b=0x2)",
+    )
+    state = await state_in(player(session), gpu_core)
+    (unit,), (kernel,) = state.units, state.kernels
+    assert (unit.name, unit.machine, unit.busy_sms) == ("NVIDIA GeForce RTX 4070", "sm_89", 1)
+    assert (kernel.name, kernel.arguments, kernel.warps, kernel.threads) == ("matmul", "(a=0x1, b=0x2)", 1, 32)
+    standing, before = state.places  # the tables of this report were printed at two moments
+    assert (standing.address, standing.warps, standing.example) == (0x7FFFDB2597F0, 1, "block (0,0,0) thread (0,0,0)")
+    assert (before.file, before.line, before.threads) == ("src/matrix-mul.cu", 4, 32)
+
+
+async def test_no_kernel_and_no_focus_is_a_state_too(player: Play, gpu_core: Path) -> None:
+    session = Session()
+    session.prints("target cudacore *", "Opening GPU coredump: /tmp/core\nwarning: No CUDA focus could be set")
+    real = (FIXTURES / "real-no-devices.txt").read_text(encoding="utf-8").strip()
+    session.says("-cuda-info-devices", real)
+    session.table("-cuda-info-kernels", "InfoCudaKernels")
+    session.table("-cuda-info-contexts", "InfoCudaContexts")
+    session.says("-cuda-focus-query *", "^done")
+    state = await state_in(player(session), gpu_core)
+    assert headline(state) == "No device is in use." and state.notes == ()
+
+
+async def test_refusals_are_notes(player: Play, gpu_core: Path) -> None:
+    session = without(hang(4), "-cuda-info-lanes", "-cuda-info-blocks")
+    session.says("-cuda-info-lanes *", '^error,msg="Focus not set on any active CUDA kernel."')
+    session.says("-cuda-info-blocks *", "^done")
+    state = await state_in(player(session), gpu_core)
+    assert any("Focus not set on any active CUDA kernel" in note for note in state.notes)
+    assert any("holds no table" in note for note in state.notes)
+    assert state.kernels[0].warps == 16
+
+
+async def test_a_table_that_is_cut_says_how_much_is_missing(player: Play, gpu_core: Path) -> None:
+    session = without(hang(16), "-cuda-info-warps")
+    (whole,) = [said[0] for command, said in hang(16).answers if command.startswith("-cuda-info-warps")]
+    session.says("-cuda-info-warps *", whole[: len(whole) // 2])
+    state = await state_in(player(session), gpu_core)
+    assert any("of 64 rows of `info cuda warps device 0 sm all warp all` could not be read" in n for n in state.notes)
+    assert 20 < state.kernels[0].warps < 40
+
+
+async def test_rows_of_nonsense_are_counted(player: Play, gpu_core: Path) -> None:
+    session = without(hang(4), "-cuda-info-kernels")
+    row = ("*", 0, "-", 0, 53, "Active", "0x1", "(4,1,1)", "(128,1,1)", "spin()\x1b]0;evil\x07")
+    rows = [row, ("*", "?", "-", 0, 53, "", "", "", "", "")]
+    session.says("-cuda-info-kernels", mi("InfoCudaKernels", rows))
+    state = await state_in(player(session), gpu_core)
+    assert [(k.name, k.arguments) for k in state.kernels] == [("spin", "()")]  # and no escape sequence
+    assert any("1 of 2 rows" in note for note in state.notes)
+
+
+@pytest.mark.parametrize("trouble", ["!die", "!half"])
+async def test_a_debugger_that_ends_in_the_midst_leaves_what_it_told(
+    player: Play, gpu_core: Path, trouble: str
+) -> None:
+    session = without(hang(4), "-cuda-info-warps")
+    session.says("-cuda-info-warps *", *(("^done,", trouble) if trouble == "!half" else (trouble,)))
+    state = await state_in(player(session), gpu_core)
+    assert state.kernels and any("ended before it had told everything" in note for note in state.notes)
+
+
+async def test_a_debugger_that_ends_at_once_is_an_error(player: Play, gpu_core: Path) -> None:
+    session = without(hang(4), '-interpreter-exec console "target')
+    session.says(asked("target cudacore *"), "!die")
+    with pytest.raises(GdbGone, match=r"ended as it opened .*nvcudmp"):
+        await state_in(player(session), gpu_core)
+
+
+async def test_a_debugger_that_does_not_answer_is_given_up(player: Play, gpu_core: Path) -> None:
+    session = without(hang(4), "-cuda-info-warps")
+    session.says("-cuda-info-warps *", "!hang")
+    state = await state_in(player(session), gpu_core, limit_s=3.0)
+    assert any("not answered in time" in note for note in state.notes) and state.units
+    session = without(hang(4), '-interpreter-exec console "target')
+    session.says(asked("target cudacore *"), "!hang")
+    with pytest.raises(GdbTimeout, match=r"did not open"):
+        await state_in(player(session), gpu_core, limit_s=1.0)
+
+
+async def test_what_is_no_gpu_core_is_the_debuggers_word(player: Play, gpu_core: Path) -> None:
+    session = Session().says(asked("target cudacore *"), '^error,msg="Failed to read core file: invalid format"')
+    with pytest.raises(SourceError, match=r"can't read .*: Failed to read core file: invalid format"):
+        await state_in(player(session), gpu_core)
+
+
+async def test_another_gdb_is_told_from_cuda_gdb(gpu_core: Path) -> None:
+    with pytest.raises(ToolMissing, match=r"is no cuda-gdb, but GNU gdb"):
+        await state_in("/usr/bin/gdb", gpu_core)
+
+
+async def test_a_host_core_beside_it_is_opened_with_it(player: Play, gpu_core: Path, tmp_path: Path) -> None:
+    host = tmp_path / "core with blanks.4711"
+    host.write_bytes(core_bytes(machine=EM_X86_64))
+    session = illegal_address()
+    session.answers = [(c.replace("target cudacore *", "target core */host */gpu"), s) for c, s in session.answers]
+    gpu, beside = cores_of([host, gpu_core])
+    assert beside is not None and gpu.path == gpu_core
+    state = await open_core(player(session), gpu, beside, "file:x")
+    assert state.faults
