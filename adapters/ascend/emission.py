@@ -33,6 +33,7 @@ __all__ = ["Emitter"]
 
 _ORCHESTRATOR: Final = {"done": TaskState.COMPLETED, "failed": TaskState.FAILED}
 _BATCH: Final = 5_000  # tasks in one event
+_MISSING: Final = 1_000  # missing edges that are drawn
 
 
 class Emitter:
@@ -126,7 +127,7 @@ class Emitter:
             if self._world.run.graph is not None:
                 self._edges.put(self._declared_edges(raw))
         if changed:
-            self._edges.put(self._missing_edge(lost) for lost in self._world.lost_orders())
+            self._edges.put(self._missing_edge(lost) for lost in self._world.lost.sure[:_MISSING])
         waits = any(key.source == self._world.names.orchestrator for key in self._inferred)
         fatal = self._world.trouble.fatal
         failed = fatal is not None and 0 < fatal.code < 100 and not waits
@@ -173,7 +174,7 @@ class Emitter:
             source=names.task(lost.second),
             target=names.task(lost.first),
             state=EdgeState.MISSING,
-            evidence=f"{self._world.graph_mark.source}: both write tensor {lost.tensor}, and no path orders them",
+            evidence=f"{self._world.graph_mark.source}: {lost.hazard} of tensor {lost.tensor}, {lost.region}; no path",
             inferred=True,
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.ascend.codes import error_code, stall_class
+from livedbg.adapters.ascend.graph import LOST_SHOWN, grouped
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.stalls import Stall
@@ -306,20 +307,33 @@ def _lost(world: World) -> Iterator[Diagnostic]:
     graph = world.run.graph
     if graph is None:
         return
-    for lost in world.lost_orders():
+    for group in grouped(world.lost.sure, graph)[:LOST_SHOWN]:
+        lost = group.example
         first, second = task_name(lost.first), task_name(lost.second)
         sentence = (
-            f"Tasks {first} and {second} write the same elements of tensor {lost.tensor} "
-            f"({lost.first_mode}, {lost.second_mode}), and nothing orders them."
+            f"Task {second} {does} {lost.region}, of tensor {lost.tensor} ({lost.second_mode}, argument "
+            f"{lost.second_arg}) that task {first} writes ({lost.first_mode}, argument {lost.first_arg}), and nothing "
+            "orders them."
         )
         evidence = Mark(world.graph_mark.source, sentence, world.graph_mark.wall_ns, kind="file")
+        does = "reads" if lost.hazard == "read after write" else "overwrites"
         yield said(
             world,
             "missing-edge",
             Severity.ERROR,
             sentence,
+        attributes = {
+            "tensor": str(lost.tensor),
+            "first": lost.first_mode,
+            "second": lost.second_mode,
+            "region": lost.region,
+            "hazard": lost.hazard,
+            "why": lost.why,
+            "next": "\n".join(lost.next),
+            "count": str(group.count),
+        }
             entities=(world.names.task(lost.second), world.names.task(lost.first)),
-            attributes={"tensor": str(lost.tensor), "first": lost.first_mode, "second": lost.second_mode},
+            attributes=attributes,
             marks=(evidence,),
             detail=f"{first}-{second}",
         )

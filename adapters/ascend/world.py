@@ -6,11 +6,10 @@ another; `handle` takes its messages in order, `collect` gives the events that f
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Final
 
 from livedbg.adapters.ascend.emission import Emitter
-from livedbg.adapters.ascend.graph import LostOrder, TaskGraph
+from livedbg.adapters.ascend.graph import NO_ORDERS, LostOrders, TaskGraph, lost_orders
 from livedbg.adapters.ascend.handlers import HANDLERS
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.messages import Fields
@@ -27,7 +26,6 @@ __all__ = ["QUIET_NS", "World"]
 QUIET_NS: Final = 10_000_000_000
 """A run whose log said nothing for this long is quiet (the scheduler's own watchdog has the same limit)."""
 
-_LOST_LIMIT: Final = 100  # missing orderings that are reported one by one
 _SIGNALS: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 
 
@@ -49,7 +47,7 @@ class World:
         self.kernels = KernelNames()
         self.graph: TaskGraph | None = None
         self.graph_mark: Mark = NOWHERE
-        self._lost: tuple[LostOrder, ...] = ()
+        self.lost: LostOrders = NO_ORDERS
         self.last_mark: Mark = NOWHERE
         self.last_wall_ns: int | None = None
         self.written_wall_ns: int | None = None
@@ -118,7 +116,7 @@ class World:
         if not self.run.fits(graph):
             return False
         self.graph, self.graph_mark = graph, mark
-        self._lost = tuple(islice(graph.lost_orders(), _LOST_LIMIT))
+        self.lost = lost_orders(graph)
         self.run.use_graph(graph)
         self.stale = True
         return True
@@ -128,11 +126,7 @@ class World:
         if self.graph is not None and self.run.graph is not None and not self.run.fits(self.graph):
             self.emitter.drop_graph(self.graph)
             self.run.graph = self.graph = None
-            self._lost = ()
-
-    def lost_orders(self) -> tuple[LostOrder, ...]:
-        """Orderings that the graph lost."""
-        return self._lost
+            self.lost = NO_ORDERS
 
     def use_names(self, found: dict[int, str]) -> None:
         """Take in names of kernels."""

@@ -120,9 +120,9 @@ def rules() -> Sequence[Rule]:
         ),
         AscendRule(
             "ascend-missing-edge",
-            "Two tasks write the same elements of a tensor and deps.json has no path between them (an argument "
-            "declared as output where it is read and written). Write-after-read orders are not tracked by the runtime "
-            "and not looked for.",
+            "A task reads or overwrites bytes of a tensor that another task wrote last, and deps.json has no path from "
+            "the writer to it (an argument declared as output where it is read too, or a manual scope without an "
+            "explicit dependency). Write-after-read orders are not tracked by the runtime and not looked for.",
             missing_edge,
         ),
         AscendRule(

@@ -167,14 +167,17 @@ def missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
             topic="dependency",
             severity=Severity.ERROR,
             sentence=(
-                f"{_lost_words(lost, state)} They may run at the same time, and the result depends on which ends last."
+                f"{_lost_words(lost, state)} They may run at the same time, {harm}. "
+                f"Most likely: {said.get('why', '')}.{more}"
             ),
+        said = lost.attributes
+        reads = said.get("hazard") == "read after write"
+        harm = "so it may read what was there before" if reads else "and the result depends on which ends last"
+        alike = int(said.get("count", "1")) - 1
+        more = f" {alike} more pair{'s' * (alike > 1)} of tasks alike." if alike > 0 else ""
             entities=lost.entities,
             evidence=evidence(lost),
-            next=(
-                "declare the tensor as add_inout() (or add_input() too) in the task that was submitted second",
-                "or order the two with set_dependencies()",
-            ),
+            next=tuple(said.get("next", "").splitlines()),
         )
 
 
@@ -183,11 +186,12 @@ def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
     second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
     if first is None or second is None:
         return lost.sentence
-    modes = lost.attributes
+    said = lost.attributes
+    does = "reads" if said.get("hazard") == "read after write" else "overwrites"
     return (
-        f"The dependency {first.name} → {second.name} is missing: tasks {name_of(first)} and {name_of(second)} write "
-        f"the same elements of tensor {modes.get('tensor')} ({modes.get('first')}, {modes.get('second')}), and "
-        "deps.json has no path between them."
+        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.get('region')}, "
+        f"of tensor {said.get('tensor')} ({said.get('second')}) that task {name_of(first)} writes "
+        f"({said.get('first')}), and deps.json has no path between them."
     )
 
 

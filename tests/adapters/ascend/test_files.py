@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from livedbg.adapters.ascend import files
 from livedbg.adapters.ascend.files import FileWatch, folders_of
 from livedbg.adapters.ascend.graph import parse_graph
-from livedbg.adapters.ascend.regions import Region
 
 
 def test_a_file_that_is_being_written(recorded: Path, tmp_path: Path) -> None:
@@ -60,46 +58,3 @@ def test_june_shape_has_no_kernels(recorded: Path) -> None:
 def test_not_a_graph(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_graph(text.encode())
-
-
-def _graph(*writers: tuple[int, int, int], edges: tuple[tuple[int, int], ...] = (), scope: str = "auto") -> Any:
-    def arg(start: int, size: int) -> dict[str, Any]:
-        return {
-            "idx": 0,
-            "type": "INOUT",
-            "tensor_id": "5",
-            "shape": [size],
-            "start_offset": str(start),
-            "strides": [1],
-        }
-
-    tasks = [{"task_id": str(raw), "scope": scope, "args": [arg(start, size)]} for raw, start, size in writers]
-    pairs = [{"pred": str(a), "succ": str(b), "source": "explicit"} for a, b in edges]
-    return parse_graph(json.dumps({"tasks": tasks, "edges": pairs}).encode())
-
-
-def test_lost_orders() -> None:
-    pair = [(lost.first, lost.second) for lost in _graph((0, 0, 8), (1, 4, 8)).lost_orders()]
-    assert pair == [(0, 1)]
-    assert not list(_graph((0, 0, 4), (1, 4, 4)).lost_orders())
-    assert not list(_graph((0, 0, 8), (1, 0, 8), edges=((0, 1),)).lost_orders())
-    assert not list(_graph((0, 0, 8), (2, 0, 8), edges=((0, 1), (1, 2))).lost_orders())
-    assert not list(_graph((0, 0, 8), (1, 0, 8), scope="manual").lost_orders())
-    tiles = [(lost.first, lost.second) for lost in _graph((0, 0, 4), (1, 4, 4), (2, 0, 4)).lost_orders()]
-    assert tiles == [(0, 2)]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "shared"),
-    [
-        (Region(0, (4, 4), (16, 1)), Region(4, (4, 4), (16, 1)), False),  # tiles side by side
-        (Region(0, (4, 4), (16, 1)), Region(3, (4, 4), (16, 1)), True),
-        (Region(0, (4, 4), (16, 1)), Region(64, (4, 4), (16, 1)), False),
-        (Region(0, (4, 16), (16, 1)), Region(16, (16,), (1,)), True),
-        (Region(0, (0,), (1,)), Region(0, (4,), (1,)), False),
-        (Region(7, (1,), (1,)), Region(7, (1,), (1,)), True),
-    ],
-)
-def test_regions(one: Region, other: Region, shared: bool) -> None:
-    assert one.overlaps(other) is shared
-    assert other.overlaps(one) is shared

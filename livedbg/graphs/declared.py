@@ -1,0 +1,162 @@
+"""The task graph of a `deps.json` as values.
+
+Sources: simpler docs/dfx/dep-gen.md §4 (August 2026) and the June 2026 shape, which has no `kernel_ids`,
+`block_num` and edge `flags`; `host_build_graph` has no `flags` either. What the file leaves out, from
+dep_gen_replay.cpp: the tensor of an `OUTPUT` slot, and all but the first edge of kind `creator` or `explicit` from
+one task to another. A `NO_DEP` argument is written as `UNKNOWN`. 64-bit numbers are decimal strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+__all__ = ["READS", "UNTRACKED", "WRITES", "Access", "DeclaredTask", "Dependency", "TaskGraph", "Tensor"]
+
+READS: Final = frozenset({"INPUT", "INOUT"})
+WRITES: Final = frozenset({"INOUT", "OUTPUT_EXISTING"})
+UNTRACKED: Final = frozenset({"NO_DEP", "UNKNOWN"})
+
+
+class Access(msgspec.Struct, frozen=True, gc=False):
+    """One argument of a task; `tensor_id` is None for an OUTPUT slot, whose memory the runtime chooses."""
+
+    type: str
+    idx: int = 0
+    tensor_id: int | None = None
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    start_offset: int = 0
+    strides: tuple[int, ...] = ()
+
+
+class DeclaredTask(msgspec.Struct, frozen=True):
+    """A task, in the file's (the submission's) order."""
+
+    task_id: int
+    scope: str = "auto"
+    kernel_ids: tuple[int, ...] = ()
+    block_num: int = 1
+    args: tuple[Access, ...] = ()
+
+    @property
+    def raw(self) -> int:
+        """The runtime's 64-bit id."""
+        return self.task_id
+
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        """Func ids of its three slots, -1 for none."""
+        return self.kernel_ids
+
+    @property
+    def blocks(self) -> int:
+        """Of an SPMD task."""
+        return max(1, self.block_num)
+
+    @property
+    def manual(self) -> bool:
+        """Submitted in a manual scope: the runtime wires nothing by itself."""
+        return self.scope == "manual"
+
+
+class Tensor(msgspec.Struct, frozen=True, gc=False):
+    """The memory behind a tensor id."""
+
+    tensor_id: int
+    buffer_addr: int = 0
+    version: int = 0
+    dtype: str = ""
+    buffer_numel: int = 0
+
+
+class Dependency(msgspec.Struct, frozen=True, gc=False):
+    """`succ` has an edge from `pred`; `source` says who declared it: `explicit`, `creator` or `tensormap`."""
+
+    pred: int
+    succ: int
+    arg: int = -1
+    source: str = ""
+    flags: tuple[str, ...] | None = None
+    tensor_id: int | None = None
+
+    @property
+    def predecessor(self) -> int:
+        """What must complete first."""
+        return self.pred
+
+    @property
+    def successor(self) -> int:
+        """What depends on it."""
+        return self.succ
+
+    @property
+    def orders(self) -> bool:
+        """Whether the successor waits (an edge may only keep the producer's memory)."""
+        return self.flags is None or not self.flags or "wait" in self.flags
+
+
+@dataclass(slots=True)
+class TaskGraph:
+    """The declared graph.
+
+    Attributes:
+        tensors: by tensor id.
+        predecessors: by task.
+        successors: by task.
+        untracked: tensors that tasks name without dependency (a flag, most likely), with those tasks.
+        cut: what the file lacks, in words; "" when it is whole.
+    """
+
+    tasks: dict[int, DeclaredTask]
+    dependencies: tuple[Dependency, ...]
+    tensors: dict[int, Tensor] = field(default_factory=dict)
+    cut: str = ""
+    predecessors: dict[int, list[int]] = field(init=False, default_factory=dict)
+    successors: dict[int, list[int]] = field(init=False, default_factory=dict)
+    untracked: dict[int, list[int]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for pred, succ in dict.fromkeys((edge.pred, edge.succ) for edge in self.dependencies if edge.orders):
+            self.predecessors.setdefault(succ, []).append(pred)
+            self.successors.setdefault(pred, []).append(succ)
+        for task in self.tasks.values():
+            for access in task.args:
+                if access.type in UNTRACKED and access.tensor_id is not None:
+                    self.untracked.setdefault(access.tensor_id, []).append(task.raw)
+
+    def behind(self, raw: int) -> set[int]:
+        """All tasks that depend on `raw`, directly or through others."""
+        seen: set[int] = set()
+        todo = [raw]
+        while todo:
+            for successor in self.successors.get(todo.pop(), ()):
+                if successor not in seen:
+                    seen.add(successor)
+                    todo.append(successor)
+        return seen
+
+    def flag_partners(self, raw: int) -> list[int]:
+        """Tasks behind `raw` that share an untracked tensor with it: they may set the flag that it waits for."""
+        behind = self.behind(raw)
+        shared = [tasks for tasks in self.untracked.values() if raw in tasks]
+        return sorted({task for tasks in shared for task in tasks if task in behind})
+
+    @classmethod
+    def of(
+        cls,
+        tasks: Iterable[DeclaredTask],
+        dependencies: Iterable[Dependency],
+        tensors: Iterable[Tensor] = (),
+        cut: str = "",
+    ) -> TaskGraph:
+        """A graph of what a file has."""
+        return cls(
+            {task.raw: task for task in tasks},
+            tuple(dependencies),
+            {tensor.tensor_id: tensor for tensor in tensors},
+            cut,
+        )

@@ -1,0 +1,225 @@
+"""Orders that a task graph needs and does not have: reads and writes of bytes whose last writer is no ancestor.
+
+A sweep in the order of submission, one piece of memory at a time: each distinct region remembers its last writer,
+and each access asks the regions that it overlaps. What has no direct edge is put to `Paths`; only what has no path
+either is looked at byte by byte.
+
+Invariants:
+    H1. A pair is reported exactly when the first task is the last one, in the order of submission, to have written
+        some byte that the second reads or writes, and no path leads from the first to the second.
+    H2. Reads that a later task overwrites (write after read) are no hazard here: the runtime does not track them
+        (simpler docs/war-anti-dependency.md). `anti_dependencies` lists them for who asks.
+    H3. What is not looked at, for it would be too much, is counted in `Checked.skipped`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from livedbg.graphs.buffers import Buffers, unit_of
+from livedbg.graphs.declared import READS, WRITES, Access, DeclaredTask, TaskGraph
+from livedbg.graphs.overlaps import neighbours
+from livedbg.graphs.paths import Paths
+from livedbg.graphs.regions import Region, covers, region_of, subtract
+
+__all__ = ["Checked", "Hazard", "anti_dependencies", "hazards"]
+
+_PAIRS: Final = 2_000_000  # pairs of tasks that are put to `Paths`
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """The second of two tasks touches bytes that the first wrote last, and nothing orders them.
+
+    Attributes:
+        first, second: the tasks, in the order of submission.
+        wrote, touched: their arguments.
+        begin: the first byte of what both touch, from the beginning of the first argument's buffer.
+        size: bytes that the first wrote last and the second touches.
+    """
+
+    first: DeclaredTask
+    wrote: Access
+    second: DeclaredTask
+    touched: Access
+    begin: int
+    size: int
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was found in a graph.
+
+    Attributes:
+        skipped: arguments that were not looked at.
+        circular: the edges close a circle, which no runtime writes.
+        buffers: whose memory the arguments are.
+    """
+
+    buffers: Buffers
+    hazards: list[Hazard] = field(default_factory=list)
+    skipped: int = 0
+    circular: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    place: int
+    task: DeclaredTask
+    access: Access
+    region: int
+
+
+@dataclass(slots=True)
+class _Memory:
+    """All touches of one piece of memory.
+
+    Attributes:
+        regions: the distinct regions, and their numbers.
+        order: the regions by number.
+        overlapping: by region those that it shares bytes with, where one of the two is written.
+        writes: by region the places of its writers, rising.
+    """
+
+    touches: list[_Touch] = field(default_factory=list)
+    regions: dict[Region, int] = field(default_factory=dict)
+    order: list[Region] = field(default_factory=list)
+    overlapping: list[list[int]] = field(default_factory=list)
+    writes: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+def hazards(graph: TaskGraph) -> Checked:
+    """What a graph lacks."""
+    buffers = Buffers(graph)
+    paths = Paths(graph)
+    checked = Checked(buffers, circular=paths.circular)
+    found: list[tuple[_Memory, _Touch, _Touch]] = []
+    for memory in _memories(graph, buffers):
+        if not _prepare(memory):
+            checked.skipped += len(memory.touches)
+            continue
+        pairs = _unordered(memory, paths, WRITES, READS | WRITES)
+        found += ((memory, *pair) for pair in islice(pairs, _PAIRS - len(found)))
+        checked.skipped += next(pairs, None) is not None
+    missing = paths.without({(one.task.raw, other.task.raw) for _, one, other in found})
+    for memory, one, other in found:
+        if (one.task.raw, other.task.raw) in missing:
+            left = _left(memory, one, other)
+            if left and buffers.same((one.task, one.access), (other.task, other.access)):
+                begin = left[0][0] - buffers.base_of(one.access.tensor_id or 0)
+                size = sum(high - low for low, high in left)
+                checked.hazards.append(Hazard(one.task, one.access, other.task, other.access, begin, size))
+    places = {raw: place for place, raw in enumerate(graph.tasks)}
+    checked.hazards.sort(key=lambda hazard: (places[hazard.second.raw], places[hazard.first.raw], hazard.touched.idx))
+    return checked
+
+
+def anti_dependencies(graph: TaskGraph) -> list[tuple[int, int]]:
+    """Pairs (reader, later writer of the same bytes) that nothing orders; the runtime does not track them (H2)."""
+    buffers, paths = Buffers(graph), Paths(graph)
+    found: set[tuple[int, int]] = set()
+    for memory in _memories(graph, buffers):
+        if _prepare(memory) and len(found) <= _PAIRS:
+            for one, other in _unordered(memory, paths, READS, WRITES):
+                if buffers.same((one.task, one.access), (other.task, other.access)):
+                    found.add((one.task.raw, other.task.raw))
+    return sorted(paths.without(found))
+
+
+def _memories(graph: TaskGraph, buffers: Buffers) -> Iterator[_Memory]:
+    found: dict[tuple[str, int], _Memory] = {}
+    for place, task in enumerate(graph.tasks.values()):
+        for access in task.args:
+            tensor = access.tensor_id
+            if tensor is None or not (access.type in READS or access.type in WRITES):
+                continue
+            known = graph.tensors.get(tensor)
+            unit = unit_of(access.dtype or (known.dtype if known is not None else ""))
+            region = region_of(access.start_offset, access.shape, access.strides, unit, buffers.base_of(tensor))
+            if region is None:
+                continue
+            memory = found.setdefault(buffers.key_of(tensor), _Memory())
+            number = memory.regions.setdefault(region, len(memory.regions))
+            memory.touches.append(_Touch(place, task, access, number))
+    for memory in found.values():
+        if len({touch.place for touch in memory.touches}) > 1:
+            yield memory
+
+
+def _prepare(memory: _Memory) -> bool:
+    """Find which regions share bytes; False where that are too many pairs."""
+    written = {touch.region for touch in memory.touches if touch.access.type in WRITES}
+    memory.order = list(memory.regions)
+    overlapping = neighbours(memory.order, written)
+    if overlapping is None:
+        return False
+    memory.overlapping = overlapping
+    for touch in memory.touches:
+        if touch.access.type in WRITES:
+            memory.writes[touch.region].append(touch.place)
+    return True
+
+
+def _unordered(
+    memory: _Memory, paths: Paths, earlier: frozenset[str], later: frozenset[str]
+) -> Iterator[tuple[_Touch, _Touch]]:
+    """Pairs of touches of the same bytes without a direct edge: the last of each region, and what touches it after.
+
+    A region is forgotten when a write covers all of it: what comes later depends on that write.
+    """
+    regions = memory.order
+    inside: dict[tuple[int, int], bool] = {}
+    last: dict[int, list[_Touch]] = {}
+    touches = memory.touches
+    begin = 0
+    while begin < len(touches):
+        end = begin
+        while end < len(touches) and touches[end].place == touches[begin].place:
+            end += 1
+        for touch in touches[begin:end]:
+            if touch.access.type in later:
+                for near in memory.overlapping[touch.region]:
+                    for known in last.get(near, ()):
+                        if not paths.direct(known.task.raw, touch.task.raw):
+                            yield known, touch
+        for touch in touches[begin:end]:
+            if touch.access.type in WRITES:
+                for near in memory.overlapping[touch.region]:
+                    if near in last and near != touch.region:
+                        pair = (touch.region, near)
+                        if pair not in inside:
+                            inside[pair] = covers(regions[touch.region], regions[near])
+                        if inside[pair]:
+                            del last[near]
+                last.pop(touch.region, None)
+        for touch in touches[begin:end]:
+            if touch.access.type in earlier:
+                if touch.access.type in WRITES or touch.region not in last:
+                    last[touch.region] = [touch]
+                else:
+                    last[touch.region].append(touch)
+        begin = end
+
+
+def _left(memory: _Memory, one: _Touch, other: _Touch) -> Sequence[tuple[int, int]]:
+    """The bytes of both that nobody wrote in between."""
+    regions = memory.order
+    mine, its = regions[one.region], regions[other.region]
+    begin, end = max(mine.start, its.start), min(mine.end, its.end)
+    pieces, others = mine.pieces(begin, end), its.pieces(begin, end)
+    if pieces is None or others is None:
+        return ()
+    left: Sequence[tuple[int, int]] = subtract(pieces, subtract(pieces, others))
+    for near in min(memory.overlapping[one.region], memory.overlapping[other.region], key=len):
+        places = memory.writes.get(near, [])
+        if left and bisect_right(places, one.place) < bisect_left(places, other.place):
+            written = regions[near].pieces(left[0][0], left[-1][1])
+            if written is None:
+                return ()
+            left = subtract(left, written)
+    return left
