@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from livedbg.adapter import Request
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn
 from livedbg.config import refuse_touch
 from livedbg.cuda.corefile import CoreFile
@@ -45,6 +46,7 @@ _CRASHED = 11
 @click.option(
     "--attach", "by_attach", is_flag=True, help="Attach cuda-gdb: process and GPUs stand. Not tried on a GPU."
 )
+@click.option("--read-only", is_flag=True, help="Forbid whatever would touch the target.")
 @click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS")
 @click.option("--gdb", metavar="PATH", help="The cuda-gdb to use.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -55,6 +57,7 @@ def command(
     dump_only: bool,
     may_abort: bool,
     by_attach: bool,
+    read_only: bool,
     timeout: float,
     gdb: str | None,
     as_json: bool,
@@ -71,6 +74,8 @@ def command(
     asked = [name for name, on in (("--dump", by_dump or dump_only), ("--attach", by_attach)) if on]
     if len(asked) > 1:
         raise UsageError("--dump and --attach are two ways to the same.", "leave one of them out", "usage")
+    if asked:
+        refuse_touch(Request(host=host_name(), read_only=read_only), f"{asked[0]} makes the kernels of a process stand")
     run = _Run(Stamper(host_name()))
     try:
         with quit_on_signals():
@@ -148,7 +153,6 @@ async def _live(
     """
     if len(words) != 1:
         raise UsageError(f"{way} is for one process.", f"livedbg device PID {way}", "usage")
-    refuse_touch(None, f"{way} makes the kernels of a process stand")
     path = None if dump_only else find_cuda_gdb(gdb)
     pid = resolve(words).processes[0].pid
     target = f"process:{host_name()}/{pid}"

@@ -27,10 +27,11 @@ from livedbg.cuda.corefile import read_core
 from livedbg.cuda.dumpfiles import is_open
 from livedbg.cuda.pipes import DumpPlace
 from livedbg.errors import SourceError, TargetError, TargetGone, TargetUnsuitable
-from livedbg.linux.procfs import process_exists
+from livedbg.linux.procfs import process_exists, read_stat
+from livedbg.model import ThreadState
 from livedbg.sanitize import clean_line
 
-__all__ = ["Dumped", "NoDump", "ask_for_dump", "is_whole"]
+__all__ = ["Dumped", "NoDump", "ask_for_dump", "has_ended", "is_whole"]
 
 _LOOK_S: Final = 0.05
 _PATIENCE_S: Final = 2.0  # after which more than a byte is written
@@ -110,7 +111,7 @@ async def _wait(
             last = (path, new[path][1])
             if steady >= _STEADY and not is_open(place.pid, path) and await asyncio.to_thread(is_whole, path):
                 return Dumped(path, waited_ns)
-        ended = not process_exists(place.pid)
+        ended = has_ended(place.pid)
         if waited_ns > limit_s * 1e9 or (ended and (not new or steady > _STEADY)):
             raise _none(place, last if new else None, waited_ns)
         await asyncio.sleep(_LOOK_S)
@@ -123,6 +124,14 @@ def _write_more(pipe: int, most: int) -> int:
         return 0  # it is full: the driver reads it when it comes to it
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process runs no more: it is gone, or a zombie."""
+    try:
+        return read_stat(pid).state in (ThreadState.ZOMBIE, ThreadState.DEAD)
+    except OSError:
+        return True
+
+
 def is_whole(path: Path) -> bool:
     """Whether all is there that a core dump's headers speak of; a compressed one is taken for whole."""
     try:
@@ -133,7 +142,7 @@ def is_whole(path: Path) -> bool:
 
 def _none(place: DumpPlace, last: tuple[Path, int] | None, waited_ns: int) -> NoDump:
     waited = f"{waited_ns / 1e9:.0f} s"
-    if not process_exists(place.pid):
+    if has_ended(place.pid):
         return NoDump(f"Process {place.pid} ended after the dump was asked for.", "", "ended-dumping")
     if last is not None:
         path = clean_line(str(last[0]))

@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from livedbg.cuda.dump import Dumped, ask_for_dump
+from livedbg.cuda.dump import Dumped, ask_for_dump, has_ended
 from livedbg.cuda.opening import cores_of, open_core
 from livedbg.cuda.pipes import DumpPlace
 from livedbg.devicestate import DeviceState
 from livedbg.errors import TargetGone, TargetUnsuitable, TouchRefused
-from livedbg.linux.procfs import process_exists
 from livedbg.model import Intrusion
 
 __all__ = ["dump", "opened", "refuse_abort"]
@@ -79,6 +78,6 @@ async def opened(gdb: str, dumped: Dumped, place: DumpPlace, target: str, limit_
     """
     core, _host = cores_of([dumped.path])
     state = await open_core(gdb, core, None, target, source="dump on request", limit_s=limit_s)
-    if not process_exists(place.pid):
+    if has_ended(place.pid):
         return replace(state, notes=(*state.notes, f"Process {place.pid} has ended after the dump."))
     return state

@@ -1,0 +1,190 @@
+"""Core dumps of live processes: ordered by the pipe that the process reads, waited for, entered in the ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.cudagdb import CudaGdbAdapter
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.intents import DumpDevice
+from livedbg.live import LiveView
+from livedbg.replay import last_update
+from tests.cli.conftest import livedbg
+from tests.conftest import Target, eventually
+from tests.cudagdb.sessions import hang
+from tests.cudagdb.tables import Session
+
+Spawn = Callable[..., Target]
+Play = Callable[[Session | str], str]
+
+DUMPER = Path(__file__).with_name("dumper.py")
+ASKABLE = {
+    "CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1",
+    "CUDA_COREDUMP_GENERATION_FLAGS": "skip_abort,skip_global_memory",
+}
+
+
+def job(spawn: Spawn, folder: Path, core: Path, *words: str, **variables: str) -> Target:
+    """A process that takes orders, working in `folder`."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
+    return spawn([sys.executable, DUMPER, core, *words], env={**clean, **variables}, cwd=folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where jobs work."""
+    made = tmp_path / "job"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"CUDA_COREDUMP_PIPE": "pipe-%h-%p", "CUDA_COREDUMP_FILE": "gpu-%h-%p.core"},
+        {"CUDA_COREDUMP_PIPE": "corepipe_%h_%p", "CUDA_COREDUMP_FILE": "core.cuda.%h.%p"},
+    ],
+    ids=["defaults", "named", "as other drivers name it"],
+)
+def test_a_dump_is_asked_for_read_and_entered(
+    spawn: Spawn, player: Play, folder: Path, gpu_core: Path, variables: dict[str, str]
+) -> None:
+    target = job(spawn, folder, gpu_core, **ASKABLE, **variables)
+    recording = folder / "device.livedbg"
+    said = livedbg("device", target.pid, "--dump", "--gdb", player("hang"), "-o", recording)
+    assert said.code == 0, said.everything
+    assert said.out.startswith("All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> stand at spin.cu:12")
+    assert re.search(r"gpu dump: process:\S+ stood still for at most 0\.\d\d s", said.err)
+    assert target.line().startswith("ORDERED 1")  # a byte was enough
+    snapshot = last_update(recording)[0].snapshot
+    (touch,) = snapshot.intrusions
+    assert (touch.what, touch.stops, touch.measured) == ("gpu dump", 1, True) and touch.paused_ns > 0
+    (state,) = snapshot.devices.values()
+    assert state.source == "dump on request" and Path(state.path).parent.samefile(folder)
+    assert [path for path in folder.iterdir() if path.is_fifo()] == [folder / Path(target.words[0]).name]
+
+
+def test_the_dump_is_waited_for_until_it_is_whole(spawn: Spawn, folder: Path, gpu_core: Path) -> None:
+    target = job(spawn, folder, gpu_core, "slow", **ASKABLE)
+    said = livedbg("device", target.pid, "--dump-only")
+    assert said.code == 0, said.everything
+    assert Path(said.out.strip()).read_bytes() == gpu_core.read_bytes()
+
+
+def test_a_driver_that_reads_by_blocks_gets_its_megabyte(spawn: Spawn, folder: Path, gpu_core: Path) -> None:
+    target = job(spawn, folder, gpu_core, "blocks", **ASKABLE)
+    said = livedbg("device", target.pid, "--dump-only")
+    assert said.code == 0 and target.line() == f"ORDERED {1 << 20}"
+
+
+@pytest.mark.parametrize(("word", "sentence"), [("never", "wrote no dump within 1 s"), ("cut", "still writing")])
+def test_a_dump_that_does_not_come_is_said_and_entered(
+    spawn: Spawn, folder: Path, gpu_core: Path, word: str, sentence: str
+) -> None:
+    target = job(spawn, folder, gpu_core, word, **ASKABLE)
+    said = livedbg("device", target.pid, "--dump-only", "--timeout", "1")
+    assert (said.code, said.out) == (3, "") and sentence in said.err and "try:" in said.err
+    assert re.search(r"stood still for 1\.\d+ s", said.err)  # not measured, and not left out
+
+
+def test_a_process_that_ends_after_its_dump_is_read_all_the_same(
+    spawn: Spawn, player: Play, folder: Path, gpu_core: Path
+) -> None:
+    target = job(spawn, folder, gpu_core, "abort", CUDA_ENABLE_USER_TRIGGERED_COREDUMP="1")
+    refused = livedbg("device", target.pid, "--dump", "--gdb", player("hang"))
+    assert refused.code == 2 and "may abort" in refused.err and "--may-abort" in refused.err
+    assert not list(folder.glob("*.nvcudmp"))
+    said = livedbg("device", target.pid, "--dump", "--may-abort", "--gdb", player("hang"))
+    assert said.code == 0 and "has ended after the dump" in said.out, said.everything
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({}, "CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1 was not set"),
+        ({**ASKABLE, "CUDA_COREDUMP_FILE": "| gzip > x.gz"}, "hands its dump to a command"),
+    ],
+    ids=["not enabled", "to a command"],
+)
+def test_what_takes_no_order_is_refused_with_the_recipe(
+    spawn: Spawn, folder: Path, gpu_core: Path, variables: dict[str, str], sentence: str
+) -> None:
+    target = job(spawn, folder, gpu_core, **variables)
+    before = sorted(folder.iterdir())
+    said = livedbg("device", target.pid, "--dump-only")
+    assert said.code == 3 and sentence in said.err and "stood still" not in said.err
+    assert variables or "--recipe cuda-user-coredump" in said.err
+    assert sorted(folder.iterdir()) == before  # and nothing was made
+
+
+def test_a_fifo_of_another_name_is_left_alone(spawn: Spawn, folder: Path, gpu_core: Path) -> None:
+    os.mkfifo(folder / "corepipe.cuda.box.1")  # of that name, but nobody reads it
+    target = job(spawn, folder, gpu_core)
+    assert livedbg("device", target.pid, "--dump-only").code == 3
+
+
+def test_touches_are_asked_for_and_can_be_forbidden(spawn: Spawn, folder: Path, gpu_core: Path) -> None:
+    target = job(spawn, folder, gpu_core, **ASKABLE)
+    plain = livedbg("device", target.pid)
+    assert plain.code == 2 and "it must be touched" in plain.err and "--dump" in plain.err
+    for way in ("--dump", "--attach"):
+        said = livedbg("device", target.pid, way, "--read-only")
+        assert said.code == 2 and "--read-only forbids" in said.err
+    both = livedbg("device", target.pid, "--dump", "--attach")
+    assert both.code == 2 and "leave one of them out" in both.err
+    assert not list(folder.glob("*.nvcudmp"))
+
+
+def test_the_app_s_intent_takes_a_dump_and_says_what_stands(
+    spawn: Spawn, player: Play, folder: Path, gpu_core: Path
+) -> None:
+    target = job(spawn, folder, gpu_core, **ASKABLE)
+    request = Request(host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("hang"))
+    view = LiveView(request, adapters=[ProcAdapter(), CudaGdbAdapter()])
+    process = f"process:box/{target.pid}"
+    view.start()
+    try:
+        eventually(lambda: any(s.code == "dump-ready" for s in view.latest().snapshot.statuses.values()))
+        assert not view.latest().snapshot.intrusions
+        view.send(DumpDevice(process=process))
+        eventually(lambda: process in view.latest().snapshot.devices)
+        snapshot = view.latest().snapshot
+    finally:
+        view.stop()
+    assert snapshot.devices[process].kernels[0].warps == 64
+    assert [touch.what for touch in snapshot.intrusions] == ["gpu dump"]
+
+
+def test_a_dump_that_the_job_writes_by_itself_is_read_without_a_touch(
+    spawn: Spawn, player: Play, folder: Path, gpu_core: Path
+) -> None:
+    target = job(spawn, folder, gpu_core, "slow", CUDA_ENABLE_COREDUMP_ON_EXCEPTION="1", CUDA_COREDUMP_FILE="gpu.core")
+    request = Request(host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("illegal-address"))
+    view = LiveView(request, adapters=[ProcAdapter(), CudaGdbAdapter()])
+    view.start()
+    try:
+        eventually(lambda: bool(view.latest().snapshot.threads))
+        target.stdin.write(b"\n")
+        eventually(lambda: bool(view.latest().snapshot.devices))
+        update = view.latest()
+    finally:
+        view.stop()
+    assert not update.snapshot.intrusions
+    (state,) = update.snapshot.devices.values()
+    assert state.faults[0].code == 14 and state.source == "core dump"
+    assert [hit.type for hit in update.snapshot.exceptions.values()] == ["CUDA_EXCEPTION_14"]
+    assert "CUDA exception 14, Warp Illegal Address" in update.diagnosis.verdict.sentence
+
+
+def test_json_is_one_object(player: Play, gpu_core: Path) -> None:
+    said = livedbg("device", gpu_core, "--json", "--gdb", player(hang(4)))
+    assert said.code == 0 and json.loads(said.out)["kernels"][0]["name"] == "spin"
