@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from livedbg.catchpoints import Catchpoint
 from livedbg.devicestate import DeviceState
+from livedbg.launches import LaunchTrail
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -49,6 +50,7 @@ __all__ = [
     "Event",
     "EventBase",
     "ExceptionSeen",
+    "LaunchesSeen",
     "LogSourceSeen",
     "LogsSeen",
     "ProcessExited",
@@ -210,6 +212,12 @@ class DeviceSeen(EventBase, frozen=True, tag="device"):
     device: DeviceState
 
 
+class LaunchesSeen(EventBase, frozen=True, tag="launches"):
+    """What threads launched; each replaces what was known of that thread."""
+
+    trails: tuple[LaunchTrail, ...]
+
+
 class Touched(EventBase, frozen=True, tag="touched"):
     """The target was touched."""
 
@@ -241,6 +249,7 @@ Event: TypeAlias = (
     | ExceptionSeen
     | CatchpointSeen
     | DeviceSeen
+    | LaunchesSeen
     | Touched
     | StatusSeen
 )

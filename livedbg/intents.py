@@ -22,6 +22,7 @@ __all__ = [
     "Refresh",
     "Uncatch",
     "WantStacks",
+    "WatchLaunches",
 ]
 
 GLANCE_ONCE = "glance.once"
@@ -108,6 +109,20 @@ class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
     limit_s: float = 60.0
 
 
+class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
+    """Listen to what a process launches on its devices, or no more.
+
+    Attributes:
+        process: its identifier.
+        on: listen.
+        share: of the launching threads' time that this may take; 0 for the usual.
+    """
+
+    process: str
+    on: bool = True
+    share: float = 0.0
+
+
 class Refresh(Struct, frozen=True, kw_only=True, tag="refresh"):
     """Look at everything again now instead of at the next turn."""
 
@@ -118,4 +133,4 @@ class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):
     path: str
 
 
-Intent: TypeAlias = WantStacks | Glance | Catch | GoOn | Uncatch | DumpDevice | Refresh | OpenLog
+Intent: TypeAlias = WantStacks | Glance | Catch | GoOn | Uncatch | WatchLaunches | DumpDevice | Refresh | OpenLog

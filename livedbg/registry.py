@@ -25,6 +25,7 @@ _BUILT_IN: dict[str, str] = {
     "exceptions": "livedbg.adapters.exceptions:ExceptionsAdapter",
     "stopping": "livedbg.adapters.exceptions:StoppingAdapter",
     "cudagdb": "livedbg.adapters.cudagdb:CudaGdbAdapter",
+    "launches": "livedbg.adapters.launches:LaunchesAdapter",
     "logs": "livedbg.adapters.logfiles:LogAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
     "cuda": "livedbg.adapters.cuda:CudaAdapter",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from livedbg.catchpoints import Catchpoint
 from livedbg.devicestate import DeviceState
+from livedbg.launches import LaunchTrail
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -142,6 +143,7 @@ class Snapshot:
         kernels: (system, kernel) -> how long its completed runs took.
         activity: by thread id.
         devices: what was seen on devices last, by process identifier or `file:PATH`.
+        launches: by thread id, what it launched.
     """
 
     revision: int = 0
@@ -167,6 +169,7 @@ class Snapshot:
     activity: Mapping[str, Activity] = field(default_factory=_empty)
     kernels: Mapping[tuple[str, str], Durations] = field(default_factory=_empty)
     devices: Mapping[str, DeviceState] = field(default_factory=_empty)
+    launches: Mapping[str, LaunchTrail] = field(default_factory=_empty)
 
     def now(self, host: str | None = None) -> Clock:
         """The newest stamp of `host`, or of the host that was heard last."""

@@ -63,6 +63,7 @@ _TABLES: Final = (
     "activity",
     "kernels",
     "devices",
+    "launches",
 )
 
 
@@ -107,6 +108,7 @@ class Store:
             ev.ExceptionSeen: self._exception_seen,
             ev.CatchpointSeen: self._catchpoint_seen,
             ev.DeviceSeen: self._device_seen,
+            ev.LaunchesSeen: self._launches_seen,
             ev.Touched: self._touched,
             ev.StatusSeen: self._status_seen,
         }
@@ -190,7 +192,7 @@ class Store:
 
     def _forget_process(self, process: str) -> None:
         gone = [t.id for t in self._tables["threads"].values() if t.process == process]
-        for name in ("threads", "stacks", "activity"):
+        for name in ("threads", "stacks", "activity", "launches"):
             table = self._dirty(name)
             for thread in gone:
                 table.pop(thread, None)
@@ -223,6 +225,7 @@ class Store:
                 self._dirty("stacks").pop(oldest, None)
                 self._stack_layers.pop(oldest, None)
                 self._dirty("activity").pop(oldest, None)
+                self._dirty("launches").pop(oldest, None)
 
     def _stacks_seen(self, event: ev.StacksSeen) -> None:
         stacks = self._dirty("stacks")
@@ -342,6 +345,9 @@ class Store:
         devices = self._dirty("devices")
         devices.pop(event.device.target, None)  # the newest stands last
         devices[event.device.target] = event.device
+
+    def _launches_seen(self, event: ev.LaunchesSeen) -> None:
+        self._dirty("launches").update((trail.thread, trail) for trail in event.trails)
 
     def _touched(self, event: ev.Touched) -> None:
         self._intrusions.append(event.intrusion)

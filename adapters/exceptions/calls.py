@@ -20,8 +20,9 @@ from typing import Final
 
 from livedbg.adapters.exceptions.fetched import pieces, text_at, values
 from livedbg.adapters.exceptions.known_calls import told
-from livedbg.adapters.exceptions.types import Types, demangled
+from livedbg.adapters.exceptions.types import Types
 from livedbg.catchpoints import Moment
+from livedbg.demangling import demangled_type
 from livedbg.linux.perf import Sample
 from livedbg.linux.tracefs import Field
 from livedbg.sanitize import clean
@@ -92,7 +93,7 @@ def describe(sample: Sample, fields: Mapping[str, Field], moment: Moment, functi
     names = types.names(type_info) if type_info else ()
     if not names:
         mangled = _bytes(read, "type", sample.pid).decode("ascii", "replace")
-        names = (demangled(mangled),) if mangled else (function,)
+        names = (demangled_type(mangled),) if mangled else (function,)
     return Call(names, _message(names, read, sample.pid), type_info)
 
 

@@ -9,45 +9,17 @@ own class, which stands before its vtable's first entry.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 from typing import Final
 
-from itanium_demangler import parse
-
+from livedbg.demangling import demangled_type
 from livedbg.linux import memory
-from livedbg.sanitize import clean_line
 
-__all__ = ["Types", "demangled"]
+__all__ = ["Types"]
 
 _SINGLE, _MULTIPLE = "N10__cxxabiv120__si_class_type_infoE", "N10__cxxabiv121__vmi_class_type_infoE"
-_NOT_UNDERSTOOD: Final = (
-    AttributeError,
-    IndexError,
-    KeyError,
-    NotImplementedError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What the parser raises at a name that is none, or is of a kind that it doesn't know (found by random names)."""
-
 _MOST_BASES: Final = 16
 _DEPTH: Final = 12
 _NAME: Final = 512  # bytes of a type's name that are read
-
-
-@lru_cache(maxsize=1024)
-def demangled(name: str) -> str:
-    """A mangled type name as a C++ programmer writes it; what can't be demangled stays as it is."""
-    name = name.removeprefix("*")  # names of types that are local to a file (libstdc++, tinfo.cc)
-    try:
-        parsed = parse("_ZTI" + name)
-        text = "" if parsed is None else str(parsed).removeprefix("typeinfo for ")
-    except _NOT_UNDERSTOOD:
-        text = ""
-    if not text:
-        return clean_line(name)
-    return clean_line(text.replace("_GLOBAL__N_1", "(anonymous namespace)").replace("std::__1::", "std::"))
 
 
 class Types:
@@ -73,7 +45,7 @@ class Types:
     def _names(self, address: int, depth: int) -> list[str]:
         try:
             vtable, name = self._words(address, 2)
-            names = [demangled(self._text(name))]
+            names = [demangled_type(self._text(name))]
         except (OSError, UnicodeDecodeError):
             return []
         if depth:

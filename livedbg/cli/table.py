@@ -175,6 +175,15 @@ COMMANDS: dict[str, CommandEntry] = {
             "12 when --against finds a difference.",
         ),
         CommandEntry(
+            "launches",
+            "launches",
+            "What a process launches on its GPUs: kernels, grid and block, rate.",
+            (
+                ("livedbg launches 4711", "listen for 3 seconds, then print what each thread launched"),
+                ("livedbg launches 4711 --for 30 --json", "longer, for a program"),
+            ),
+        ),
+        CommandEntry(
             "record",
             "record",
             "Write what is seen to a file, to be replayed elsewhere.",

@@ -103,6 +103,7 @@ class PerfEvents:
             also where the stack is shorter.
         follow: child processes inherit the events too.
         ring_bytes: of its rings together, at most; it gets half of what is left, but 64 KB a CPU at least.
+        wake: `fileno` is readable at each sample; else only when a ring is half full, and a sample costs less.
 
     Raises:
         NoPerf: not on this kernel, or not with our rights.
@@ -115,12 +116,14 @@ class PerfEvents:
         stack_bytes: int = 24 << 10,
         follow: bool = False,
         ring_bytes: int = _WANTED,
+        wake: bool = True,
     ) -> None:
         if not supported():
             raise NoPerf(errno.ENOSYS, "samples of this machine can't be read")
         self._sources = list(sources)
         self._stack_bytes = stack_bytes
         self._follow = follow
+        self._wake = wake
         self._source_of: dict[int, tuple[int, int]] = {}
         self._events: dict[int, list[int]] = {}
         self._over: list[int] = []
@@ -199,7 +202,11 @@ class PerfEvents:
         try:
             for number, source in enumerate(self._sources):
                 for cpu, (ring, _, _) in self._rings.items():
-                    files.append(open_for_ring(source, tid, cpu, stack_bytes=self._stack_bytes, follow=self._follow))
+                    files.append(
+                        open_for_ring(
+                            source, tid, cpu, stack_bytes=self._stack_bytes, follow=self._follow, wake=self._wake
+                        )
+                    )
                     self._source_of[_identity(files[-1])] = (number, tid)
                     fcntl.ioctl(files[-1], _SET_OUTPUT, ring)
                     if source.wanted:

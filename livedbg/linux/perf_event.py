@@ -91,7 +91,7 @@ def open_ring(cpu: int) -> int:
         return _opened(_attr(_SOFTWARE, _DUMMY, _DISABLED | _CLOCK | _NO_KERNEL), 0, cpu)
 
 
-def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follow: bool) -> int:
+def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follow: bool, wake: bool = True) -> int:
     """An event of one thread on one CPU, which what the thread starts inherits; it counts nothing until it is enabled.
 
     Args:
@@ -100,6 +100,7 @@ def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follo
         cpu: the CPU.
         stack_bytes: how much of the stack a sample brings.
         follow: child processes inherit it, and not threads only.
+        wake: each sample wakes who waits for the ring; without that, a sample costs the target less.
 
     Raises:
         ProcessLookupError: the thread is gone.
@@ -110,7 +111,7 @@ def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follo
     if source.kind == LAYOUT:
         return _opened(_attr(_SOFTWARE, _DUMMY, flags | _LAYOUT | _NO_KERNEL), tid, cpu)
     flags |= _NO_KERNEL if source.address else 0
-    return _opened(_attr(source.kind, source.config, flags, stack_bytes, source.address), tid, cpu)
+    return _opened(_attr(source.kind, source.config, flags, stack_bytes, source.address, wake=wake), tid, cpu)
 
 
 def open_event(source: Source, tid: int) -> int:
@@ -161,6 +162,8 @@ def enable(file: int) -> None:
 
 
 def _opened(attr: bytes, tid: int, cpu: int) -> int:
+    if not supported():
+        raise NoPerf(errno.ENOSYS, f"perf events of {os.uname().machine} can't be read")
     buffer = ctypes.create_string_buffer(attr, len(attr))
     file = int(_libc.syscall(_SYSCALLS[os.uname().machine], buffer, tid, cpu, -1, _CLOEXEC))
     if file >= 0:
@@ -171,8 +174,10 @@ def _opened(attr: bytes, tid: int, cpu: int) -> int:
     raise NoPerf(code, os.strerror(code))
 
 
-def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0, *, period: int = 1) -> bytes:
-    """struct perf_event_attr: sampled at each event, the reader woken each time.
+def _attr(
+    kind: int, config: int, flags: int, stack: int = 0, address: int = 0, *, period: int = 1, wake: bool = True
+) -> bytes:
+    """struct perf_event_attr: sampled at each event.
 
     Args:
         kind: type of the event.
@@ -181,6 +186,7 @@ def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0, 
         stack: bytes of the stack in each sample; 0 for an event that gives none.
         address: of the instruction that a breakpoint is for.
         period: 0 for an event that only counts.
+        wake: the reader is woken each time; else when the ring is half full.
     """
     kind_of_breakpoint, length = (_EXECUTE, _WORD) if address else (0, 0)
     sampled, registers = _IDENTIFIER, 0
@@ -198,7 +204,7 @@ def _attr(kind: int, config: int, flags: int, stack: int = 0, address: int = 0, 
         sampled if period else 0,
         0,
         flags,
-        1,
+        int(wake),
         kind_of_breakpoint,
         address,
         length,

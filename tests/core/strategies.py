@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from livedbg import events as ev
 from livedbg.catchpoints import Catchpoint
 from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
+from livedbg.launches import Launch, LaunchTrail
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -131,6 +132,24 @@ devices = st.builds(
     notes=st.lists(words, max_size=2).map(tuple),
 )
 
+trails = st.builds(
+    LaunchTrail,
+    thread=st.sampled_from(THREADS),
+    process=st.sampled_from(PROCESSES),
+    count=small,
+    last=st.lists(
+        st.builds(
+            Launch,
+            function=words,
+            kernel=st.none() | words,
+            grid=st.none() | st.tuples(small, small, small),
+            mono_ns=small,
+            wall_ns=small,
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+
 
 def _several(values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(values, max_size=4).map(tuple)
@@ -195,6 +214,7 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
         ),
     ),
     _event(ev.DeviceSeen, device=devices),
+    _event(ev.LaunchesSeen, trails=_several(trails)),
     _event(ev.ExceptionSeen, hit=st.builds(ExceptionHit, id=st.sampled_from(("x", "y")), type=words, message=words)),
     _event(
         ev.Touched,

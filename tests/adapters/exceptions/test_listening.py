@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions.types import demangled
 from livedbg.catchpoints import CatchpointState, Moment
+from livedbg.demangling import demangled_type
 from livedbg.intents import Catch, Uncatch
 from livedbg.linux import memory, procfs
 from livedbg.linux.places import find_places
@@ -284,12 +284,12 @@ def test_read_only_forbids_it(thrower: Target, listen: Callable[..., Ear]) -> No
 
 
 def test_names() -> None:
-    assert demangled("N7nvfuser8nvfErrorE") == "nvfuser::nvfError"
-    assert demangled("*N12_GLOBAL__N_15LocalE") == "(anonymous namespace)::Local"
-    assert demangled("NSt3__113runtime_errorE") == "std::runtime_error"
-    assert demangled("Z4mainE5Local") == "Z4mainE5Local"  # not understood: as it is
-    assert "\x1b" not in demangled("\x1b[31m")
-    assert demangled("i") == "int"
+    assert demangled_type("N7nvfuser8nvfErrorE") == "nvfuser::nvfError"
+    assert demangled_type("*N12_GLOBAL__N_15LocalE") == "(anonymous namespace)::Local"
+    assert demangled_type("NSt3__113runtime_errorE") == "std::runtime_error"
+    assert demangled_type("Z4mainE5Local") == "Z4mainE5Local"  # not understood: as it is
+    assert "\x1b" not in demangled_type("\x1b[31m")
+    assert demangled_type("i") == "int"
 
 
 def test_what_ends_the_process_has_its_stack(thrower: Target, listen: Callable[..., Ear]) -> None:

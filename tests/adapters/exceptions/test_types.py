@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.adapters.exceptions.types import demangled
+from livedbg.demangling import demangled_type
 from livedbg.sanitize import clean_line
 
 _PIECES = [
@@ -43,6 +43,6 @@ _NAMES = st.lists(st.sampled_from(_PIECES), max_size=12).map("".join)
 
 @given(_NAMES | st.text(max_size=20))
 def test_any_name_gives_a_line(name: str) -> None:
-    said = demangled(name)
+    said = demangled_type(name)
     assert said == clean_line(said)
     assert bool(said) == bool(name.removeprefix("*"))

@@ -1,0 +1,79 @@
+"""What a trap costs on this very box: measured in our own process, at a function of the C library that nobody needs.
+
+It differs much: some 2 µs on bare metal, tens of µs in some virtual machines.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Final, NamedTuple
+
+from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.linux.perf_count import Tally
+from livedbg.linux.places import find_places
+from livedbg.linux.tracefs import TraceEvents
+
+__all__ = ["UNKNOWN", "Costs", "costs"]
+
+_FUNCTION: Final = "labs"
+_ARGUMENTS: Final = tuple(f"a{number}=+{8 * number}(%sp):u32" for number in range(9))  # as many as a launch has
+_BATCHES: Final = 8
+_CALLS: Final = 25
+
+
+class Costs(NamedTuple):
+    """Nanoseconds that a call takes longer.
+
+    Attributes:
+        each: where each call is looked at.
+        counted: where calls are only counted.
+    """
+
+    each: float
+    counted: float
+
+
+UNKNOWN: Final = Costs(100_000.0, 40_000.0)
+"""Before it was measured, or where it can't be: what a slow box needs."""
+
+
+@cache
+def costs() -> Costs:
+    """Measure, once; takes some tens of milliseconds.
+
+    Raises:
+        OSError: the kernel or our rights allow no probes (NoPerf, NoTracefs).
+    """
+    found, _ = find_places(os.getpid(), [_FUNCTION])
+    if not found:
+        return UNKNOWN
+    call = getattr(ctypes.PyDLL(None), _FUNCTION)  # keeps the interpreter: no other thread of ours comes between
+    bare = _fastest(call)
+    with TraceEvents() as trace:
+        event = trace.define(found[0].place.path, found[0].place.offset, _ARGUMENTS)
+        source = Source(TRACEPOINT, event.number)
+        with PerfEvents([source], stack_bytes=8, ring_bytes=1 << 20, wake=False) as events:
+            events.add(threading.get_native_id())
+            each = _fastest(call)
+        tally = Tally([source], [threading.get_native_id()], follow=False)
+        try:
+            counted = _fastest(call)
+        finally:
+            tally.close()
+    return Costs(max(each - bare, 1.0), max(counted - bare, 1.0))
+
+
+def _fastest(call: Callable[[int], int]) -> float:
+    """Nanoseconds of a call, in the fastest of some batches."""
+    best = float("inf")
+    for _ in range(_BATCHES):
+        begin_ns = time.perf_counter_ns()
+        for _ in range(_CALLS):
+            call(1)
+        best = min(best, (time.perf_counter_ns() - begin_ns) / _CALLS)
+    return best

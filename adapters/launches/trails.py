@@ -1,0 +1,126 @@
+"""What each thread launched: made of the calls that were heard.
+
+Invariants:
+    T1. Memory is bounded: `MOST` threads, `LAST` launches each. Of more threads the one that launched longest ago goes.
+    T2. `changed` gives each trail once a change; a thread that stops launching has its rate go to 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import structs
+
+from livedbg import ids
+from livedbg.adapters.launches.calls import LOOKUPS, Called, is_nested
+from livedbg.adapters.launches.names import HostNames, Lookups
+from livedbg.launches import Launch, LaunchTrail
+
+__all__ = ["LAST", "MOST", "Trails"]
+
+LAST: Final = 16
+MOST: Final = 512
+
+
+@dataclass(slots=True)
+class _Trail:
+    count: int = 0
+    lately: int = 0
+    rate_per_s: float = 0.0
+    last: list[Launch] = field(default_factory=list)
+    outer: Called | None = None
+    changed: bool = True
+
+
+class Trails:
+    """The trails of one process.
+
+    Args:
+        host: name of the host.
+        pid: the process.
+        wall_ns: the wall clock of a time of CLOCK_MONOTONIC.
+    """
+
+    def __init__(self, host: str, pid: int, wall_ns: Callable[[int], int]) -> None:
+        self._host = host
+        self._pid = pid
+        self._wall_ns = wall_ns
+        self._trails: dict[int, _Trail] = {}
+        self._names = HostNames(pid)
+        self._lookups = Lookups()
+
+    def add(self, calls: Sequence[Called], span_s: float, now_ns: int) -> None:
+        """Take the calls of a span of time.
+
+        Args:
+            calls: in the order of time.
+            span_s: how long the span was.
+            now_ns: CLOCK_MONOTONIC, after which nothing was read.
+        """
+        for call in calls:
+            if call.function in LOOKUPS:
+                self._lookups.add(call)
+        self._lookups.settle(now_ns)
+        for call in calls:
+            if call.function not in LOOKUPS:
+                self._launched(call)
+        for trail in self._trails.values():
+            self._name(trail)
+            rate = trail.lately / span_s if span_s > 0 else 0.0
+            trail.changed = trail.changed or bool(trail.lately) or rate != trail.rate_per_s
+            trail.rate_per_s, trail.lately = rate, 0
+
+    def changed(self) -> Iterator[LaunchTrail]:
+        """The trails of which something is new."""
+        for tid, trail in self._trails.items():
+            if trail.changed:
+                trail.changed = False
+                yield LaunchTrail(
+                    thread=ids.thread(self._host, self._pid, tid),
+                    process=ids.process(self._host, self._pid),
+                    count=trail.count,
+                    rate_per_s=trail.rate_per_s,
+                    last=tuple(trail.last),
+                )
+
+    def _launched(self, call: Called) -> None:
+        trail = self._trails.pop(call.tid, None) or _Trail()
+        self._trails[call.tid] = trail
+        if len(self._trails) > MOST:
+            self._trails.pop(next(iter(self._trails)))
+        if trail.outer is not None and is_nested(trail.outer, call):
+            trail.outer = None  # has one inner call
+            return
+        trail.outer = call if call.function.startswith("cuda") else None
+        trail.count += 1
+        trail.lately += 1
+        trail.last.append(
+            Launch(
+                function=call.function,
+                kernel=self._kernel(call),
+                handle=call.handle,
+                grid=call.grid,
+                block=call.block,
+                shared_bytes=call.shared_bytes,
+                stream=call.stream,
+                mono_ns=call.mono_ns,
+                wall_ns=self._wall_ns(call.mono_ns),
+            )
+        )
+        del trail.last[:-LAST]
+
+    def _name(self, trail: _Trail) -> None:
+        """Give names that were learnt only now."""
+        for at, launch in enumerate(trail.last):
+            if launch.kernel is None and (name := self._lookups.name(self._pid, launch.handle)) is not None:
+                trail.last[at] = structs.replace(launch, kernel=name)
+                trail.changed = True
+
+    def _kernel(self, call: Called) -> str | None:
+        if call.grid is None:
+            return None
+        if call.function.startswith("cuda"):
+            return self._names.name(call.handle)
+        return self._lookups.name(call.pid, call.handle)

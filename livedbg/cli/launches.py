@@ -1,0 +1,125 @@
+"""`livedbg launches`: what a process launches on its devices, heard without stopping anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import click
+import msgspec
+
+from livedbg.adapter import Request
+from livedbg.cli.common import quit_on_signals, started, warn, warn_all
+from livedbg.config import refuse_touch
+from livedbg.errors import TargetError, UsageError
+from livedbg.hostinfo import host_name
+from livedbg.intents import WatchLaunches
+from livedbg.launches import Launch, LaunchTrail
+from livedbg.live import LiveView
+from livedbg.model import SourceHealth
+from livedbg.registry import adapter_classes
+from livedbg.snapshot import Snapshot
+from livedbg.targets import resolve
+
+__all__ = ["command", "launch_text"]
+
+_CHECK_S: Final = 0.1
+_SET_S: Final = 20.0  # for the probes to be set
+
+
+@click.command("launches")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(0.1),
+    default=3.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to listen.",
+)
+@click.option(
+    "--last", type=click.IntRange(1, 16), default=5, show_default=True, metavar="N", help="Launches of each thread."
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(0.1, 100),
+    default=2.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Of the launching threads' time that listening may take; where each launch would take more, they are counted.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a thread.")
+def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, as_json: bool) -> int:
+    """Print what TARGET launches on its GPUs: the last kernels of each thread with grid and block, and the rate.
+
+    By kernel probes on the launch functions of CUDA's driver and runtime (cuLaunchKernel, cudaLaunchKernel, …): nothing
+    is stopped, and no GPU tool is needed. Graphs are one launch each.
+    """  # fmt: skip
+    found = resolve(targets)
+    warn_all(found.problems)
+    host = host_name()
+    if not found.processes:
+        raise UsageError("What shall be listened to?", "livedbg ps", "usage")
+    request = Request(host=host, processes=found.processes, tree=False, stacks="none")
+    refuse_touch(request, "Listening to launches sets probes")
+    view = LiveView(request, adapters=[adapter_classes()[name]() for name in ("proc", "launches")])
+    wanted = [f"process:{host}/{target.pid}" for target in found.processes]
+    with quit_on_signals(), started(view):
+        for process in wanted:
+            view.send(WatchLaunches(process=process, share=budget / 100))
+        _wait_set(view, len(wanted))
+        view.wait_ended(seconds)
+    snapshot = view.latest().snapshot
+    for status in snapshot.statuses.values():
+        if status.source == "launches" and status.health in {SourceHealth.DEGRADED, SourceHealth.FAILED}:
+            warn(status.sentence, status.remedy)
+    trails = sorted(snapshot.launches.values(), key=lambda trail: (trail.process, -trail.count))
+    for trail in trails:
+        lines = [msgspec.json.encode(_cut(trail, last)).decode()] if as_json else _lines(snapshot, trail, last)
+        for line in lines:
+            click.echo(line)
+    if not trails and not as_json:
+        calls = int(sum(counter.value for key, counter in snapshot.counters.items() if key.name == "launch calls"))
+        click.echo(f"{calls:,} launch calls were counted." if calls else f"Nothing was launched in {seconds:g} s.")
+    return 0
+
+
+def _wait_set(view: LiveView, processes: int) -> None:
+    """Until every process is listened to.
+
+    Raises:
+        TargetError: one can't be.
+    """
+    end_s = time.monotonic() + _SET_S
+    while time.monotonic() < end_s and not view.wait_ended(_CHECK_S):
+        update = view.latest()
+        if update.notice:
+            message, _, remedy = update.notice.partition("\n")
+            raise TargetError(message, remedy.removeprefix("try: "), "not-listened")
+        if len([touch for touch in update.snapshot.intrusions if touch.what == "probe"]) >= processes:
+            return
+
+
+def _cut(trail: LaunchTrail, last: int) -> LaunchTrail:
+    return msgspec.structs.replace(trail, last=trail.last[-last:])
+
+
+def _lines(snapshot: Snapshot, trail: LaunchTrail, last: int) -> Iterator[str]:
+    thread = snapshot.threads.get(trail.thread)
+    name = f"{thread.tid} {thread.name}" if thread is not None else trail.thread
+    yield f"thread {name}: {trail.count:,} launches, {trail.rate_per_s:,.0f} a second lately"
+    now_ns = snapshot.now().mono_ns
+    for launch in trail.last[-last:]:
+        yield f"    {max(now_ns - launch.mono_ns, 0) / 1e9:8.3f} s ago  {launch_text(launch)}"
+
+
+def launch_text(launch: Launch) -> str:
+    """A launch in one line."""
+    what = launch.kernel or f"kernel {launch.handle:#x}"
+    if launch.grid is None or launch.block is None:
+        return f"graph {launch.handle:#x}  stream {launch.stream:#x}  by {launch.function}"
+    grid, block = (",".join(map(str, size)) for size in (launch.grid, launch.block))
+    shared = f", {launch.shared_bytes} B shared" if launch.shared_bytes else ""
+    return f"{what} <<<({grid}), ({block}){shared}>>>  stream {launch.stream:#x}  by {launch.function}"

@@ -1,0 +1,58 @@
+"""Launches of kernels: what each thread of a process has handed to a device lately.
+
+Invariants:
+    D1. Values are frozen, and their texts are sanitised (livedbg.model M1, M4).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = ["Dim3", "Launch", "LaunchTrail"]
+
+Dim3 = tuple[int, int, int]
+"""x, y, z."""
+
+
+class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call that launches.
+
+    Attributes:
+        function: that was called, such as `cuLaunchKernel`.
+        kernel: its name; None where it can't be told.
+        handle: what the call names the kernel by: a CUfunction, the address of a host function, a graph.
+        grid: blocks; None for a graph.
+        block: threads of a block; None for a graph.
+        shared_bytes: dynamic shared memory of a block.
+        stream: its handle; 0 is the default stream.
+        mono_ns: when, CLOCK_MONOTONIC.
+        wall_ns: when, since the Unix epoch.
+    """
+
+    function: str
+    kernel: str | None = None
+    handle: int = 0
+    grid: Dim3 | None = None
+    block: Dim3 | None = None
+    shared_bytes: int = 0
+    stream: int = 0
+    mono_ns: int
+    wall_ns: int
+
+
+class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one thread launched since it is listened to.
+
+    Attributes:
+        thread: its identifier.
+        process: that of its process.
+        count: launches that were seen one by one; those that were only counted belong to no thread.
+        rate_per_s: launches a second, over the last second or so.
+        last: the newest ones, oldest first.
+    """
+
+    thread: str
+    process: str
+    count: int
+    rate_per_s: float = 0.0
+    last: tuple[Launch, ...] = ()

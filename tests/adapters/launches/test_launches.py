@@ -1,0 +1,186 @@
+"""Launches heard in a real process, on stand-ins for CUDA's libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg import ids
+from livedbg.adapters.launches.calls import LOOKUPS, Called, is_nested
+from livedbg.adapters.launches.listener import Heard, LaunchListener
+from livedbg.adapters.launches.rate import Closeness
+from livedbg.adapters.launches.trails import LAST, MOST, Trails
+from livedbg.launches import LaunchTrail
+from livedbg.linux.tracefs import TraceEvents
+from tests.conftest import Target, eventually
+from tests.probes import refused
+
+needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+
+
+class Listening:
+    """What a listener has heard."""
+
+    def __init__(self, pid: int, share: float = 1.0) -> None:
+        self.heard: list[Heard] = []
+        self.listener = LaunchListener(pid, share, self.heard.append)
+        self.listener.start()
+
+    def calls(self, function: str = "") -> list[Called]:
+        return [call for heard in list(self.heard) for call in heard.calls if function in ("", call.function)]
+
+
+@needs_probes
+def test_each_form_of_launch_is_read(launcher: Target) -> None:
+    listening = Listening(launcher.pid)
+    launcher.stdin.write(b"runtime 3 100\nconfig 3 100\ndriver 3 100\ngraph 3 100\n")
+    try:
+        eventually(lambda: len(listening.calls("cudaLaunchKernelExC")) == 3 == len(listening.calls("cuGraphLaunch")))
+        eventually(
+            lambda: len(listening.calls("cudaLaunchKernel")) == 3 and len(listening.calls("cuLaunchKernel")) == 6
+        )
+    finally:
+        listening.listener.stop()
+    runtime, config = listening.calls("cudaLaunchKernel")[0], listening.calls("cudaLaunchKernelExC")[0]
+    driver = [call for call in listening.calls("cuLaunchKernel") if call.grid == (64, 1, 1)]
+    graph = listening.calls("cuGraphLaunch")[0]
+    assert (runtime.grid, runtime.block, runtime.shared_bytes, runtime.stream) == ((7, 2, 1), (128, 1, 1), 4096, 0x55)
+    assert (config.grid, config.block, config.shared_bytes, config.stream) == ((3, 4, 5), (32, 8, 2), 512, 0x66)
+    assert len(driver) == 3
+    assert (driver[0].block, driver[0].shared_bytes, driver[0].stream) == ((256, 2, 4), 1024, 0x77)
+    assert (graph.grid, graph.handle, graph.stream) == (None, 0x1234, 0x88)
+    assert len({call.tid for call in listening.calls()}) == 4
+
+
+@needs_probes
+def test_trails_name_kernels_and_count_a_launch_once(launcher: Target) -> None:
+    trails: dict[str, LaunchTrail] = {}
+    kept = Trails("box", launcher.pid, lambda mono_ns: mono_ns)
+
+    def take(heard: Heard) -> None:
+        kept.add(heard.calls, 0.5, time.monotonic_ns())
+        trails.update((trail.thread, trail) for trail in kept.changed())
+
+    listener = LaunchListener(launcher.pid, 1.0, take)
+    listener.start()
+    launcher.stdin.write(b"runtime 30 100\nconfig 5 100\ndriver 5 100\n")
+    try:
+        eventually(lambda: sum(trail.count for trail in list(trails.values())) >= 40)
+        eventually(lambda: all(trail.last[-1].kernel for trail in list(trails.values())))
+        eventually(lambda: not any(trail.rate_per_s for trail in list(trails.values())))  # all are done
+    finally:
+        listener.stop()
+    by_kernel = {trail.last[-1].kernel: trail for trail in trails.values()}
+    assert set(by_kernel) == {"moe::gate_kernel(float*)", "scale_kernel", "triton_fused_softmax_0d1d"}
+    assert [by_kernel[name].count for name in sorted(by_kernel, key=str)] == [30, 5, 5]
+    gate = by_kernel["moe::gate_kernel(float*)"]
+    assert len(gate.last) == LAST and [one.mono_ns for one in gate.last] == sorted(one.mono_ns for one in gate.last)
+    assert ids.parse(gate.thread).parts[1] == str(launcher.pid)
+
+
+@needs_probes
+def test_a_library_that_is_loaded_later_is_heard(
+    build_target: Callable[..., Path], spawn: Callable[..., Target], libraries: tuple[str, str]
+) -> None:
+    target = spawn([build_target("cuda_launcher")])
+    listening = Listening(target.pid)
+    try:
+        assert listening.listener.files == ()
+        target.stdin.write(f"load:{libraries[0]} 0 0\n".encode())
+        assert target.line() == "loaded"
+        eventually(lambda: any("libcuda" in file for file in listening.listener.files))
+        target.stdin.write(b"driver 100000 50\n")
+        eventually(lambda: len(listening.calls("cuLaunchKernel")) > 3)
+    finally:
+        listening.listener.stop()
+
+
+@needs_probes
+def test_a_flood_is_not_listened_to_and_that_is_said(launcher: Target) -> None:
+    listening = Listening(launcher.pid, share=0.0001)
+    launcher.stdin.write(b"driver 100000000 0\n")
+    try:
+        eventually(lambda: any(heard.closeness is Closeness.OFF for heard in list(listening.heard)))
+        last = next(heard for heard in listening.heard if heard.closeness is Closeness.OFF)
+        assert last.to_count > 0.0001 and last.rate_per_s > 0
+        before = last.total
+        time.sleep(1)
+        assert listening.heard[-1].closeness is Closeness.OFF  # for some seconds
+        assert listening.heard[-1].total == before  # I2: nothing is even counted
+    finally:
+        listening.listener.stop()
+
+
+@needs_probes
+def test_what_listens_is_gone_afterwards(launcher: Target) -> None:
+    listening = Listening(launcher.pid)
+    listening.listener.stop()
+    with TraceEvents() as trace:
+        assert f"livedbg_{os.getpid()}/" not in trace.defined()
+    launcher.stdin.write(b"driver 3 1000\n")
+    assert launcher.line().startswith("done driver")
+
+
+@needs_probes
+def test_the_command(launcher: Target) -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "livedbg",
+        "launches",
+        str(launcher.pid),
+        "--for",
+        "1.5",
+        "--budget",
+        "100",
+        "--last",
+        "2",
+    ]
+    launcher.stdin.write(b"runtime 1000 50\n")
+    text = subprocess.run([*argv], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "moe::gate_kernel(float*) <<<(7,2,1), (128,1,1), 4096 B shared>>>  stream 0x55" in text
+    assert "a second lately" in text and text.count(" s ago ") == 2
+    lines = subprocess.run([*argv, "--json"], capture_output=True, text=True, timeout=60, check=True).stdout
+    (said,) = map(json.loads, lines.splitlines())
+    assert said["count"] > 10 and len(said["last"]) == 2 and said["last"][0]["grid"] == [7, 2, 1]
+
+
+def test_the_command_says_what_forbids_it(launcher: Target, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "livedbg", "launches", str(launcher.pid)]
+    (tmp_path / "livedbg").mkdir()
+    (tmp_path / "livedbg" / "config.toml").write_text("read_only = true\n")
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=False,
+        env={"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 2 and "read_only" in done.stderr
+
+
+def _call(function: str, **changes: object) -> Called:
+    call = Called(function, 1, 1, 100, stack=0x7000, handle=5, grid=(1, 1, 1), block=(2, 1, 1))
+    return call._replace(**changes)  # type: ignore[arg-type]
+
+
+def test_K1_only_the_drivers_call_inside_the_runtimes_is_the_same_launch() -> None:
+    outer = _call("cudaLaunchKernel")
+    assert is_nested(outer, _call("cuLaunchKernel", stack=0x6F00))
+    assert not is_nested(outer, _call("cuLaunchKernel", stack=0x7000))  # beside it: the program's own
+    assert not is_nested(outer, _call("cuLaunchKernel", stack=0x6F00, grid=(9, 1, 1)))
+    assert not is_nested(outer, _call("cudaLaunchKernel", stack=0x6F00))
+
+
+def test_T1_N1_memory_is_bounded_and_doubtful_names_are_left_out() -> None:
+    trails = Trails("box", 1, lambda mono_ns: mono_ns)
+    lookup = Called(LOOKUPS[0], 1, 1, 90, stack=0x7000, handle=0x10, name=b"a\x1b[31m")
+    trails.add([lookup, lookup._replace(name=b"b", mono_ns=91)], 1.0, 95)  # two into one place: whose is it?
+    trails.add([_call("cuLaunchKernel", tid=tid) for tid in range(MOST + 50)], 1.0, 99)
+    seen = list(trails.changed())
+    assert len(seen) == MOST
+    assert all(trail.last[0].kernel is None for trail in seen)
