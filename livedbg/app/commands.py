@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.widget import Widget
 
 from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.app.offers import offered, recipe_sheet
+from livedbg.app.overlays import SheetScreen
+from livedbg.app.prompting import PromptingApp
 from livedbg.panels.base import LinePanel
 from livedbg.panels.keys import Key
+from livedbg.recipes.fitting import Again
 from livedbg.themes import PALETTES
 
 __all__ = ["Commands"]
 
 
 class Commands(Provider):
-    """The keys of the app, of the focused panel and of a recording; exports and themes by name."""
+    """The keys of the app, of the focused panel and of a recording; exports, themes and recipes by name."""
+
+    _offers: Sequence[Again] = ()
+
+    async def startup(self) -> None:
+        """Look, once a palette, which recipes fit."""
+        app = self.app
+        if isinstance(app, PromptingApp):
+            self._offers = await asyncio.to_thread(offered, app.look, live=app.view.timeline is None)
 
     async def discover(self) -> Hits:
         """All commands, before anything is typed."""
         for title, action, scope in self._all():
             yield DiscoveryHit(title, partial(self._run, action, scope))
+        for again in self._offers:
+            yield DiscoveryHit(_offer(again), partial(self._show, again), help=again.command)
 
     async def search(self, query: str) -> Hits:
         """Commands that match."""
@@ -31,6 +46,10 @@ class Commands(Provider):
             score = matcher.match(title)
             if score > 0:
                 yield Hit(score, matcher.highlight(title), partial(self._run, action, scope))
+        for again in self._offers:
+            score = matcher.match(_offer(again))
+            if score > 0:
+                yield Hit(score, matcher.highlight(_offer(again)), partial(self._show, again), help=again.command)
 
     def _all(self) -> Iterator[tuple[str, str, Widget | None]]:
         focused = self.screen.focused
@@ -48,9 +67,19 @@ class Commands(Provider):
         for palette in PALETTES.values():
             yield f"Theme {palette.name}: {palette.title}", f"use_theme('{palette.name}')", None
 
+    async def _show(self, again: Again) -> None:
+        app = self.app
+        if isinstance(app, PromptingApp):
+            app.push_screen(SheetScreen(recipe_sheet(again), app.look))
+            app.copy_text(again.command)
+
     async def _run(self, action: str, scope: Widget | None) -> None:
         await self.app.run_action(action, scope)
 
 
 def _title(key: Key) -> str:
     return f"{key.help[0].upper()}{key.help[1:]}  ({key.shown})"
+
+
+def _offer(again: Again) -> str:
+    return f"Recipe {again.name}: {again.recipe.question}"

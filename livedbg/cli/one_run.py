@@ -26,7 +26,8 @@ from livedbg.snapshot import Snapshot
 __all__ = ["Order", "run_once"]
 
 _LOOK_S: Final = 0.1
-_AFTER_S: Final = 5.0
+_AFTER_S: Final = 5.0  # at most, until what was caught stands in the state
+_QUIET_S: Final = 0.5  # where nothing is caught
 _LOGS_S: Final = 20.0
 _VISIBLE: Final = ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 """Which devices a process may use (CUDA C++ Programming Guide; CANN's ACL reference)."""
@@ -68,19 +69,17 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     notes: list[str] = []
     job = job_of(order.argv, order.logs, order.catches, order.recipes, notes.append, folder)
     job = replace(job, follow=order.follow, environment=dict.fromkeys(_VISIBLE, device) if device else {})
-    began_s = time.monotonic()
     child = job.begin()
     try:
         recording = folder / "recording.livedbg"
         recorder = Recorder(recording, host_name(), f"run {number}: {' '.join(order.argv)}")
         try:
-            snapshot, verdict, cause = _watched(job, child, recorder, order.timeout_s, stop)
+            snapshot, verdict, cause, seconds = _watched(job, child, recorder, order.timeout_s, stop)
         finally:
             recorder.close()
     except BaseException:
         child.end()
         raise
-    seconds = time.monotonic() - began_s
     job.watch.finish(child)
     how, sign = (cause, "") if cause is not None else how_ended(child.exit_code or 0)
     caught = tuple(hit for hit in snapshot.exceptions.values() if hit.stack or hit.message)
@@ -106,8 +105,9 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
 
 def _watched(
     job: Job, child: Launched, recorder: Recorder, timeout_s: float | None, stop: threading.Event
-) -> tuple[Snapshot, str, How | None]:
-    """The last state, the verdict, and why livedbg ended it (None where it ended by itself)."""
+) -> tuple[Snapshot, str, How | None, float]:
+    """The last state, the verdict, why livedbg ended it (None where it ended by itself), and how long it ran."""
+    began_s = time.monotonic()
     view = LiveView(job.request(child), sink=recorder)
     job.arm(view, child)
     limit = None if timeout_s is None else time.monotonic() + timeout_s
@@ -120,14 +120,15 @@ def _watched(
                 cause = "hung"
             if cause is not None:
                 break
+        seconds = time.monotonic() - began_s
         update = view.latest()  # of a run that hangs: as it hung
         if cause is not None:
             child.end()
         else:
-            view.wait_ended(_AFTER_S)
+            view.wait_ended(_AFTER_S if job.plan.catch else _QUIET_S)
             update = view.latest()
     child.end()  # what it left behind
-    return update.snapshot, update.diagnosis.verdict.sentence, cause
+    return update.snapshot, update.diagnosis.verdict.sentence, cause, seconds
 
 
 def _printed(child: Launched) -> tuple[ExceptionHit, ...]:

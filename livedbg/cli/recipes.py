@@ -2,70 +2,81 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import click
 
-from livedbg.recipes import Effect, Recipe, chosen, own_folder, recipes
+from livedbg.hostinfo import host_name
+from livedbg.linux.procfs import command_line
+from livedbg.model import Process
+from livedbg.recipes import Recipe, chosen, own_folder, recipes
+from livedbg.recipes.again import facts_of
+from livedbg.recipes.fitting import fitting, systems_by_files, systems_of
+from livedbg.recipes.witness import loaded_files
+from livedbg.sanitize import clean_line
+from livedbg.snapshot import EMPTY
+from livedbg.targets import resolve
 
 __all__ = ["command"]
 
-_WHEN = {"compile": "as something is compiled", "load": "as it is loaded", "run": "as it runs"}
-
 
 @click.command("recipes")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-def command(names: tuple[str, ...]) -> int:
+@click.argument("names", nargs=-1, metavar="[NAME|PID]...")
+@click.option("--for", "target", metavar="TARGET", help="Those that fit a process, with the command to run it again.")
+def command(names: tuple[str, ...], target: str | None) -> int:
     """List the recipes that `livedbg launch --recipe NAME CMD` takes, or explain some.
+
+    A PID lists those that fit that process, each with the whole command that runs it again.
 
     Your own are TOML files in livedbg/recipes of your configuration folder; one of the same name wins.
     """
     known, wrong = recipes()
     for sentence in wrong:
         click.echo(f"livedbg: {sentence}", err=True)
-    if not names:
+    pids = [target] if target is not None else [name for name in names if name.isdigit() and name not in known]
+    for word in pids:
+        _say_fitting(word, known)
+    if not names and target is None:
         width = max(map(len, known), default=0)
         for name, recipe in known.items():
             click.echo(f"{name:{width}}  {recipe.question}")
         click.echo(f"\nlivedbg recipes NAME explains one; your own: {own_folder()}", err=True)
-        return 0
     for name in names:
-        recipe = known.get(name) or chosen(name, known)[0]
-        for line in _explained(recipe):
-            click.echo(line)
+        if name not in pids:
+            recipe = known.get(name) or chosen(name, known)[0]
+            for line in _explained(recipe):
+                click.echo(line)
     return 0
+
+
+def _say_fitting(word: str, known: Mapping[str, Recipe]) -> None:
+    for target in resolve([word]).processes:
+        argv: tuple[str, ...] = ()
+        cwd: str | None = None
+        with contextlib.suppress(OSError):
+            argv = command_line(target.pid)
+            cwd = str(Path(f"/proc/{target.pid}/cwd").readlink())
+        process = Process(id="", host=host_name(), pid=target.pid, command=argv)
+        systems = systems_of(EMPTY, process) | systems_by_files(loaded_files(target.pid))
+        click.echo(
+            f"Process {target.pid} uses: {', '.join(sorted(systems)) or 'nothing that recipes are for'}", err=True
+        )
+        for again in fitting(known, systems, argv or ("CMD",), cwd if cwd and Path(cwd).is_dir() else None):
+            click.echo(f"{again.name}: {again.recipe.question}")
+            click.echo(f"    {clean_line(again.command)}")
 
 
 def _explained(recipe: Recipe) -> Iterator[str]:
     yield f"{recipe.name}: {recipe.question}"
     yield f"    livedbg launch --recipe {recipe.name}{recipe.asks} -- CMD"
-    facts = [
-        ("for", ", ".join(recipe.systems)),
-        ("read", _WHEN[recipe.acts]),
-        ("costs", recipe.cost),
-        *(("sets", f"{name}={value}") for name, value in recipe.environment.items()),
-        *(("loads", " or ".join(library.names)) for library in recipe.preload),
-        ("runs", " ".join([*recipe.wrapper, "CMD", *recipe.arguments]) if recipe.wrapper or recipe.arguments else ""),
-        *(("reads", log) for log in recipe.logs),
-        *(("catches", pattern) for pattern in recipe.catch),
-        *(("tells of", f"{files.file} as they come") for files in recipe.grows),
-        *(("at the end", " ".join(end.command) or end.opens) for end in recipe.after),
-        *(("is seen by", _sign(way)) for way in recipe.effect),
-        *(("too late", made.means) for made in recipe.cached),
-        ("note", recipe.note),
-        ("source", recipe.source),
-        *((f"={name}", meaning) for name, meaning in recipe.options.items()),
-    ]
-    lead = max(len(name) for name, text in facts if text)
-    for name, text in facts:
-        if text:
-            yield from textwrap.wrap(
-                text, 100, initial_indent=f"    {name:{lead}}  ", subsequent_indent=" " * (lead + 6)
-            )
+    yield from _columns(facts_of(recipe))
 
 
-def _sign(way: Effect) -> str:
-    if way.says:
-        return f"output like /{way.says}/"
-    return f"the file {way.file}" if way.file else f"a process that has loaded something like /{way.loaded}/"
+def _columns(facts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    listed = [(name, text) for name, text in facts if text]
+    lead = max(len(name) for name, _ in listed)
+    for name, text in listed:
+        yield from textwrap.wrap(text, 100, initial_indent=f"    {name:{lead}}  ", subsequent_indent=" " * (lead + 6))

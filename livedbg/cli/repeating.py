@@ -33,12 +33,12 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
     """
     pool = Pool(count, parallel, devices, lambda number, device, stop: run_once(order, number, device, stop))
     ran: list[Ran] = []
-    interrupted = False
+    interruption: BaseException | None = None
     pool.start()
     try:
         _collect(pool, ran, count)
-    except KeyboardInterrupt:
-        interrupted = True
+    except (KeyboardInterrupt, click.exceptions.Exit) as signalled:  # Exit: by SIGTERM (quit_on_signals)
+        interruption = signalled
         click.echo("livedbg: ending the runs that are under way", err=True)
         pool.stop()
         _collect(pool, ran, count)
@@ -48,13 +48,13 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
     ends = [one.end for one in marked(sorted(ran, key=lambda one: one.end.run))]
     outcome = compare(ends)
     if as_json:
-        click.echo(msgspec.json.format(_encoded(order, count, ends, outcome, interrupted)).decode())
+        click.echo(msgspec.json.format(_encoded(order, count, ends, outcome, interruption is not None)).decode())
     else:
         for line in _report(ends, outcome):
             click.echo(line)
     click.echo(f"livedbg: each run's output and recording: {order.folder}", err=True)
-    if interrupted:
-        raise KeyboardInterrupt
+    if interruption is not None:
+        raise interruption
     return _CRASHED if outcome.crashes != "well" else _HUNG if outcome.hangs != "well" else 0
 
 
@@ -104,7 +104,7 @@ def _details(group: Group, ends: dict[int, RunEnd]) -> Iterator[str]:
         yield f"      says: {first.message[: _WIDTH - 12]}"
     if first.verdict:
         yield from textwrap.wrap(first.verdict, _WIDTH, initial_indent="      ", subsequent_indent="      ")
-    for number, frame in enumerate(first.stack[:6]):
+    for number, frame in enumerate(first.stack[:8]):
         yield f"      #{number} {frame}"
     if group.stacks > 1:
         yield f"      ({group.stacks} different stacks; this is run {first.run}'s)"

@@ -74,7 +74,7 @@ def compare(ends: Sequence[RunEnd]) -> Comparison:
         sentences.append("Their stacks differ: what fails is reached in several ways, or its memory is damaged before.")
     cut = len(ends) - len(counted)
     if cut:
-        sentences.append(f"{cut} more {'was' if cut == 1 else 'were'} cut off.")
+        sentences.append(f"{cut} {'was' if cut == 1 else 'were'} cut off while under way.")
     return Comparison(
         crashes=crashes,
         hangs=hangs,

@@ -17,9 +17,11 @@ _FRAMES: Final = 12
 _CHANGING: Final = re.compile(r"0x[0-9a-f]+|\d+")
 _HELPERS: Final = re.compile(
     r"^(?:__cxa_\w+|_Unwind_\w+|__GI_\w+|raise|abort|__libc_message|__pthread_kill\w*|gsignal|std::terminate.*"
-    r"|malloc_printerr|__interceptor_\w+|_PyErr_\w+|PyErr_\w+)$"
+    r"|malloc_printerr|__interceptor_\w+|_PyErr_\w+|PyErr_\w+"
+    r"|(?:__)?(?:GI_|libc_|pthread_|lll_|futex_|new_sem_)\w+|do_futex_wait.*|(?:__)?(?:poll|select|epoll_wait|syscall)"
+    r"|PyThread_\w+|acquire_timed|_*(?:clock_)?nanosleep\w*)$"
 )
-"""Functions by which a program dies, not where it dies."""
+"""Functions by which a program dies or waits, not where it does."""
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
@@ -67,7 +69,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     def ending(self) -> str:
         """How it ended, in words that are the same for runs that ended alike."""
         text = in_words(self)
-        return f"{text}, {self.exception}" if self.exception and self.bad else text
+        return f"{text}, {self.exception}" if self.exception not in ("", text) and self.bad else text
 
     @property
     def place(self) -> str:

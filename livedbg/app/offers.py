@@ -1,0 +1,49 @@
+"""The recipes that fit the process at hand, for the command palette: each with the command that runs it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.hostinfo import host_name
+from livedbg.panels.look import Look
+from livedbg.panels.sheet import Sheet, SheetLine
+from livedbg.recipes import recipes
+from livedbg.recipes.again import told
+from livedbg.recipes.fitting import Again, chosen_process, fitting, systems_by_files, systems_of
+from livedbg.recipes.witness import loaded_files
+from livedbg.sanitize import clean_line
+from livedbg.themes import Role
+
+__all__ = ["offered", "recipe_sheet"]
+
+
+def offered(look: Look, *, live: bool) -> list[Again]:
+    """The recipes that fit, the closest first.
+
+    Args:
+        look: what is shown.
+        live: the process may be there still, so that what it has loaded can be read.
+    """
+    process = chosen_process(look.snapshot, look.selection)
+    if process is None:
+        return []
+    systems = systems_of(look.snapshot, process)
+    if live and process.host == host_name() and not process.exited:
+        systems |= systems_by_files(loaded_files(process.pid))
+    known, _ = recipes()
+    return list(fitting(known, systems, process.command, process.cwd))
+
+
+def recipe_sheet(again: Again) -> Sheet:
+    """All about one, the command first."""
+    lines = [
+        SheetLine(
+            clean_line(text), Role.HEADING if name == "run again" else Role.TEXT, lead=name, bold=name == "run again"
+        )
+        for name, text in told(again)
+    ]
+
+    def sheet(_look: Look) -> tuple[str, Sequence[SheetLine]]:
+        return f"Recipe {again.name}: {again.recipe.question}", lines
+
+    return sheet
