@@ -310,18 +310,13 @@ def _lost(world: World) -> Iterator[Diagnostic]:
     for group in grouped(world.lost.sure, graph)[:LOST_SHOWN]:
         lost = group.example
         first, second = task_name(lost.first), task_name(lost.second)
+        does = "reads" if lost.hazard == "read after write" else "overwrites"
         sentence = (
             f"Task {second} {does} {lost.region}, of tensor {lost.tensor} ({lost.second_mode}, argument "
             f"{lost.second_arg}) that task {first} writes ({lost.first_mode}, argument {lost.first_arg}), and nothing "
             "orders them."
         )
         evidence = Mark(world.graph_mark.source, sentence, world.graph_mark.wall_ns, kind="file")
-        does = "reads" if lost.hazard == "read after write" else "overwrites"
-        yield said(
-            world,
-            "missing-edge",
-            Severity.ERROR,
-            sentence,
         attributes = {
             "tensor": str(lost.tensor),
             "first": lost.first_mode,
@@ -332,6 +327,11 @@ def _lost(world: World) -> Iterator[Diagnostic]:
             "next": "\n".join(lost.next),
             "count": str(group.count),
         }
+        yield said(
+            world,
+            "missing-edge",
+            Severity.ERROR,
+            sentence,
             entities=(world.names.task(lost.second), world.names.task(lost.first)),
             attributes=attributes,
             marks=(evidence,),

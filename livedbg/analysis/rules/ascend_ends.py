@@ -161,6 +161,11 @@ def starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
 def missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     """An order that the task graph lost."""
     for lost in job.all_said("missing-edge"):
+        said = lost.attributes
+        reads = said.get("hazard") == "read after write"
+        harm = "so it may read what was there before" if reads else "and the result depends on which ends last"
+        alike = int(said.get("count", "1")) - 1
+        more = f" {alike} more pair{'s' * (alike > 1)} of tasks alike." if alike > 0 else ""
         yield Finding(
             rule=rule,
             state=VerdictState.DIVERGED,
@@ -170,11 +175,6 @@ def missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
                 f"{_lost_words(lost, state)} They may run at the same time, {harm}. "
                 f"Most likely: {said.get('why', '')}.{more}"
             ),
-        said = lost.attributes
-        reads = said.get("hazard") == "read after write"
-        harm = "so it may read what was there before" if reads else "and the result depends on which ends last"
-        alike = int(said.get("count", "1")) - 1
-        more = f" {alike} more pair{'s' * (alike > 1)} of tasks alike." if alike > 0 else ""
             entities=lost.entities,
             evidence=evidence(lost),
             next=tuple(said.get("next", "").splitlines()),
