@@ -69,6 +69,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ending: how the process ended, in words, such as `was killed by SIGSEGV`; "" while it lives.
         standing: identifier of the thread that stands at it now.
         until_wall_ns: when that one goes on at the latest.
+        until_why: why that is earlier than was asked for.
     """
 
     id: str
@@ -87,6 +88,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ending: str = ""
     standing: str | None = None
     until_wall_ns: int | None = None
+    until_why: str = ""
 
 
 class Preset(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """The Ascend adapter: reads what the `simpler` runtime logs and writes, with or without a process.
 
 The log itself is read by the log adapter, which feeds this adapter's decoder; this module watches
-the files beside the logs, and notices when a log has gone quiet.
+the files beside the logs, notices when a log has gone quiet, and samples how busy the machine is
+while the run of a process is watched.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from typing import Final
 from livedbg.adapter import Adapter, Context, Request, logs_ended
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
+from livedbg.adapters.ascend.live.watch import LiveWatch
 from livedbg.adapters.ascend.model import AscendModel
-from livedbg.events import StatusSeen
+from livedbg.events import CounterSeen, StatusSeen
+from livedbg.linux.load import read_load
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SourceHealth, SourceStatus
 
 __all__ = ["AscendAdapter"]
 
 _POLL_S: Final = 2.0
+_SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
 _LOGS_S: Final = 120.0  # how long one look waits for the logs
 
 
@@ -31,13 +35,17 @@ class AscendAdapter(Adapter):
 
     name = "ascend"
     sees = "tasks, cores, dependencies and stalls of the `simpler` runtime, from its log, deps.json and name_map*.json"
-    cost = "reads log lines that are read anyway, and looks for two kinds of files every 2 s; the target is not touched"
+    cost = (
+        "reads log lines that are read anyway, looks for a few kinds of files and at the machine's load every 2 s; the "
+        "target is not touched"
+    )
 
     def __init__(self) -> None:
         self.model = AscendModel()
         self._files = FileWatch()
         self._decoder: AscendDecoder | None = None
         self._told: set[Path] = set()
+        self._live = LiveWatch(self.model)
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -51,19 +59,58 @@ class AscendAdapter(Adapter):
         return (self._decoder,)
 
     async def run(self, context: Context) -> None:
-        """Watch the files and the silence."""
+        """Watch the files, the silence, and the memory of running simulators."""
+        async with asyncio.TaskGroup() as group:
+            live = group.create_task(self._live.run(context))
+            if context.request.once:
+                await live
+            await self._watch(context)
+            live.cancel()
+
+    async def _watch(self, context: Context) -> None:
         settled = False
         while True:
             over = logs_ended(context)  # this is the last look
             await self._look(context)
-            with self.model.lock:
-                context.emit(*self.model.collect(context.stamp(), whole=True))
+            self._sample(context)
+            self._collect(context)
             if not settled:
                 settled = True
                 context.settled()
             if context.request.once or over:
                 return
-            await context.sleep(_POLL_S)
+            await self._wait(context)
+
+    def _collect(self, context: Context) -> None:
+        with self.model.lock:
+            self.model.processes_seen(context.snapshot().processes)
+            context.emit(*self.model.collect(context.stamp(), whole=True))
+
+    async def _wait(self, context: Context) -> None:
+        """Until the next look; what a job's process was started with is taken as soon as it is known."""
+        until = time.monotonic() + _POLL_S
+        while time.monotonic() < until:
+            await context.sleep(_SOON_S)
+            with self.model.lock:
+                news = self.model.processes_seen(context.snapshot().processes)
+            if news:
+                self._collect(context)
+
+    def _sample(self, context: Context) -> None:
+        """How busy the machine is, while the run of a process is watched."""
+        with self.model.lock:
+            watched = any(world.process for world in self.model.worlds)
+        load = read_load() if watched else None
+        if load is None:
+            return
+        stamp = context.stamp()
+        with self.model.lock:
+            self.model.loads.add(stamp["wall_ns"], load)
+        numbers = {"load": load.minute, "runnable threads": float(load.runnable)}
+        if load.waiting is not None:
+            numbers["waiting for a CPU (%)"] = load.waiting * 100
+        entity = f"host:{context.request.host}"
+        context.emit(*(CounterSeen(entity=entity, name=name, value=value, **stamp) for name, value in numbers.items()))
 
     async def _look(self, context: Context) -> None:
         if context.request.once:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
 
 from livedbg.adapters.ascend.graph import TaskGraph
+from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import Names
 from livedbg.adapters.ascend.world import World
 from livedbg.events import Event, Stamp
-from livedbg.model import LogSource
+from livedbg.model import LogSource, Process
 from livedbg.sanitize import clean_line
 
 __all__ = ["AscendModel", "JobFile"]
@@ -65,6 +67,8 @@ class AscendModel:
         self._of_source: dict[str, str] = {}
         self._paths: dict[str, PurePath | None] = {}
         self._written: dict[str, int] = {}
+        self._process: dict[str, str] = {}
+        self.loads = LoadHistory()
         self._unclaimed: list[JobFile] = []
         self._given: dict[tuple[str, PurePath], JobFile] = {}
         self._logs_read = False
@@ -83,6 +87,8 @@ class AscendModel:
     def opened(self, source: LogSource) -> None:
         """A log begins."""
         self._paths[source.id] = PurePath(source.path) if source.path else None
+        if source.process:
+            self._process[source.id] = source.process
         if source.path:
             with contextlib.suppress(OSError):
                 self._written[source.id] = Path(source.path).stat().st_mtime_ns
@@ -109,7 +115,18 @@ class AscendModel:
         written = self._written.get(source)
         if written is not None:
             job.world.written_wall_ns = max(written, job.world.written_wall_ns or 0)
+        job.world.process = job.world.process or self._process.get(source, "")
         return job.world
+
+    def processes_seen(self, processes: Mapping[str, Process]) -> bool:
+        """Take what the jobs' processes were started with; whether that was new."""
+        news = False
+        for world in self.worlds:
+            process = processes.get(world.process)
+            if process is not None and world.environment is None:
+                world.environment = dict(process.environment)
+                news = world.stale = True
+        return news
 
     def near(self, source: str) -> World | None:
         """The job that a line of another log (a launcher's output) belongs to: its own, or the one beside it."""
@@ -145,7 +162,7 @@ class AscendModel:
 
     def _add(self, key: str, path: PurePath | None) -> _Job:
         label = "" if not self._jobs else self._label(key, path)
-        world = World(Names(label), place=clean_line(path.parent.name) if path is not None else "")
+        world = World(Names(label), place=clean_line(path.parent.name) if path is not None else "", loads=self.loads)
         job = _Job(world, path.parent if path is not None else None, key)
         self._jobs[key] = job
         waiting, self._unclaimed = self._unclaimed, []

@@ -2,7 +2,7 @@
 
 Codes: `run-state` (always), `run-complete`, `stall-summary`, `timeout-exit`, `watchdog-starved`,
 `core-anomaly`, `core-unresponsive`, `ring-full`, `tensor-wait-timeout`, `fatal`, `terminate`,
-`runtime-failed`, `missing-edge`, `flag-cycle`, `shared-log`. All carry the attribute `scope`: which
+`runtime-failed`, `machine-busy`, `missing-edge`, `flag-cycle`, `shared-log`. All carry the attribute `scope`: which
 job they speak of.
 """
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STARVED_BELOW", "said", "statements"]
 
-STARVED_BELOW: Final = 3_000
-"""A scheduler thread that ran turns its idle loop more often than this before any watchdog fires
-(measured on the simulator: 10,000 to 200,000 in 5 to 8 s when it ran, 522 in 6 s when it was stopped)."""
+STARVED_BELOW: Final = 300
+"""A scheduler thread that runs turns its idle loop more often than this in a second (measured on the simulator: 1,261
+to 40,000 when it ran, 87 when it was stopped)."""
 
 
 def statements(world: World) -> Iterator[Diagnostic]:
@@ -34,6 +34,10 @@ def statements(world: World) -> Iterator[Diagnostic]:
     if run.phase == "unknown" and not run.tasks and world.trouble.crash is None:
         return
     yield _run_state(world)
+    if world.live is not None:
+        for code, sentence, more, about in world.live.statements():
+            entities = (f"{world.names.task(0).rpartition('/')[0]}/{about}",) if about else ()
+            yield said(world, code, Severity.WARNING, sentence, entities=entities, attributes=more, detail=about)
     if run.phase == "completed":
         yield said(world, "run-complete", Severity.INFO, _complete_sentence(world), marks=(world.last_mark,))
     stall = world.stalls.stall
@@ -104,7 +108,7 @@ def _run_state(world: World) -> Diagnostic:
         "quiet": "yes" if world.quiet else "no",
         "last_wall_ns": str(world.last_wall_ns or ""),
         "status": str(world.trouble.status or ""),
-        "graph": "yes" if run.graph is not None else "no",
+        "graph": "yes" if run.graph is not None or (world.live is not None and world.live.speaks) else "no",
         **numbers,
     }
     marks = [_task_mark(world, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
@@ -178,14 +182,19 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
             marks=(stall.mark,),
         )
         hung = world.trouble.unacknowledged or any(core.stuck for core in world.run.cores.values())
-        if 0 < stall.idle < STARVED_BELOW and not hung:
+        load = world.loads.around(stall.mark.wall_ns)
+        if world.starved(stall.idle, STARVED_BELOW) and not hung:
             sentence = (
                 f"The watchdog fired after only {stall.idle} idle iterations: the scheduler was paused or got no "
                 "processor time, so this time-out does not show a stall."
             )
+            attributes |= {"load": load.words() if load is not None else ""}
             yield said(
                 world, "watchdog-starved", Severity.WARNING, sentence, attributes=attributes, marks=(stall.mark,)
             )
+        elif load is not None and load.crowded:
+            sentence = f"The machine was busy when the watchdog fired: {load.words()}."
+            yield said(world, "machine-busy", Severity.INFO, sentence, attributes={"load": load.words()})
     for core, task in sorted(stall.anomalies.items()):
         sentence = (
             f"Core {core} has finished task {task_name(task)} (its register says fin), but the scheduler has not "

@@ -115,7 +115,7 @@ def _armed(world: World) -> Iterator[Diagnostic]:
     run = world.run
     stall = world.stalls.stall
     over = world.trouble.crash is not None or world.trouble.fatal is not None or (stall is not None and stall.exit)
-    if not world.process or over or run.phase not in {"starting", "running"} or run.progress_wall_ns is None:
+    if world.environment is None or over or run.phase not in {"starting", "running"} or run.progress_wall_ns is None:
         return
     limit = limit_of("scheduler", world.environment)
     by = limit.by if limit.sure else "the default"

@@ -6,11 +6,12 @@ another; `handle` takes its messages in order, `collect` gives the events that f
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.ascend.emission import Emitter
 from livedbg.adapters.ascend.graph import NO_ORDERS, LostOrders, TaskGraph, lost_orders
 from livedbg.adapters.ascend.handlers import HANDLERS
+from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.messages import Fields
 from livedbg.adapters.ascend.names import KernelNames, Names
@@ -20,6 +21,9 @@ from livedbg.adapters.ascend.timeouts import Timeouts
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.events import Event, Stamp
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.live.view import LiveView
 
 __all__ = ["QUIET_NS", "World"]
 
@@ -35,15 +39,17 @@ class World:
     Args:
         names: the identifiers of its entities.
         place: the folder that its log lies in, which tells it from others in words.
+        loads: how busy the machine was, where that was looked at.
 
     Attributes:
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
     """
 
-    def __init__(self, names: Names, place: str = "") -> None:
+    def __init__(self, names: Names, place: str = "", loads: LoadHistory | None = None) -> None:
         self.names = names
         self.place = place
+        self.loads = loads if loads is not None else LoadHistory()
         self.kernels = KernelNames()
         self.graph: TaskGraph | None = None
         self.graph_mark: Mark = NOWHERE
@@ -57,6 +63,7 @@ class World:
         self.process = ""
         self.environment: dict[str, str] | None = None
         self.timeouts = Timeouts()
+        self.live: LiveView | None = None  # what the memory of its process says, where that is read
         self.emitter = Emitter(self)
         self._start()
 
@@ -120,6 +127,12 @@ class World:
         self.run.use_graph(graph)
         self.stale = True
         return True
+
+    def starved(self, idle: int, a_second: int) -> bool:
+        """Whether the scheduler turned its idle loop too seldom, before its watchdog fired, to have run at all."""
+        fired = next((fired for fired in self.timeouts.fired if fired.key == "scheduler"), None)
+        limit_s = fired.limit(self.environment).seconds if fired is not None else 0.0
+        return 0 < idle < a_second * limit_s
 
     def check_graph(self) -> None:
         """Let go of a graph that the log contradicts (an older run's file)."""

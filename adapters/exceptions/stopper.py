@@ -6,7 +6,8 @@ no breakpoint. Symbols are loaded before the attach.
 Invariants:
     J1. One thread at a time is looked at; what others throw meanwhile goes on and is counted as passed.
     J2. A thread stands for the look and for what its user asked for, never longer: also when gdb is slow.
-    J3. Types that nobody wants are sorted out by the kernel once they are known; where that can't be, and they come
+    J3. No thread stands for longer than a watchdog of the target's runtime leaves room for (livedbg.touch.room).
+    J4. Types that nobody wants are sorted out by the kernel once they are known; where that can't be, and they come
         often, it ends by itself instead of slowing down the target.
 """
 
@@ -38,6 +39,7 @@ from livedbg.model import Frame
 from livedbg.stacks import merge_frames
 from livedbg.touch.attach import AttachCost
 from livedbg.touch.looking import At
+from livedbg.touch.room import LEAST_S, Room
 from livedbg.touch.source import with_source
 
 __all__ = ["Stop", "Stopper"]
@@ -85,10 +87,11 @@ class Stopper:
         functions: their names.
         wanted: whether a call is, by its type.
         message: only calls with this text in their message.
-        stands: called when a thread stands and has been looked at.
+        stands: called when a thread stands and has been looked at, with how long it is held at most.
         went_on: called when it goes on, with how long it stood, in nanoseconds.
         lost: called with a sentence when it has ended by itself.
         hold_s: how long a thread stands after the look, unless `go_on` is called.
+        room: how long a thread may stand now; None for no limit.
     """
 
     def __init__(
@@ -100,10 +103,11 @@ class Stopper:
         *,
         wanted: Callable[[Call], bool],
         message: str,
-        stands: Callable[[Stop], None],
+        stands: Callable[[Stop, float], None],
         went_on: Callable[[Stop, int], None],
         lost: Callable[[str], None],
         hold_s: float = 0.0,
+        room: Callable[[], Room | None] = lambda: None,
     ) -> None:
         self.seen = 0
         self.passed = 0
@@ -120,6 +124,7 @@ class Stopper:
         self._went_on = went_on
         self._lost = lost
         self._hold_s = hold_s
+        self._room = room
         self._attachment, self._looker = gdb
         self._types = Types(pid)
         self._python = PythonBeneath(pid)
@@ -294,10 +299,12 @@ class Stopper:
             stop = None if self._enough else await self._stop_of(number)
             if stop is not None:
                 self._released.clear()
-                self._stands(stop)
-                if self._hold_s and not self._over:
+                room = self._room() if self._hold_s else None
+                hold_s = self._hold_s if room is None else min(self._hold_s, room.seconds)
+                self._stands(stop, hold_s)
+                if hold_s and not self._over:
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(self._hold_s):
+                        async with asyncio.timeout(hold_s):
                             await self._released.wait()
         except (LivedbgError, OSError):
             pass  # gdb or the target is gone: the attachment says so
@@ -313,6 +320,12 @@ class Stopper:
     async def _stop_of(self, number: str) -> Stop | None:
         """What somebody wants to know of a thread that stands; None where nobody does."""
         wall_ns = time.time_ns()
+        room = self._room()
+        if room is not None and room.seconds < LEAST_S:
+            self.seen += 1
+            self.passed += 1
+            self.trouble = f"the last one was not looked at. {room.sentence}"
+            return None
         at = await self._looker.at(number, _AT_S)
         found = None if at is None else self._place_of(at)
         if at is None or found is None:
@@ -324,7 +337,7 @@ class Stopper:
             self._passed_by(call, learn=not matches)
             return None
         try:
-            stack = await self._looker.look(at, _LOOK_S)
+            stack = await self._looker.look(at, _LOOK_S if room is None else min(_LOOK_S, room.seconds))
         except LivedbgError as error:
             self.trouble = f"no frames of the last one: {error.message}"
             return Stop(at.tid, call, (), whole=False, wall_ns=wall_ns)

@@ -26,6 +26,7 @@ from livedbg.gdbmi import find_gdb
 from livedbg.intents import Catch, GoOn, Intent, Uncatch
 from livedbg.model import ExceptionHit, Intrusion
 from livedbg.sanitize import clean_line
+from livedbg.touch.room import LEAST_S, Room, stop_room
 
 __all__ = ["StoppingAdapter"]
 
@@ -178,7 +179,12 @@ class _Point:
             went_on=self._went_on,
             lost=self._lost,
             hold_s=self._hold_s,
+            room=self._room,
         )
+
+    def _room(self) -> Room | None:
+        """How long a thread may stand now, for the watchdogs of its runtime."""
+        return stop_room(self._context.snapshot(), self.process, time.time_ns())
 
     async def disarm(self) -> None:
         """Let go of the process."""
@@ -188,7 +194,7 @@ class _Point:
                 return
             await stopper.disarm()
             self._tell_brushed(stopper)
-            self._put(seen=stopper.seen, lost=stopper.passed, standing=None, until_wall_ns=None)
+            self._put(seen=stopper.seen, lost=stopper.passed, standing=None, until_wall_ns=None, until_why="")
             if self.catchpoint.state is not CatchpointState.FAILED:
                 self._put(state=CatchpointState.DONE)
 
@@ -219,12 +225,24 @@ class _Point:
         files = ", ".join(file.rpartition("/")[2] for file in stopper.files)
         left_out = f"; not in {', '.join(stopper.left_out[:3])}: no debug register is left" if stopper.left_out else ""
         trouble = f"; {stopper.trouble}" if stopper.trouble else ""
-        return clean_line(f"in {files}; one thread stands at a time{left_out}{trouble}")
+        return clean_line(f"in {files}; one thread stands at a time{left_out}{trouble}{self._room_words()}")
+
+    def _room_words(self) -> str:
+        """How the room that there is cuts what was asked for."""
+        room = self._room()
+        if room is None or not (room.seconds < LEAST_S or room.seconds < self._hold_s):
+            return ""
+        most = (
+            f"a thread stands for {room.seconds:.0f} s at most"
+            if room.seconds >= LEAST_S
+            else "no thread is stopped now"
+        )
+        return f"; {most}. {room.sentence}"
 
     def _wants(self, call: Call) -> bool:
         return wants(self.catchpoint.moment, self._patterns, call)
 
-    def _stands(self, stop: Stop) -> None:
+    def _stands(self, stop: Stop, hold_s: float) -> None:
         host = self._context.request.host
         thread = ids.thread(host, self._pid, stop.tid)
         kind = (stop.call.names[0], stop.call.message, tuple(frame.address for frame in stop.frames))
@@ -245,8 +263,11 @@ class _Point:
         )
         self._hits[kind] = hit
         self._emit_hit(hit)
-        until = time.time_ns() + int(self._hold_s * 1e9) if self._hold_s else None
-        self._put(hits=self.catchpoint.hits + 1, standing=thread if until else None, until_wall_ns=until)
+        until = time.time_ns() + int(hold_s * 1e9) if hold_s else None
+        room = self._room() if hold_s < self._hold_s else None
+        why = room.sentence if room is not None else ""
+        standing = thread if until else None
+        self._put(hits=self.catchpoint.hits + 1, standing=standing, until_wall_ns=until, until_why=why)
         if self._most and self.catchpoint.hits >= self._most and self._stopper is not None:
             self._stopper.enough()
 
@@ -256,7 +277,7 @@ class _Point:
         self._hits[kind] = hit
         self._emit_hit(hit)
         self._touched("stop", f"{self.catchpoint.moment} of {stop.call.names[0]} in thread {stop.tid}", stood_ns, 1)
-        self._put(standing=None, until_wall_ns=None)
+        self._put(standing=None, until_wall_ns=None, until_why="")
         if self._most and self.catchpoint.hits >= self._most and self._ending is None:
             self._ending = asyncio.create_task(self.disarm())
 

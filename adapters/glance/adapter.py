@@ -24,6 +24,7 @@ from livedbg.gdbmi import find_gdb
 from livedbg.intents import GLANCE_ONCE, Glance, Intent
 from livedbg.linux import procfs, ptrace
 from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus
+from livedbg.touch.room import stop_room
 from livedbg.unwind.glance import Glanced, glance
 from livedbg.unwind.pool import UnwinderPool
 
@@ -33,6 +34,7 @@ _LOOK_S: Final = 1.0  # between two looks whether the targets have ended
 _FIRST_S: Final = 0.05
 _PATIENCE_S: Final = 5.0  # how long the first threads are waited for
 _UNWIND_S: Final = 60.0
+_NEAR_S: Final = 0.05  # a watchdog that is nearer than this is worth a word
 
 
 class GlanceAdapter(Adapter):
@@ -101,6 +103,7 @@ class GlanceAdapter(Adapter):
         async with self._locks[process.id]:
             taken_ns = time.monotonic_ns()
             found = await self._copy(context, process, wanted, why)
+            self._near(context, process, found)
             self._report(context, process, found)
             if not found.copies:
                 return
@@ -155,6 +158,14 @@ class GlanceAdapter(Adapter):
         if cancelled:
             raise asyncio.CancelledError
         return found
+
+    def _near(self, context: Context, process: Process, found: Glanced) -> None:
+        """A word where a watchdog of the runtime left hardly more room than the stops took."""
+        room = stop_room(context.snapshot(), process.id, time.time_ns())
+        took_s = sum(found.stops_ns.values()) / 1e9
+        if room is not None and room.seconds < max(_NEAR_S, 10 * took_s):
+            sentence = f"The glance stopped threads for {took_s * 1e3:.1f} ms together. {room.sentence}"
+            self._say(context, process.id, "watchdog-near", sentence, "look without --glance")
 
     def _gdb(self, request: Request) -> str:
         if not ptrace.usable():

@@ -63,11 +63,12 @@ def command(
     request = Request(host=host, processes=found.processes, tree=options["follow"], stacks="none", gdb=gdb)
     intents = [catch_intent(f"process:{host}/{target.pid}", pattern, **options) for target in found.processes]
     count = intents[0].count or None
-    adapters = ("proc", "stopping" if options["stop"] else "exceptions")
+    # a stop must mind the watchdogs of the target's runtime, of which its log tells
+    adapters = ("proc", "stopping", "logs", "ascend") if options["stop"] else ("proc", "exceptions")
     view = LiveView(request, adapters=[adapter_classes()[name]() for name in adapters])
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     view.subscribe(updates.put)
-    printer = HitPrinter(as_json)
+    printer = HitPrinter(as_json, caught_only=True)
     with quit_on_signals():
         view.start()
         try:

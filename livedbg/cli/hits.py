@@ -27,11 +27,13 @@ class HitPrinter:
     Args:
         as_json: one JSON object a hit.
         error: hits to standard error too, and catchpoints that failed.
+        caught_only: what catchpoints caught, not what logs tell of.
     """
 
-    def __init__(self, as_json: bool, *, error: bool = False) -> None:
+    def __init__(self, as_json: bool, *, error: bool = False, caught_only: bool = False) -> None:
         self._as_json = as_json
         self._error = error
+        self._caught_only = caught_only
         self._counts: dict[str, int] = {}
         self._armed: set[str] = set()
         self._failed: set[str] = set()
@@ -52,9 +54,14 @@ class HitPrinter:
                     warn(f"{point.pattern} is not caught: {point.note}", point.remedy)
             if point.standing and point.standing not in self._standing:
                 left_s = max(0.0, ((point.until_wall_ns or 0) - time.time_ns()) / 1e9)
-                click.echo(f"livedbg: the thread stands for {left_s:.0f} s at most: Enter lets it go on.", err=True)
+                why = f" {point.until_why}" if point.until_why else ""
+                click.echo(
+                    f"livedbg: the thread stands for {left_s:.0f} s at most: Enter lets it go on.{why}", err=True
+                )
             self._standing = {other.standing for other in snapshot.catchpoints.values() if other.standing}
         for hit in snapshot.exceptions.values():
+            if self._caught_only and hit.catchpoint is None:
+                continue
             before = self._counts.get(hit.id, 0)
             if hit.count > before:
                 self._counts[hit.id] = hit.count

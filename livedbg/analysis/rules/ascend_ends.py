@@ -12,6 +12,7 @@ from livedbg.model import Diagnostic, Severity, TaskState
 
 __all__ = ["cann", "crash", "flag_cycle", "goes_on", "missing_edge", "run_complete", "run_failed", "starved"]
 
+_TELLS_LOAD: Final = "to know the load then: livedbg record PID while it runs samples it; so does sar -q, with sysstat"
 _TROUBLE: Final = (
     "cann-code",
     "core-anomaly",
@@ -148,14 +149,21 @@ def starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         rule=rule,
         state=VerdictState.CRASHED,
         severity=Severity.ERROR,
-        sentence=starved.sentence,
+        sentence=f"{starved.sentence} {_load_words(starved)}{fired(job)}",
         evidence=evidence(starved, job.said("timeout-exit")),
         next=(
-            "run it again without a debugger that stops it, or with fewer jobs on the machine",
+            "run it again without a debugger that stops it, or with fewer jobs on the machine (--max-parallel 2)",
             "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts)",
+            *(() if starved.attributes.get("load") else (_TELLS_LOAD,)),
         ),
         since_wall_ns=starved.at_wall_ns,
     )
+
+
+def _load_words(starved: Diagnostic) -> str:
+    """How busy the machine was then, or that nobody knows."""
+    load = starved.attributes.get("load", "")
+    return f"At that time: {load}." if load else "How busy the machine was then is not known: a log does not say it."
 
 
 def missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:

@@ -228,7 +228,10 @@ def fired(job: Job) -> str:
     """` The scheduler's watchdog fired first: no progress for 10 s (…). Next would have come …` where one did."""
     told = job.said("watchdog-fired")
     ignored = job.said("limits-ignored")
+    busy = job.said("machine-busy")
     words = f" {told.sentence}" if told is not None else ""
+    if busy is not None:
+        words += f" {busy.sentence} On the simulator, whose cores are threads, a slow task then looks like a stuck one."
     return words + (f" {ignored.sentence}" if ignored is not None else "")
 
 

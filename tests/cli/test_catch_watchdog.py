@@ -1,0 +1,153 @@
+"""`livedbg catch --stop` on a process whose Ascend run is under a watchdog: a stop is never longer than that bears.
+
+The target is a C++ program that throws; its standard error is a file to which the test writes the lines that a real
+run of the simulator wrote while it hung.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import pytest
+
+CATCH = [sys.executable, "-m", "livedbg", "catch"]
+LOG = Path(__file__).parents[1] / "fixtures/ascend/02_hang_kernel/live_gdb/err_while_hanging.txt"
+
+
+class Thrower:
+    """A program that throws, under a variable that sets its watchdog, and its log."""
+
+    def __init__(self, program: Path, log: Path, limit_ms: int) -> None:
+        self._log = log
+        lines = LOG.read_bytes().splitlines(keepends=True)
+        self._last = next(number for number, line in enumerate(lines) if b"Dispatched" in line)
+        self._lines = lines
+        log.write_bytes(b"".join(lines[: self._last]))
+        self.process = subprocess.Popen(
+            [program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=os.open(log, os.O_WRONLY | os.O_APPEND),
+            env={**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": str(limit_ms)},
+        )
+
+    def dispatch(self) -> None:
+        """The log goes on: tasks are dispatched, now."""
+        with self._log.open("ab") as log:
+            log.write(b"".join(self._lines[self._last :]))
+
+    def throw(self) -> None:
+        """A C++ exception."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"runtime said so\n")
+        self.process.stdin.flush()
+
+
+@pytest.fixture
+def thrower(build_target: Callable[..., Path], tmp_path: Path) -> Iterator[Callable[[int], Thrower]]:
+    program = build_target("throws")
+    made: list[Thrower] = []
+
+    def start(limit_ms: int) -> Thrower:
+        made.append(Thrower(program, tmp_path / "err.txt", limit_ms))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.process.kill()
+        one.process.wait()
+        assert one.process.stdin is not None
+        one.process.stdin.close()
+
+
+class Catching:
+    """A `livedbg catch --stop`, its words line by line."""
+
+    def __init__(self, pid: int, *options: str) -> None:
+        self._process = subprocess.Popen(
+            [*CATCH, str(pid), "any", "--stop", *options],
+            text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._lines.put(line)
+
+    def says(self, pattern: str) -> str:
+        """The next line like that."""
+        seen = []
+        while True:
+            try:
+                line = self._lines.get(timeout=40)
+            except Empty:
+                raise AssertionError(f"never said {pattern!r}, but: {seen}") from None
+            seen.append(line)
+            if re.search(pattern, line):
+                return line
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def catching() -> Iterator[Callable[..., Catching]]:
+    made: list[Catching] = []
+
+    def start(pid: int, *options: str) -> Catching:
+        made.append(Catching(pid, *options))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.end()
+
+
+def test_a_hold_ends_before_the_watchdog_would_end_the_run(
+    thrower: Callable[[int], Thrower], catching: Callable[..., Catching]
+) -> None:
+    target = thrower(60_000)
+    session = catching(target.process.pid, "--hold", "300", "--count", "2")
+    armed = session.says("S1 stops threads of process")
+    assert "a thread stands for" in armed
+    assert "does not tell" in armed  # the log's own lines are of another day
+    target.dispatch()
+    target.throw()
+    line = session.says("the thread stands for")
+    seconds = int(re.findall(r"stands for (\d+) s at most", line)[0])
+    assert 10 < seconds < 60
+    assert "A longer stop " in line
+    assert "the scheduler's watchdog ends the run when nothing goes on for 60 s, SIMPLER_SCHEDULER_TIMEOUT_MS" in line
+
+
+def test_no_stop_where_the_watchdog_is_near(
+    thrower: Callable[[int], Thrower], catching: Callable[..., Catching]
+) -> None:
+    target = thrower(400)
+    session = catching(target.process.pid, "--hold", "300", "--timeout", "6")
+    assert "no thread is stopped now" in session.says("S1 stops threads of process")
+    target.throw()
+    assert "0 caught of 1 seen, 1 went by" in session.says("S1 any: ")
+
+
+def test_without_a_run_nothing_is_cut(build_target: Callable[..., Path], catching: Callable[..., Catching]) -> None:
+    with subprocess.Popen(
+        [build_target("throws")], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        session = catching(process.pid, "--hold", "300")
+        assert "at most" not in session.says("S1 stops threads of process")
+        assert process.stdin is not None
+        process.stdin.write(b"runtime said so\n")
+        process.stdin.flush()
+        assert re.search(r"for (299|300) s at most: Enter lets it go on\.$", session.says("the thread stands for"))
+        process.kill()
