@@ -73,11 +73,18 @@ class Emitter:
             return
         self._world.stale = False
         self._world.check_graph()
-        self._world.suspicion = suspects(self._world.run, self._world.stalls.stall, self._world.trouble)
+        live = self._world.live if self._world.live is not None and self._world.live.speaks else None
+        found_in_log = suspects(self._world.run, self._world.stalls.stall, self._world.trouble)
+        self._world.suspicion = live.suspicion() if live is not None else found_in_log
         found = {
             edge.key: edge
             for edge in wait_edges(
-                self._world.run, self._world.suspicion, self._world.stalls.stall, self._world.trouble, self._world.quiet
+                self._world.run,
+                self._world.suspicion,
+                self._world.stalls.stall,
+                self._world.trouble,
+                self._world.quiet,
+                linked=live is not None,
             )
         }
         self._edges.drop([key for key in self._inferred if key not in found])
@@ -103,6 +110,10 @@ class Emitter:
             self.conclude()
         events = self._task_events(stamp)
         events += self._resource_events(stamp)
+        if self._world.live is not None and self._world.run.graph is None:
+            put, drop = self._world.live.edges()
+            self._edges.drop(drop)
+            self._edges.put(put)
         events += self._edges.events(stamp)
         events += self._counter_events(stamp)
         if whole:

@@ -26,6 +26,7 @@ class TaskRecord:
         finished: how many of them are known to have ended.
         met: dependencies met, of `fanin` in all.
         deferred: its kernel has returned and it waits for an asynchronous completion.
+        waits: what it waits for, where the scheduler's memory says so.
         inferred: why its state is believed, where no line states it.
         evidence: `file:line` of the newest statement about it, whose text and time follow.
         entered: the line that gave it to a core, while it runs.
@@ -45,6 +46,7 @@ class TaskRecord:
     fanin: int | None = None
     missing: int | None = None
     deferred: bool = False
+    waits: str = ""
     inferred: str = ""
     evidence: str = ""
     evidence_text: str = ""
@@ -71,6 +73,7 @@ class TaskRecord:
             attributes["blocks"] = str(self.blocks)
         attributes["inferred"] = self.inferred
         attributes["deferred"] = "yes" if self.deferred else ""
+        attributes["waits_for"] = self.waits if self.open else ""
         attributes["since"] = "exact" if self.since_exact else "not before"
         if self.evidence:
             attributes["evidence"] = self.evidence

@@ -74,7 +74,9 @@ def _named(records: list[TaskRecord], reason: str) -> Suspicion:
     return Suspicion(tuple(t.raw for t in records), False, reason)
 
 
-def wait_edges(run: Run, suspicion: Suspicion, stall: Stall | None, trouble: Trouble, quiet: bool) -> Iterator[Edge]:
+def wait_edges(
+    run: Run, suspicion: Suspicion, stall: Stall | None, trouble: Trouble, quiet: bool, *, linked: bool = False
+) -> Iterator[Edge]:
     """Edges that say who waits for the suspects: those that the graph doesn't declare.
 
     Args:
@@ -83,11 +85,12 @@ def wait_edges(run: Run, suspicion: Suspicion, stall: Stall | None, trouble: Tro
         stall: the watchdog's dump, if there is one.
         trouble: what went wrong.
         quiet: nothing has happened for long, so that what is open may be said to wait.
+        linked: the edges between tasks are known from memory.
     """
     stuck = stall is not None or trouble.ring is not None or trouble.tensor is not None or quiet
     if run.phase == "completed" or not stuck:
         return
-    if run.graph is None:
+    if run.graph is None and not linked:
         yield from _undeclared(run, suspicion)
     told = stall is not None and stall.orchestrator_done is not False
     yield from _orchestrator(run, suspicion, trouble, quiet and not told)

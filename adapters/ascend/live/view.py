@@ -1,0 +1,288 @@
+"""What memory says of one job's run, put into what is known of it from its log: for the present, memory wins.
+
+Invariants:
+    V1. A task is as the newest look has it, whatever the log says of it; what the log knows and memory doesn't (when it
+        was dispatched, by which line) stays.
+    V2. Where the two contradict each other at two looks in a row, with no line of the log between, that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from livedbg.adapters.ascend.live.state import LiveTask, Look
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.waits import Suspicion
+from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, TaskState
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.tasks import TaskRecord
+    from livedbg.adapters.ascend.world import World
+
+__all__ = ["LiveView"]
+
+_STILL_S: Final = 3.0
+_SHOWN: Final = 8
+
+
+class LiveView:
+    """Memory's word in one job.
+
+    Args:
+        world: the job.
+        pid: the process that is read.
+    """
+
+    def __init__(self, world: World, pid: int) -> None:
+        self._world = world
+        self._source = f"memory of process {pid}"
+        self._look: Look | None = None
+        self._progress: tuple[object, ...] | None = None
+        self._mark: Mark | None = None
+        self._put: dict[EdgeKey, Edge] = {}
+        self._drop: set[EdgeKey] = set()
+        self._behind: dict[int, set[int]] = {}
+        self._before: dict[int, set[int]] = {}
+        self._turned: tuple[tuple[int, ...], int] | None = None
+        self._suspected: dict[int, str] = {}
+        self.differences: dict[int, str] = {}
+        self.still_s = 0.0
+
+    @property
+    def speaks(self) -> bool:
+        """There is a run whose state is known."""
+        return self._look is not None
+
+    @property
+    def source(self) -> str:
+        """What it is called as evidence."""
+        return self._source
+
+    # looks
+
+    def take(self, look: Look | None, wall_ns: int) -> None:
+        """The newest look; None: no run is set up."""
+        world, former = self._world, self._look
+        if look is None:
+            if former is not None:
+                self._ended(former, wall_ns)
+            return
+        if look.fresh:
+            self._begin(look)
+        self._look = look
+        moved = self._progress is not None and look.progress != self._progress
+        self._progress = look.progress
+        if moved or world.last_wall_ns is None:
+            self._went_on(wall_ns)
+        spoke, self._mark = self._mark is not world.last_mark, world.last_mark
+        run, errors = world.run, look.errors
+        run.orchestrator = "done" if look.submitted else "submitting"
+        run.counts.completed, run.counts.total = look.completed, look.total
+        mark = Mark(self._source, "", wall_ns if former is not None else None, seen=former is not None, kind="memory")
+        if look.over and not errors.scheduler and not errors.orchestrator and look.completed == look.total:
+            self._link(look)
+            run.finish(mark)
+            world.stale = True
+            return
+        world.runs()
+        for raw in look.gone:
+            self._complete(run.task(raw), "its slot was given back", mark)
+        for raw in look.tasks if spoke else look.changed:
+            self._apply(look.tasks[raw], mark)
+        self._compare(look, spoke)
+        self._cores(look)
+        self._link(look)
+        if look.changed or look.gone or spoke or former is None:
+            states = [task.state for task in look.tasks.values()]
+            run.counts.running = states.count(TaskState.RUNNING)
+            run.counts.ready = states.count(TaskState.READY)
+            run.counts.waiting = states.count(TaskState.SUBMITTED)
+            world.stale = True
+        self._turns(look, wall_ns)
+
+    def end(self) -> None:
+        """The process can't be read any more: what was known stays, and is the log's again."""
+        self._look = None
+        self.differences.clear()
+        self.still_s = 0.0
+
+    def _begin(self, look: Look) -> None:
+        """A run that the reader sees for the first time; the log may know it, or a former one."""
+        run = self._world.run
+        other = any(
+            record.state is TaskState.COMPLETED and raw in look.tasks and look.tasks[raw].open
+            for raw, record in run.tasks.items()
+        )
+        if other or run.phase in {"completed", "failed"} or self._look is not None:
+            if run.tasks:
+                self._world.run.phase = "completed" if run.phase == "completed" else "running"
+                self._world.begin(on_device=True)
+            self._put.clear()
+        self._behind.clear()
+        self._before.clear()
+        self._suspected.clear()
+        self.differences.clear()
+        self._progress = self._turned = None
+
+    def _ended(self, former: Look, wall_ns: int) -> None:
+        """The scheduler has put its run away."""
+        run = self._world.run
+        if not former.errors.scheduler and not former.errors.orchestrator and run.phase == "running":
+            run.finish(Mark(self._source, "the scheduler has ended the run", wall_ns, seen=True, kind="memory"))
+        self._world.stale = True
+        self.end()
+
+    def _went_on(self, wall_ns: int) -> None:
+        """Something happened: neither the log's silence nor an earlier watchdog round counts any more."""
+        world = self._world
+        world.last_wall_ns = max(wall_ns, world.last_wall_ns or 0)
+        stall = world.stalls.stall
+        if stall is not None and not stall.exit:
+            world.stalls.stall = None
+        world.quiet = False
+        world.stale = True
+
+    # tasks and cores
+
+    def _complete(self, record: TaskRecord, why: str, mark: Mark) -> None:
+        run = self._world.run
+        run.confirmed.discard(record.raw)
+        run.complete(record, why, mark, timely=True)
+
+    def _apply(self, task: LiveTask, mark: Mark) -> None:
+        run = self._world.run
+        record = run.task(task.raw)
+        if task.kernels and record.kernels != task.kernels:
+            record.kernels = task.kernels
+            run.changed.add(task.raw)
+        record.blocks = task.blocks
+        if task.missing is not None and (record.missing, record.fanin) != (task.missing, task.fanin):
+            record.missing, record.fanin = task.missing, task.fanin
+            run.changed.add(task.raw)
+        if task.owner is not None:
+            record.owner = task.owner
+        if not task.open:
+            self._complete(record, "", mark)
+            return
+        if record.state is TaskState.COMPLETED:
+            run.confirm_open(task.raw)
+        waits = "; ".join(condition.text for condition in task.conditions)
+        if task.staged:
+            waits = "its dependencies, on the core that it was given early"
+        cores = dict(task.cores)
+        same = record.cores == cores and record.deferred == task.deferred and record.waits == waits
+        if record.state is task.state and same:
+            return
+        record.cores, record.deferred, record.waits = cores, task.deferred, waits
+        inferred = f"queued behind another task on core {task.queued}" if task.queued is not None else ""
+        text = Mark(mark.source, _words(task), mark.wall_ns, seen=mark.seen, kind="memory")
+        run.set_state(record, task.state, text, inferred)
+
+    def _cores(self, look: Look) -> None:
+        run = self._world.run
+        for live in look.cores.values():
+            record = run.core(live.number, live.subslot, live.thread)
+            if (record.running, record.pending) != (live.running, live.pending):
+                record.running, record.pending = live.running, live.pending
+                record.condition = "" if live.running is None else record.condition
+                run.changed_cores.add(live.number)
+
+    def _compare(self, look: Look, spoke: bool) -> None:
+        """What the log says of a task that is open, against memory."""
+        if spoke:
+            self._suspected.clear()
+        stall = self._world.stalls.stall
+        found: dict[int, str] = {}
+        for raw in stall.running | stall.ready if stall is not None else ():
+            task = look.tasks.get(raw)
+            if task is None or not task.open:
+                found[raw] = f"the watchdog's dump lists task {task_name(raw)} as open, and it has completed"
+        self.differences = {raw: text for raw, text in found.items() if self._suspected.get(raw) == text}
+        self._suspected = found
+
+    # edges
+
+    def _link(self, look: Look) -> None:
+        for producer, consumers in look.waiters.items():
+            for consumer in consumers:
+                if consumer not in self._behind.setdefault(producer, set()):
+                    self._behind[producer].add(consumer)
+                    self._before.setdefault(consumer, set()).add(producer)
+                    self._draw(producer, consumer, look)
+        for raw in look.changed | look.gone:
+            if raw not in look.tasks or not look.tasks[raw].open:
+                for consumer in self._behind.get(raw, ()):
+                    self._draw(raw, consumer, look)
+        for raw in look.gone:
+            self._behind.pop(raw, None)
+            for producer in self._before.pop(raw, ()):
+                self._put.pop(self._key(producer, raw), None)
+                self._drop.add(self._key(producer, raw))
+
+    def _key(self, producer: int, consumer: int) -> EdgeKey:
+        names = self._world.names
+        return EdgeKey(EdgeKind.DEPENDS_ON, names.task(consumer), names.task(producer))
+
+    def _draw(self, producer: int, consumer: int, look: Look) -> None:
+        task = look.tasks.get(producer)
+        done = task is None or not task.open
+        key = self._key(producer, consumer)
+        self._drop.discard(key)
+        self._put[key] = Edge(
+            kind=EdgeKind.DEPENDS_ON,
+            source=key.source,
+            target=key.target,
+            state=EdgeState.SATISFIED if done else EdgeState.PENDING,
+            evidence=f"{self._source}: {task_name(consumer)} hangs on the slot of {task_name(producer)}",
+        )
+
+    def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
+        """Edges that are new or changed since the last call, and those that are no more."""
+        put, drop, self._put, self._drop = self._put, self._drop, {}, set()
+        return put.values(), drop
+
+    # what follows
+
+    def suspicion(self) -> Suspicion:
+        """The tasks that hold the run up, if anything does: those that run, those that are deferred, or could run."""
+        assert self._look is not None
+        tasks = self._look.tasks.values()
+        active = sorted(t.raw for t in tasks if t.state is TaskState.RUNNING or (t.open and t.deferred))
+        if active:
+            return Suspicion(tuple(active), True, "the scheduler's memory says that it is under way")
+        ready = sorted(t.raw for t in tasks if t.state is TaskState.READY)
+        return Suspicion(tuple(ready), True, "the scheduler's memory says that it is ready and on no core")
+
+    def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
+        """What is to be said of it: code, sentence, attributes; and the task that it is about, by its name."""
+        for raw, text in list(self.differences.items())[:_SHOWN]:
+            yield "live-differs", f"Log and memory differ: {text}.", {}, task_name(raw)
+        if self.still_s >= _STILL_S:
+            sentence = (
+                f"None of the scheduler's threads has turned its loop for {self.still_s:.0f} s: the process is stopped "
+                "or gets no processor time. It is paused or starved, not stalled."
+            )
+            yield "scheduler-still", sentence, {"still_s": f"{self.still_s:.1f}"}, ""
+
+    def _turns(self, look: Look, wall_ns: int) -> None:
+        """How long the scheduler's threads have not turned."""
+        if not any(look.turns):
+            return
+        if self._turned is None or self._turned[0] != look.turns:
+            self._turned = (look.turns, wall_ns)
+        before, self.still_s = self.still_s, (wall_ns - self._turned[1]) / 1e9
+        self._world.stale |= before >= _STILL_S or self.still_s >= _STILL_S
+
+
+def _words(task: LiveTask) -> str:
+    """A task's state as evidence."""
+    words = [f"{task_name(task.raw)} {task.state.value.upper()}"]
+    if task.fanin is not None and task.missing is not None:
+        words.append(f"{task.fanin - task.missing} of {task.fanin} dependencies met")
+    words += [f"on core {core} ({subslot})" if subslot else f"on core {core}" for core, subslot in task.cores]
+    if task.deferred:
+        words.append("its kernel has returned, its completion is deferred")
+    words += [condition.text for condition in task.conditions]
+    return ", ".join(words)

@@ -1,0 +1,240 @@
+"""Watches the schedulers of a session's processes: finds them, reads them, says what can't be seen and why."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.adapter import Context, targets_ended
+from livedbg.adapters.ascend.live.layout import Layout, read_layout
+from livedbg.adapters.ascend.live.library import Library, LibraryFinder
+from livedbg.adapters.ascend.live.reader import SchedulerReader
+from livedbg.adapters.ascend.live.view import LiveView
+from livedbg.adapters.ascend.model import AscendModel
+from livedbg.adapters.ascend.world import World
+from livedbg.errors import LivedbgError
+from livedbg.events import StatusSeen
+from livedbg.gdbmi import find_gdb
+from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
+
+__all__ = ["LiveWatch"]
+
+_LOOK_S: Final = 0.5
+_SEARCH_S: Final = 2.0
+_COST_SHARE: Final = 0.02  # of one core
+_AGAIN_S: Final = 0.3  # between the two looks of a report
+_PATIENCE_S: Final = 5.0
+_NEEDED: Final = "build the runtime with its debug information (-g, not stripped)"
+
+
+@dataclass(slots=True)
+class _Scheduler:
+    """One scheduler that is read."""
+
+    process: Process
+    reader: SchedulerReader
+    view: LiveView
+    world: World
+    cut: bool = False
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One process that has been looked through."""
+
+    maps_ns: float = 0.0
+    schedulers: dict[int, _Scheduler] = field(default_factory=dict)
+
+
+class LiveWatch:
+    """The schedulers of one session.
+
+    Args:
+        model: the jobs, shared with the decoder of logs.
+    """
+
+    def __init__(self, model: AscendModel) -> None:
+        self._model = model
+        self._finder = LibraryFinder()
+        self._layouts: dict[str, Layout | None] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._said: dict[tuple[str, str], SourceStatus] = {}
+
+    async def run(self, context: Context) -> None:
+        """Look until the processes have ended; once, or rather twice, for a report."""
+        if not context.request.processes:
+            return
+        await self._first_processes(context)
+        while not targets_ended(context):
+            spent = time.process_time()
+            await self.look(context)
+            cost_s = time.process_time() - spent
+            if context.request.once:
+                if self._seen_any:
+                    await context.sleep(_AGAIN_S)
+                    await self.look(context)
+                return
+            await context.sleep(max(_LOOK_S, min(10.0, cost_s / _COST_SHARE)) if self._seen_any else _SEARCH_S)
+
+    async def look(self, context: Context) -> None:
+        """One look at all schedulers."""
+        snapshot = context.snapshot()
+        alive = [process for process in snapshot.processes.values() if not process.exited]
+        for process in alive:
+            await self._search(process, context)
+        for name, seen in list(self._seen.items()):
+            if not any(process.id == name for process in alive):
+                self._end(seen)
+                del self._seen[name]
+        for seen in self._seen.values():
+            for number, scheduler in list(seen.schedulers.items()):
+                if not await self._read(scheduler, context):
+                    self._end(seen)
+                    seen.schedulers.pop(number, None)
+        with self._model.lock:
+            context.emit(*self._model.collect(context.stamp(), whole=self._model.settled))
+
+    @property
+    def _seen_any(self) -> bool:
+        return any(seen.schedulers for seen in self._seen.values())
+
+    async def _first_processes(self, context: Context) -> None:
+        end = time.monotonic() + _PATIENCE_S
+        while not context.snapshot().processes and time.monotonic() < end:
+            await context.sleep(0.02)
+        if context.request.once:
+            end = time.monotonic() + _PATIENCE_S
+            while not self._model.settled and time.monotonic() < end:
+                await context.sleep(0.02)
+
+    # finding
+
+    async def _search(self, process: Process, context: Context) -> None:
+        seen = self._seen.setdefault(process.id, _Seen())
+        if seen.schedulers or time.monotonic() < seen.maps_ns:
+            return
+        seen.maps_ns = time.monotonic() + _SEARCH_S
+        try:
+            libraries = await asyncio.to_thread(self._finder.find, process.pid)
+        except OSError:
+            return  # gone, or not ours to look at: the process adapter says so
+        stripped = self._finder.stripped.get(process.pid)
+        if stripped:
+            sentence = f"{stripped} of process {process.pid} has no symbols: its tasks can't be read from memory."
+            self._say(context, process, "live-stripped", sentence, remedy=_NEEDED)
+        for number, library in enumerate(libraries):
+            layout = await self._layout(library, process, context)
+            if layout is not None:
+                reader = SchedulerReader(process.pid, library.bias + layout.address, layout)
+                self._start(process, (number, len(libraries)), reader, context)
+
+    async def _layout(self, library: Library, process: Process, context: Context) -> Layout | None:
+        gdb = find_gdb(context.request.gdb)
+        if gdb is None:
+            sentence = "The layout of the scheduler's memory is read by gdb, and there is none."
+            self._say(context, process, "live-no-gdb", sentence, remedy="install gdb, or name it with --gdb")
+            return None
+        if library.key not in self._layouts:
+            try:
+                self._layouts[library.key] = await read_layout(gdb, library.file)
+            except LivedbgError as error:
+                sentence = f"gdb can't read the debug information of {library.name}: {error.message}"
+                self._say(context, process, "live-layout", sentence, remedy=error.remedy)
+                return None
+        layout = self._layouts[library.key]
+        if layout is None or layout.needed:
+            lacks = ", ".join(layout.needed) if layout is not None else "the scheduler's types"
+            sentence = f"The debug information of {library.name} lacks {lacks}: its tasks can't be read from memory."
+            self._say(context, process, "live-layout", sentence, remedy=_NEEDED)
+            return None
+        if layout.missing:
+            lost = "; ".join(f"{name} ({loss})" for name, loss in sorted(layout.missing.items()))
+            sentence = (
+                f"The debug information of {library.name} lacks fields, and what they would tell is not shown: {lost}."
+            )
+            self._say(context, process, "live-fields", sentence, health=SourceHealth.DEGRADED)
+        return layout
+
+    def _start(self, process: Process, place: tuple[int, int], reader: SchedulerReader, context: Context) -> None:
+        number, count = place
+        snapshot = context.snapshot()
+        seen = self._seen[process.id]
+        alone = count == 1 and not any(other.schedulers for other in self._seen.values() if other is not seen)
+        with self._model.lock:
+            world = self._world(process, alone, number, list(snapshot.log_sources.values()))
+            if world is None:
+                return
+            view = world.live = LiveView(world, process.pid)
+        seen.schedulers[number] = _Scheduler(process, reader, view, world)
+
+    def _world(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> World | None:
+        """The job that a scheduler belongs to: its log's, unless several schedulers share that; None: not known yet."""
+        if not alone:
+            device = next((w.chips[process.pid] for w in self._model.worlds if process.pid in w.chips), None)
+            name = f"dev{device}" if device is not None else f"pid{process.pid}"
+            return self._model.world(f"{name}.{number}" if number else name)
+        own = [source for source in sources if source.process == process.id]
+        mine = own or [source for source in sources if source.process]
+        known = [world for source in mine if (world := self._model.known(source.id)) is not None]
+        if not known and not mine:
+            known = self._model.worlds[:1] if len(self._model.worlds) == 1 else []
+        free = [world for world in known if world.live is None or not world.live.speaks]
+        if free:
+            return free[0]
+        if mine and not self._model.settled:
+            return None
+        log = next((source for source in mine if source.name == "stderr"), mine[0] if mine else None)
+        return self._model.world(log.id if log is not None and not known else f"pid{process.pid}")
+
+    # reading
+
+    async def _read(self, scheduler: _Scheduler, context: Context) -> bool:
+        try:
+            look = await asyncio.to_thread(scheduler.reader.look)
+        except ProcessLookupError:
+            return False
+        except OSError as error:
+            sentence = f"The memory of process {scheduler.process.pid} may not be read: {error.strerror}."
+            remedy = "run livedbg as the process's user or as root"
+            self._say(context, scheduler.process, "no-permission", sentence, remedy=remedy)
+            return False
+        with self._model.lock:
+            scheduler.view.take(look, time.time_ns())
+        if look is not None and scheduler.reader.cut != scheduler.cut:
+            scheduler.cut = scheduler.reader.cut
+            sentence = "There are so many dependencies that some are read at the next look."
+            self._say(
+                context,
+                scheduler.process,
+                "live-many",
+                sentence if scheduler.cut else "",
+                health=SourceHealth.DEGRADED if scheduler.cut else SourceHealth.OK,
+            )
+        self._say(context, scheduler.process, "live", "", health=SourceHealth.OK)
+        return True
+
+    def _end(self, seen: _Seen) -> None:
+        with self._model.lock:
+            for scheduler in seen.schedulers.values():
+                scheduler.view.end()
+                scheduler.world.stale = True
+
+    def _say(
+        self,
+        context: Context,
+        process: Process,
+        code: str,
+        sentence: str,
+        *,
+        remedy: str = "",
+        health: SourceHealth = SourceHealth.FAILED,
+    ) -> None:
+        status = SourceStatus(
+            source="ascend", target=process.id, health=health, code=code, sentence=sentence, remedy=remedy
+        )
+        if self._said.get((process.id, code)) != status:
+            self._said[process.id, code] = status
+            context.emit(StatusSeen(status=status, **context.stamp()))
