@@ -29,6 +29,7 @@ _BUILT_IN: dict[str, str] = {
     "logs": "livedbg.adapters.logfiles:LogAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
     "cuda": "livedbg.adapters.cuda:CudaAdapter",
+    "nvml": "livedbg.adapters.nvml:NvmlAdapter",
     "nvfuser": "livedbg.adapters.nvfuser:NvfuserAdapter",
 }
 

@@ -163,7 +163,11 @@ def _unlisted(context: CudaContext) -> str:
 
 
 def _of_dumps(dumps: Sequence[Diagnostic]) -> list[str]:
-    return [f"cuda-gdb -ex 'target cudacore {dump.attributes['file']}'" for dump in dumps if "file" in dump.attributes]
+    return [
+        f"livedbg device {dump.attributes['file']}   (the state of all warps)"
+        for dump in dumps
+        if "file" in dump.attributes
+    ]
 
 
 def _steps(error: Diagnostic) -> tuple[str, ...]:

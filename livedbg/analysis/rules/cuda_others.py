@@ -191,7 +191,7 @@ def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding
             sentence=f"{context.owner}{error.attributes.get('what', error.sentence)}: it stands there.",
             entities=process_of(error),
             evidence=evidence(error),
-            next=(f"cuda-gdb -p {pid}   (then: info cuda kernels, info cuda warps)",),
+            next=(f"livedbg device {pid} --attach   (or cuda-gdb -p {pid})",),
             since_wall_ns=error.at_wall_ns,
             state=VerdictState.CRASHED,
         )

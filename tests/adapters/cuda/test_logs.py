@@ -97,11 +97,11 @@ CASES = [
     Case("kernel", 11, "cuda-xid", ("Xid 31 of GPU 0000:01:00", "page fault", "a write at 0x2b57b3000000 (FAULT_PDE)",
                                     "Process 79749 (train)"), RECIPES[1:], inferred=True),
     Case("coredump", 11, "cuda-fault", ("Warp illegal address in kernel gather_kernel", "SM 124, warp 0"),
-         ("cuda-gdb -ex 'target cudacore /tmp/gpu-box-4711.core'",)),
+         ("livedbg device /tmp/gpu-box-4711.core",)),
     Case("cuda_gdb", 11, "cuda-fault", ("Warp Illegal Address in kernel to_half<float, __half> at convert.cu:17",
                                         "thread (192,0,0) of block (3,0,0)", "GPU 1, SM 0, warp 5, lane 0")),
     Case("macro", 11, "cuda-fault", ("reported by cudaStreamSynchronize at matrix.cu:118",), RECIPES, inferred=True),
-    Case("waits", 11, "cuda-waits", ("waits for a debugger",), ("cuda-gdb -p 31562",)),
+    Case("waits", 11, "cuda-waits", ("waits for a debugger",), ("livedbg device 31562 --attach",)),
 ]  # fmt: skip
 
 

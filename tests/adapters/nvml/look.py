@@ -1,0 +1,67 @@
+"""Looks at a process with the NVML adapter, and prints what became of it, as JSON; run by the tests in a process of
+its own, because a library that was loaded once stays loaded.
+
+    look.py PID once|SECONDS [without-bindings]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.nvml.adapter import NvmlAdapter
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.live import LiveView
+
+
+def main(pid: int, how: str, *more: str) -> None:
+    if "without-bindings" in more:
+        sys.modules["pynvml"] = None  # type: ignore[assignment]
+    once = how == "once"
+    options = {} if once else {"nvml.interval_s": "0.05", "nvml.limit_s": "0.3"}
+    request = Request(
+        host="box", processes=(TargetProcess(pid=pid),), once=once, stacks="none", tree=False, options=options
+    )
+    view = LiveView(request, adapters=[ProcAdapter(), NvmlAdapter()])
+    begun = time.monotonic()
+    view.start()
+    view.wait_settled(20)
+    settled_s = time.monotonic() - begun
+    if once:
+        print(json.dumps(told(view, settled_s)))
+    else:
+        for _ in sys.stdin:  # a line asks for the state
+            print(json.dumps(told(view, settled_s)), flush=True)
+    view.stop()
+
+
+def told(view: LiveView, settled_s: float) -> dict[str, object]:
+    """The state, as far as it is of GPUs."""
+    snapshot = view.latest().snapshot
+    return {
+        "settled_s": settled_s,
+        "bindings": sys.modules.get("pynvml") is not None,
+        "counters": {
+            f"{key.entity} {key.name}": [counter.value, counter.changes] for key, counter in snapshot.counters.items()
+        },
+        "resources": {
+            resource.id: [resource.name, resource.state, resource.attributes]
+            for resource in snapshot.resources.values()
+            if resource.kind == "gpu"
+        },
+        "edges": [
+            [edge.kind, edge.source, edge.target, edge.evidence]
+            for edge in snapshot.edges.values()
+            if edge.kind == "runs_on"
+        ],
+        "statuses": [
+            [status.health, status.code, status.sentence, status.remedy]
+            for status in snapshot.statuses.values()
+            if status.source == "nvml"
+        ],
+    }
+
+
+main(int(sys.argv[1]), *sys.argv[2:])
