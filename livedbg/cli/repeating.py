@@ -21,6 +21,7 @@ __all__ = ["repeat"]
 _CRASHED: Final = 11
 _HUNG: Final = 10
 _WIDTH: Final = 100
+_ALSO: Final = 3  # runs before it in which markers are looked for as one ends
 
 
 def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_json: bool) -> int:
@@ -61,9 +62,12 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
 def _collect(pool: Pool[Ran], ran: list[Ran], count: int) -> None:
     for one in pool.results():
         ran.append(one)
-        for note in one.end.notes:
-            click.echo(f"livedbg: run {one.end.run}: {note}", err=True)
-        click.echo(f"livedbg: {_progress(one.end, count)}", err=True)
+        end = one.end
+        if end.bad and not end.marker:  # pairs of markers may show in several runs only
+            end = next(iter(marked([one, *ran[-_ALSO - 1 : -1]]))).end
+        for note in end.notes:
+            click.echo(f"livedbg: run {end.run}: {note}", err=True)
+        click.echo(f"livedbg: {_progress(end, count)}", err=True)
 
 
 def _progress(end: RunEnd, count: int) -> str:
@@ -73,7 +77,9 @@ def _progress(end: RunEnd, count: int) -> str:
 
 
 def _place(end: RunEnd) -> str:
-    return f"{'after' if end.marker or not end.stack else 'in'} `{end.place}`"
+    if end.marker:
+        return f"after `{end.marker}`"
+    return f"in `{end.stack[0]}`" if end.stack else f"after the line `{end.last_line}`"
 
 
 def _report(ends: Sequence[RunEnd], outcome: Comparison) -> Iterator[str]:

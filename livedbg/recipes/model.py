@@ -90,6 +90,7 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         file: its glob; the newest is `{file}` in the others, the oldest `{first}`, the command's program `{program}`.
+        form: `heap`: not the newest but the heap profile with the most bytes in use.
         command: prints a summary.
         lines: how many lines of that are shown.
         opens: the command that opens it.
@@ -97,6 +98,7 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     file: str
+    form: Literal["heap", "file"] = "file"
     command: tuple[str, ...] = ()
     lines: int = 20
     opens: str = ""

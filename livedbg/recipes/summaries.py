@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.recipes.globs import matching
+from livedbg.recipes.growing import bytes_in_use
 from livedbg.recipes.model import After
 from livedbg.recipes.plan import TOOL_FOLDERS, Part
 from livedbg.sanitize import clean, clean_line
@@ -30,13 +31,14 @@ def summaries(parts: Sequence[Part], program: str) -> Iterator[str]:
     path = shutil.which(program) or program
     for part in parts:
         for end in part.after:
-            files = [str(file) for file in matching(end.file)]
+            files = matching(end.file)
             if files and (len(files) > 1 or not end.several):
-                yield from _summary(part.label, end, files, path)
+                last = max(files, key=lambda file: bytes_in_use(file) or 0) if end.form == "heap" else files[-1]
+                yield from _summary(part.label, end, str(files[0]), str(last), path)
 
 
-def _summary(label: str, end: After, files: Sequence[str], program: str) -> Iterator[str]:
-    names = {"{file}": files[-1], "{first}": files[0], "{program}": program}
+def _summary(label: str, end: After, first: str, last: str, program: str) -> Iterator[str]:
+    names = {"{file}": last, "{first}": first, "{program}": program}
     argv = [_filled(word, names) for word in end.command]
     if argv:
         said = _printed(argv)

@@ -23,10 +23,10 @@ _STAMP: Final = re.compile(
     r"|\[?\d{4}-\d\d-\d\d[T ]?\]?[ :]*|\[ *\d+\.\d+\] *)+"
 )
 _DURATION: Final = re.compile(
-    r"(?:\b(?:in|took|after|for) )?(?<![\w.])\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|secs?|seconds?|min|minutes?)\b"
+    r" ?(?:\b(?:in|took|after|for) )?(?<![\w.])\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|secs?|seconds?|min|minutes?)\b"
 )
 _ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{5,}\b")
-_BRACKETS: Final = re.compile(r"\(\s*\)|\[\s*\]")
+_BRACKETS: Final = re.compile(r" ?(?:\(\s*\)|\[\s*\])")
 
 
 def lines_of(path: Path) -> list[str]:

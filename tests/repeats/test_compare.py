@@ -1,0 +1,93 @@
+"""What many runs have in common, and how each ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livedbg.model import Frame
+from livedbg.repeats.compare import compare
+from livedbg.repeats.outcome import RunEnd, frames_shown, how_ended
+
+
+def crash(run: int, marker: str = "", **more: Any) -> RunEnd:
+    return RunEnd(**{"run": run, "how": "signal", "code": 139, "signal": "SIGSEGV", "marker": marker, **more})
+
+
+def well(run: int) -> RunEnd:
+    return RunEnd(run=run, how="well", code=0)
+
+
+def test_exit_codes_are_those_of_a_shell() -> None:
+    assert [how_ended(code) for code in (0, 1, 139, 134, 200, 255)] == [
+        ("well", ""),
+        ("code", ""),
+        ("signal", "SIGSEGV"),
+        ("signal", "SIGABRT"),
+        ("code", ""),
+        ("code", ""),
+    ]
+
+
+def test_the_same_point_each_time() -> None:
+    outcome = compare([crash(1, "launch a"), crash(2, "launch a"), crash(3, "launch a")])
+    assert outcome.crashes == "same" and outcome.hangs == "well"
+    assert outcome.sentences == ("3 of 3 runs crashed, after `launch a`: the same point each time.",)
+    assert [(group.ending, group.runs) for group in outcome.groups] == [("SIGSEGV", (1, 2, 3))]
+
+
+def test_the_same_point_but_not_in_every_run() -> None:
+    outcome = compare([crash(1, "launch a"), well(2), crash(3, "launch a")])
+    assert outcome.crashes == "same" and "It does not in every run" in outcome.sentences[0]
+    assert [group.runs for group in outcome.groups] == [(1, 3), (2,)]
+
+
+def test_it_moves() -> None:
+    outcome = compare([crash(1, "launch a"), crash(2, "launch b"), crash(3, "launch b"), well(4)])
+    assert outcome.crashes == "moves"
+    said = outcome.sentences[0]
+    assert said == (
+        "3 of 4 runs crashed, at 2 different points (2 times after `launch b`): it moves: "
+        "a race or memory corruption is likely."
+    )
+    assert any("compute-sanitizer" in line for line in outcome.next)
+
+
+def test_once_says_nothing_of_moving() -> None:
+    assert compare([crash(1, "launch a"), well(2)]).crashes == "once"
+
+
+def test_stacks_tell_where_without_markers() -> None:
+    same = compare([crash(1, stack=("f at a.c:1",)), crash(2, stack=("f at a.c:1",))])
+    moves = compare([crash(1, stack=("f at a.c:1",)), crash(2, stack=("g at a.c:9",))])
+    assert (same.crashes, moves.crashes) == ("same", "moves")
+    several = compare([crash(1, "m", stack=("f",)), crash(2, "m", stack=("g",))])
+    assert several.crashes == "same" and "Their stacks differ" in several.sentences[1]
+
+
+def test_V1_a_last_line_is_too_weak_to_say_that_it_moves() -> None:
+    assert compare([crash(1, last_line="step 3"), crash(2, last_line="step 4")]).crashes == "unknown"
+    assert compare([crash(1), crash(2)]).crashes == "unknown"
+    assert compare([crash(1, last_line="step 3"), crash(2, last_line="step 3")]).crashes == "same"
+
+
+def test_V2_what_was_cut_off_counts_for_nothing() -> None:
+    outcome = compare([well(1), RunEnd(run=2, how="cut", marker="x")])
+    assert outcome.crashes == outcome.hangs == "well" and "1 was cut off" in outcome.sentences[1]
+    assert compare([]).sentences == ("No run has ended.",)
+
+
+def test_hangs_are_judged_by_themselves() -> None:
+    hung = [RunEnd(run=run, how="hung", marker="launch a") for run in (1, 2)]
+    outcome = compare([*hung, crash(3, "launch b"), crash(4, "launch c")])
+    assert (outcome.crashes, outcome.hangs) == ("moves", "same")
+    assert len(outcome.sentences) == 2
+
+
+def test_frames_by_which_a_program_dies_are_left_out() -> None:
+    frames = (
+        Frame("__cxa_throw", module="libstdc++.so.6"),
+        Frame("work", file="/x/a.cpp", line=7),
+        Frame("main", module="a"),
+    )
+    assert frames_shown(frames) == ("work at a.cpp:7", "main in a")
+    assert frames_shown((Frame("abort", module="libc.so.6"),)) == ("abort in libc.so.6",)

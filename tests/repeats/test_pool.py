@@ -1,0 +1,68 @@
+"""Many runs side by side, each on its device."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from livedbg.errors import UsageError
+from livedbg.repeats.pool import Pool, devices_of
+
+
+def test_devices_are_a_list_with_ranges() -> None:
+    assert devices_of("0-3,5,1") == ("0", "1", "2", "3", "5")
+    for text in ("", "a", "3-1", "0-", "-1", "0-99999", "1..3"):
+        with pytest.raises(UsageError):
+            devices_of(text)
+
+
+def test_P1_runs_are_side_by_side_on_devices_of_their_own() -> None:
+    lock = threading.Lock()
+    now: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    meet = threading.Barrier(4, timeout=60)
+
+    def one(number: int, device: str, stop: threading.Event) -> int:
+        with lock:
+            now[device] += 1
+            most[device] = max(most[device], now[device])
+        meet.wait()  # four are under way at once, or this breaks
+        with lock:
+            now[device] -= 1
+        return number
+
+    pool = Pool(12, 4, ("0", "1", "2"), one)
+    pool.start()
+    assert sorted(pool.results()) == list(range(1, 13))
+    assert set(most) == {"0", "1", "2"} and most["0"] <= 2 and most["1"] == most["2"] == 1
+
+
+def test_P2_stop_begins_no_more() -> None:
+    begun: list[int] = []
+
+    def one(number: int, device: str, stop: threading.Event) -> int:
+        begun.append(number)
+        assert stop.wait(60)
+        return number
+
+    pool = Pool(100, 2, (), one)
+    pool.start()
+    while len(begun) < 2:
+        threading.Event().wait(0.01)
+    pool.stop()
+    assert sorted(pool.results()) == [1, 2] and begun == [1, 2]
+
+
+def test_P3_an_error_comes_out() -> None:
+    def one(number: int, device: str, stop: threading.Event) -> int:
+        if number == 2:
+            raise UsageError("no such program")
+        stop.wait(60)
+        return number
+
+    pool = Pool(9, 2, (), one)
+    pool.start()
+    with pytest.raises(UsageError):
+        list(pool.results())

@@ -1,0 +1,147 @@
+"""`livedbg launch --repeat` with real programs that crash, move, throw, hang, and are well."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livedbg.recording import RecordingReader
+from tests.cli.conftest import Said, livedbg
+
+
+@pytest.fixture
+def program(build_target: Callable[..., Path]) -> Path:
+    """A program that fails as it is told."""
+    return build_target("repeated")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """An environment with folders of its own."""
+    return {name: str(tmp_path / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
+
+
+def told(said: Said) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(said.out)
+    assert answer["schema"] == "livedbg.repeat/1"
+    return answer
+
+
+def test_it_crashes_at_the_same_point_each_time(program: Path, home: dict[str, str]) -> None:
+    words = ("launch", "--repeat", 3, "--parallel", 3, "--json", "--", program, "segv", 3)
+    said = livedbg(*words, env=home)
+    answer = told(said)
+    assert said.code == 11 and answer["comparison"]["crashes"] == "same"
+    assert {run["marker"] for run in answer["runs"]} == {"launch step_3"}
+    assert [(run["how"], run["signal"]) for run in answer["runs"]] == [("signal", "SIGSEGV")] * 3
+    assert said.err.count("SIGSEGV after `launch step_3`") == 3  # progress
+    for run in answer["runs"]:
+        assert "launch step_3" in (Path(run["folder"]) / "stdout.log").read_text()
+        reader = RecordingReader(Path(run["recording"]))
+        assert list(reader.events()) and reader.incomplete == ""
+        reader.close()
+
+
+def test_it_moves_and_each_run_has_a_device_of_its_own(program: Path, home: dict[str, str]) -> None:
+    """The program fails at the step of the device that it may see."""
+    words = ("launch", "--repeat", 4, "--gpus", "1-2,4", "--json", "--", program, "segv")
+    said = livedbg(*words, env=home)
+    answer = told(said)
+    assert said.code == 11 and answer["comparison"]["crashes"] == "moves"
+    assert "a race or memory corruption is likely" in answer["comparison"]["sentences"][0]
+    assert {run["device"] for run in answer["runs"]} == {"1", "2", "4"}
+    assert all(run["marker"] == f"launch step_{run['device']}" for run in answer["runs"])
+    assert "on device 4: SIGSEGV after " in said.err
+
+
+def test_an_exception_is_named_with_its_stack_by_a_catchpoint(program: Path, home: dict[str, str]) -> None:
+    said = livedbg("launch", "--repeat", 2, "--catch", "any", "--json", "--", program, "throw", 1, env=home)
+    answer = told(said)
+    assert said.code == 11 and answer["comparison"]["crashes"] == "same"
+    for run in answer["runs"]:
+        assert (run["signal"], run["exception"], run["message"]) == ("SIGABRT", "std::runtime_error", "step is bad")
+        assert run["stack"][0].startswith("fail") and "repeated.cpp" in run["stack"][0]
+
+
+def test_a_python_exception_is_read_from_what_the_program_printed(home: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import random\ndef work():\n    raise ValueError(f'bad {random.random()}')\nwork()\n")
+    said = livedbg("launch", "--repeat", 2, "--json", "--", sys.executable, script, env=home)
+    answer = told(said)
+    assert said.code == 11 and answer["comparison"]["crashes"] == "same"
+    assert [(run["code"], run["exception"]) for run in answer["runs"]] == [(1, "ValueError")] * 2
+    assert answer["runs"][0]["stack"] == ["work at train.py:3", "<module> at train.py:4"]
+
+
+def test_a_run_that_hangs_is_ended_at_its_time(program: Path, home: dict[str, str]) -> None:
+    words = ("launch", "--repeat", 2, "--parallel", 2, "--timeout", 2, "--json", "--", program, "hang", 2)
+    said = livedbg(*words, env=home)
+    answer = told(said)
+    assert said.code == 10 and answer["comparison"]["hangs"] == "same" and answer["comparison"]["crashes"] == "well"
+    for run in answer["runs"]:
+        assert (run["how"], run["code"], run["marker"]) == ("hung", None, "launch step_2")
+
+
+def test_all_is_well_and_devices_are_given(program: Path, home: dict[str, str]) -> None:
+    said = livedbg("launch", "--repeat", 2, "--gpus", "7", "--parallel", 2, "--json", "--", program, env=home)
+    answer = told(said)
+    assert said.code == 0 and answer["comparison"]["sentences"] == ["All 2 runs ended well."]
+    assert {run["last_line"] for run in answer["runs"]} == {"devices 7 set"}
+
+
+def test_recipes_tell_of_each_run(program: Path, home: dict[str, str]) -> None:
+    said = livedbg("launch", "--repeat", 2, "--recipe", "nvfuser-trace", "--", program, env=home)
+    assert said.code == 0 and "ended well" in said.out and "All 2 runs ended well." in said.out
+    for run in (1, 2):
+        assert (
+            f"run {run}: recipe nvfuser-trace had no effect" in said.err
+            and f"/run-00{run}/nvfuser-trace.json" in said.err
+        )
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_what_there_is_is_said_when_it_is_interrupted(
+    program: Path, home: dict[str, str], sent: signal.Signals
+) -> None:
+    words = ["launch", "--repeat", "50", "--parallel", "2", "--", str(program), "hang", "2"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "livedbg", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **home},
+        text=True,
+    ) as asked:
+        limit = time.monotonic() + 60
+        outputs: list[Path] = []
+        while time.monotonic() < limit and len(outputs) < 2:
+            found = Path(home["XDG_STATE_HOME"]).glob("livedbg/launches/*/run-*/stdout.log")
+            outputs = [path for path in found if "launch step_2" in path.read_text()]
+            time.sleep(0.05)
+        asked.send_signal(sent)
+        out, err = asked.communicate(timeout=60)
+    assert asked.returncode == 128 + sent and "Traceback" not in err
+    assert "2 were cut off" in out and "each run's output and recording" in err
+    left = subprocess.run(["pgrep", "-f", f"{program} hang 2"], capture_output=True, text=True, check=False)
+    assert left.stdout == ""
+
+
+def test_what_can_not_be_is_said(program: Path, home: dict[str, str]) -> None:
+    for words, text in (
+        (("--repeat", 2, "--", "/no/such/program"), "can't be run"),
+        (("--repeat", 2, "--gpus", "x", "--", program), "--gpus"),
+        (("--gpus", "0", "--", program), "want --repeat"),
+        (("--repeat", 2, "--recipe", "none", "--", program), "There is no recipe"),
+    ):
+        said = livedbg("launch", *words, env=home)
+        assert said.code == 2 and text in said.err
+    launches = Path(home["XDG_STATE_HOME"]) / "livedbg" / "launches"
+    assert not launches.exists() or not any(launches.iterdir())
