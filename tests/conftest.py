@@ -151,3 +151,22 @@ def eventually(look: Callable[[], bool], deadline_s: float = 30.0) -> None:
         if time.monotonic() > deadline:
             raise AssertionError("did not become true in time")
         time.sleep(0.02)
+
+
+def _built(name: str, *flags: str) -> Path:
+    BUILD.mkdir(exist_ok=True)
+    source, made = TARGETS / "cuda_standin.c", BUILD / name
+    with (BUILD / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
+            subprocess.run(
+                ["gcc", "-O1", "-shared", "-fPIC", "-fno-optimize-sibling-calls", *flags, source, "-o", made],
+                check=True,
+            )
+    return made
+
+
+@pytest.fixture(scope="session")
+def libraries() -> tuple[str, str]:
+    """The stand-ins for libcuda.so.1 and libcudart.so.12."""
+    return str(_built("libcuda.so.1")), str(_built("libcudart.so.12", "-DRUNTIME"))

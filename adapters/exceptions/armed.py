@@ -134,7 +134,7 @@ class Armed:
             signals = SignalListener(pid, numbers, tell=tell, mappings=self._calls.mappings, follow=follow)
             signals.start()
             return signals
-        subject: Subject = NativeCalls(moment, names, PythonBeneath(pid))
+        subject: Subject = NativeCalls(moment, names, PythonBeneath(pid), later=follow)
         if moment is Moment.RAISE:
             subject = PythonRaises(awaited=follow or bool(self._files))
         try:
@@ -206,8 +206,7 @@ class Armed:
             parts = [f"signals: {', '.join(p.text for p in self._patterns)}"]
         else:
             files = [file.rpartition("/")[2] for file in listener.files]
-            nowhere = _NO_PYTHON if self.catchpoint.moment is Moment.RAISE else _NO_RUNTIME
-            parts = [f"in {', '.join(files)}" if files else nowhere]
+            parts = [f"in {', '.join(files)}" if files else self._nowhere()]
         if self.catchpoint.moment is Moment.RETHROW:
             parts.append("a rethrow tells neither type nor message: all are shown")
         if not self._calls.possible:
@@ -221,6 +220,11 @@ class Armed:
         if counts.failure:
             parts.insert(0, f"listening has failed ({counts.failure})")
         return clean_line("; ".join(parts))
+
+    def _nowhere(self) -> str:
+        if self.catchpoint.moment is Moment.CALL:
+            return f"no file that is loaded has {' or '.join(p.text for p in self._patterns)} yet"
+        return _NO_PYTHON if self.catchpoint.moment is Moment.RAISE else _NO_RUNTIME
 
     def _put(self, **changes: object) -> None:
         fresh = structs.replace(self.catchpoint, **changes)

@@ -77,16 +77,19 @@ class NativeCalls:
         moment: what is listened to.
         functions: their names.
         beneath: finds the Python frames that call native code.
+        later: a called function need not be there yet. (A runtime never needs to.)
     """
 
     only = ""
     stack_bytes = 24 << 10
 
-    def __init__(self, moment: Moment, functions: Sequence[str], beneath: PythonBeneath) -> None:
+    def __init__(
+        self, moment: Moment, functions: Sequence[str], beneath: PythonBeneath, *, later: bool = False
+    ) -> None:
         self._beneath = beneath
         self._moment = moment
         self.functions = tuple(functions)
-        self.awaited = moment is not Moment.CALL
+        self.awaited = later or moment is not Moment.CALL
         self._types: Newest[int, Types] = Newest(_PROCESSES)
 
     def changed(self) -> bool:

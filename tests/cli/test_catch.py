@@ -217,8 +217,22 @@ def test_launch_passes_words_on_as_they_are(tmp_path: Path) -> None:
     assert json.loads(first) == words and second == "''"
 
 
-def test_launch_says_what_it_can_not_catch() -> None:
+def test_launch_waits_for_functions_that_may_be_loaded_later() -> None:
     argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "iree", "--", "true"]
     done = subprocess.run(argv, text=True, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0
+    assert "no file that is loaded has iree_status_allocate or iree_status_allocate_f yet" in done.stderr
+    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--no-follow", "--catch", "iree", "--", "true"]
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=60, check=False)
     assert done.stderr.count("iree is not caught: ") == 1 and "no function iree_status_allocate" in done.stderr
+
+
+def test_launch_catches_a_function_of_a_library_that_was_loaded_later(
+    build_target: Callable[..., Path], libraries: tuple[str, str]
+) -> None:
+    program, words = build_target("cuda_launcher"), " ".join(libraries)
+    script = f'(sleep 3; echo "error 0 0"; sleep 1) | {program} {words}'
+    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "cuda", "--", "sh", "-c", script]
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=60, check=False)
+    assert "an illegal memory access was encountered" in done.stdout
+    assert re.search(r"cudaGetErrorString: .*0x2bc|cudaGetErrorString: .*700", done.stderr), done.stderr

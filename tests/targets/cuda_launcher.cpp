@@ -1,5 +1,5 @@
 // Launches "kernels" through the stand-in libraries, as it is told on standard input:
-//   `load:PATH 0 0` loads a library, `TEAM COUNT PER_S` launches COUNT times at PER_S a second (0: as fast as it can) in a thread of the name TEAM.
+//   `load:PATH 0 0` loads a library, `error 0 0` asks for the text of error 700, `TEAM COUNT PER_S` launches COUNT times at PER_S a second (0: as fast as it can) in a thread of the name TEAM.
 // TEAM is one of runtime, driver, config, graph. Says `done TEAM NS` with the nanoseconds that a launch took in the mean.
 #include <cstddef>
 #include <cstdio>
@@ -74,6 +74,11 @@ int main(int argc, char **argv) {
     while (scanf("%511s %ld %lf", team, &count, &per_s) == 3) {
         if (!strncmp(team, "load:", 5)) {
             puts(dlopen(team + 5, RTLD_NOW | RTLD_GLOBAL) ? "loaded" : dlerror());
+            fflush(stdout);
+            continue;
+        }
+        if (!strcmp(team, "error")) {
+            puts(((const char *(*)(int))dlsym(RTLD_DEFAULT, "cudaGetErrorString"))(700));
             fflush(stdout);
             continue;
         }
