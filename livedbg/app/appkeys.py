@@ -10,8 +10,8 @@ from livedbg.panels.keys import Key
 __all__ = ["APP_KEYS", "REPLAY_KEYS", "SCREEN_KEYS"]
 
 SCREEN_KEYS: Final = tuple(
-    Key(f"{spec.key},f{spec.key}", f"{spec.key} F{spec.key}", f"view('{spec.name}')", f"screen {spec.label}")
-    for spec in VIEWS
+    Key(f"{spec.key},f{number}", f"{spec.key} F{number}", f"view('{spec.name}')", f"screen {spec.label}")
+    for spec, number in ((spec, int(spec.key) or 10) for spec in VIEWS)
 )
 
 APP_KEYS: Final = (
@@ -39,7 +39,7 @@ REPLAY_KEYS: Final = (
     Key("comma", ",", "step(-1)", "one step back", "step-back"),
     Key("greater_than_sign", ">", "seek(1)", "a twentieth of the recording on", "seek-on"),
     Key("less_than_sign", "<", "seek(-1)", "a twentieth of the recording back", "seek-back"),
-    Key("0", "0", "rewind", "to the beginning"),
+    Key("b", "b", "rewind", "to the beginning"),
     Key("circumflex_accent,underscore", "^", "speed(0.5)", "half as fast", "slower"),
     Key("asterisk,dollar_sign", "*", "speed(2)", "twice as fast", "faster"),
 )

@@ -11,6 +11,8 @@ from textual.containers import Container
 
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import CatchpointsPanel
+from livedbg.panels.device import DevicePanel
+from livedbg.panels.devicethread import DeviceThreadPanel
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.ledger import LedgerPanel, SourcesPanel
@@ -99,12 +101,25 @@ class Exceptions(View):
         self.query_one(HitStackPanel).point(message.hit)
 
 
+class Device(View):
+    """What runs on devices, and a thread of it."""
+
+    def show(self, look: Look) -> None:
+        """The thread is that of the selected state."""
+        super().show(look)
+        self.query_one(DeviceThreadPanel).point(self.query_one(DevicePanel).pointed)
+
+    @on(Pointed)
+    def _pointed(self, message: Pointed) -> None:
+        self.query_one(DeviceThreadPanel).point(message.hit)
+
+
 @dataclass(frozen=True, slots=True)
 class ViewSpec:
     """One screen in the list of screens.
 
     Attributes:
-        key: the digit that shows it (F and the digit too).
+        key: the digit that shows it (F and the digit too; F10 for 0).
         question: the one question that it answers, for the help.
     """
 
@@ -141,6 +156,10 @@ VIEWS = (
     ViewSpec(
         "9", "ledger", "Ledger", "What did livedbg do to the target, and what can't it see?",
         (LedgerPanel, SourcesPanel),
+    ),
+    ViewSpec(
+        "0", "device", "Device", "What runs on the device, and what do all warps wait at?",
+        ((DevicePanel, DeviceThreadPanel),), Device,
     ),
 )  # fmt: skip
 """All screens, in order."""

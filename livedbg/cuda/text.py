@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from livedbg.cuda.words import fault_sentence, headline, kernel_name, place_name, places_of, share_of, unit_sentence
+from livedbg.cuda.words import fault_sentence, headline, place_name, places_of, share_of, unit_sentence
 from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState
 from livedbg.model import Frame
 
@@ -73,21 +73,21 @@ def _kernel(state: DeviceState, kernel: DeviceKernel) -> Iterator[str]:
     )
     parent = f", launched by kernel {kernel.parent}" if kernel.parent is not None else ""
     on = f" on {kernel.sms:,} SM{_s(kernel.sms)}" if kernel.sms else ""
-    yield f"  kernel {kernel.number}  {kernel_name(kernel)}{kernel.arguments}"
+    yield f"  kernel {kernel.number}  {kernel.name}<<<{kernel.grid_dim},{kernel.block_dim}>>>{kernel.arguments}"
     yield f"    grid {kernel.grid}, {kernel.status}{on}{parent}{f'; {counts}' if counts else ''}"
     places = places_of(state, kernel.number)
     for place in places[:_PLACES]:
-        yield f"    {100 * share_of(place, kernel):4.0f} %  {_place(place)}"
+        yield f"    {100 * share_of(place, kernel):4.0f} %  {_place(place, kernel)}"
     if len(places) > _PLACES:
         yield f"           and {len(places) - _PLACES:,} places more"
 
 
-def _place(place: DevicePlace) -> str:
+def _place(place: DevicePlace, kernel: DeviceKernel) -> str:
     who = f"{place.warps:,} warp{_s(place.warps)}" if place.warps else f"{place.threads:,} thread{_s(place.threads)}"
     apart = f", {place.divergent:,} of them divergent" if place.divergent else ""
     inside = f"  {place.function}" if place.line is not None and place.function else ""
-    address = f"  {place.address:#x}" if place.address is not None else ""
-    return f"{who}{apart}  {place_name(place)}{inside}{address}  {place.example}".rstrip()
+    address = f"  {place.address:#x}" if place.line is not None and place.address is not None else ""
+    return f"{who}{apart}  {place_name(place, kernel)}{inside}{address}  {place.example}".rstrip()
 
 
 def _frame(number: int, frame: Frame) -> str:

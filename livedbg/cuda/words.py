@@ -20,7 +20,7 @@ __all__ = [
 
 _NEARLY_ALL: Final = 0.9
 _MOST: Final = 0.5
-_NAME: Final = 80
+_NAME: Final = 60
 
 
 def headline(state: DeviceState) -> str:
@@ -49,7 +49,7 @@ def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
         on = f" on {kernel.sms:,} SMs" if kernel.sms else ""
         return f"{name[0].upper()}{name[1:]} is {kernel.status or 'there'}{on}."
     first, share = places[0], share_of(places[0], kernel)
-    where = f"at {place_name(first)}"
+    where = f"at {place_name(first, kernel)}"
     inside = f", in {_short(first.function)}" if first.line is not None and first.function else ""
     if first.warps == kernel.warps:
         if kernel.warps == 1:
@@ -72,11 +72,15 @@ def kernel_name(kernel: DeviceKernel) -> str:
     return f"{_short(kernel.name)}<<<{kernel.grid_dim},{kernel.block_dim}>>>"
 
 
-def place_name(place: DevicePlace) -> str:
-    """`spin.cu:12`, else the function, else the address."""
+def place_name(place: DevicePlace, kernel: DeviceKernel | None = None) -> str:
+    """`spin.cu:12`, else the function, else the address; with a distance where it is in the kernel's own function."""
     if place.file and place.line is not None:
         return f"{_base(place.file)}:{place.line}"
-    return _short(place.function) or f"{place.address or 0:#x}"
+    address = f"{place.address or 0:#x}"
+    own, distance = kernel.name if kernel is not None else "", place.function.rpartition("+")[2]
+    if own and place.function.startswith(own):
+        return f"{address} (+{distance})" if distance.isdecimal() else f"{address} (its beginning)"
+    return _short(place.function) or address
 
 
 def places_of(state: DeviceState, kernel: int) -> Sequence[DevicePlace]:
@@ -85,8 +89,8 @@ def places_of(state: DeviceState, kernel: int) -> Sequence[DevicePlace]:
 
 
 def share_of(place: DevicePlace, kernel: DeviceKernel) -> float:
-    """Which share of a kernel's warps stands there; of its threads where warps are not known."""
-    if kernel.warps:
+    """Which share of a kernel's warps stands there; of its threads where no warp does, or none is known."""
+    if kernel.warps and place.warps:
         return place.warps / kernel.warps
     return place.threads / kernel.threads if kernel.threads else 0.0
 

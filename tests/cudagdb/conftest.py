@@ -29,6 +29,20 @@ def core_bytes(*, machine: int = EM_CUDA, kind: int = 4, sections: int = 4, size
     return head + body + table
 
 
+def program_that_plays(session: Session | str, folder: Path) -> str:
+    """A program `cuda-gdb` in a folder: it plays a fixture by its name, or a session."""
+    script = folder / "session.txt"
+    if isinstance(session, str):
+        script = FIXTURES / f"{session}.txt"
+    else:
+        script.write_text(session.text, encoding="utf-8")
+    program = folder / "bin" / "cuda-gdb"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {PLAYER} --any {script} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
 @pytest.fixture
 def gpu_core(tmp_path: Path) -> Path:
     """A GPU core dump, as far as its headers say."""
@@ -42,15 +56,6 @@ def player(tmp_path: Path) -> Callable[[Session | str], str]:
     """A program `cuda-gdb` that plays a session: one of the fixtures by name, or one made here."""
 
     def make(session: Session | str) -> str:
-        script = tmp_path / "session.txt"
-        if isinstance(session, str):
-            script = FIXTURES / f"{session}.txt"
-        else:
-            script.write_text(session.text, encoding="utf-8")
-        program = tmp_path / "bin" / "cuda-gdb"
-        program.parent.mkdir(exist_ok=True)
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {PLAYER} --any {script} "$@"\n')
-        program.chmod(0o755)
-        return str(program)
+        return program_that_plays(session, tmp_path)
 
     return make

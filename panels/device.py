@@ -1,0 +1,222 @@
+"""What runs on the devices: exceptions first, then kernels, and beneath each where its warps stand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from livedbg.cuda.words import fault_sentence, headline, kernel_name, place_name, places_of, share_of
+from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
+from livedbg.intents import DumpDevice
+from livedbg.panels.base import LinePanel
+from livedbg.panels.catchpoints import process_to_catch_in
+from livedbg.panels.cells import Line, wrap
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.messages import Asked, Noticed, Pointed
+from livedbg.panels.units import clock, count, duration, plural
+from livedbg.themes import Role
+
+__all__ = ["DUMP_KEY", "DevicePanel", "newest"]
+
+DUMP_KEY: Final = Key(
+    "D", "D", "dump", "GPU core dump of the process, twice to confirm: kernels stand while it is written"
+)
+_KEYS: Final = (DUMP_KEY,)
+_CONFIRM_S: Final = 6.0
+_SENTENCE_LINES: Final = 2
+
+_Item = DeviceState | DeviceFault | DeviceUnit | DeviceKernel | DevicePlace
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row.
+
+    Attributes:
+        state: what it belongs to.
+        kernel: for a place, its kernel.
+    """
+
+    item: _Item
+    state: DeviceState
+    kernel: DeviceKernel | None = None
+
+
+class DevicePanel(LinePanel):
+    """Everything that was seen on devices, the newest first."""
+
+    LABEL = "Device"
+    HELP = (
+        "What runs on the GPUs, from a GPU core dump: exceptions, kernels with the SMs that they run on, and where "
+        "their warps stand; a warp is divergent when some of its lanes wait elsewhere. Nothing is looked at unless you "
+        "ask for it, but for dumps that the job writes by itself."
+    )
+    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
+    BINDINGS = bindings("device", _KEYS)
+    HEAD = _SENTENCE_LINES + 1
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.rows: list[_Row] = []
+        self.needle = ""
+        self._key: object = None
+        self._asked_s = -_CONFIRM_S
+
+    @property
+    def pointed(self) -> str | None:
+        """The target whose state the cursor is in."""
+        row = self._row(self.cursor)
+        return row.state.target if row is not None else None
+
+    def look_changed(self, before: Look) -> None:
+        """Make the rows again when something new was seen."""
+        states = self.look.snapshot.devices
+        key = (id(states), self.needle)
+        if key == self._key:
+            return
+        self._key = key
+        found = newest(self.look)
+        self.rows = [row for state in found for row in _rows(state, several=len(found) > 1) if self._wanted(row)]
+        kernels = sum(len(state.kernels) for state in found)
+        self.title(self.LABEL, plural(kernels, "kernel") if found else "")
+
+    def filter(self, text: str) -> None:
+        """Only rows with a text."""
+        self.needle = text.lower()
+        self.look_changed(self.look)
+        self.resize_rows()
+        self.repaint()
+
+    def count(self) -> int:
+        """Rows."""
+        return len(self.rows)
+
+    def entity(self, index: int) -> str | None:
+        """The process."""
+        row = self._row(index)
+        return row.state.target if row is not None and row.state.target.startswith("process:") else None
+
+    def find(self, entity: str) -> int | None:
+        """A process has many rows: stay."""
+        return None
+
+    def move_to(self, index: int) -> None:
+        """See LinePanel; the head and the panel beside it follow."""
+        before = self.pointed
+        super().move_to(index)
+        if self.pointed != before:
+            self.post_message(Pointed(self.pointed))
+            self.repaint()
+
+    def draw_head(self, index: int, line: Line) -> None:
+        """What matters most, in a sentence; how old that is."""
+        row = self._row(self.cursor) or self._row(0)
+        ink = self.look.ink
+        if row is None:
+            return
+        if index < _SENTENCE_LINES:
+            lines = wrap(headline(row.state), max(line.width, 20))
+            if len(lines) > _SENTENCE_LINES:
+                lines[_SENTENCE_LINES - 1] = f"{lines[_SENTENCE_LINES - 1][: line.width - 2]} …"
+            role = Role.BAD if row.state.faults else Role.HEADING
+            line.add(lines[index] if index < len(lines) else "", ink.style(role, bold=True))
+            return
+        age = self.look.since_ns(row.state.taken_wall_ns)
+        when = f"{clock(row.state.taken_wall_ns)}, {duration(age)} ago" if row.state.taken_wall_ns else "not known"
+        line.add(f"{row.state.source}: {when}", ink.style(Role.DIM))
+        if row.state.notes:
+            line.add(f"  {plural(len(row.state.notes), 'note')}", ink.style(Role.WARN))
+
+    def draw(self, index: int, line: Line) -> None:
+        """One row."""
+        row = self.rows[index]
+        item, ink, glyphs = row.item, self.look.ink, self.look.glyphs
+        if isinstance(item, DeviceState):
+            line.add(self.look.names.label(item.target), ink.style(Role.HEADING, bold=True))
+            line.add(f"  {item.path}", ink.style(Role.DIM))
+        elif isinstance(item, DeviceFault):
+            line.add(f"{glyphs.fail} ", ink.style(Role.BAD, bold=True)).add(fault_sentence(item), ink.style(Role.BAD))
+        elif isinstance(item, DeviceUnit):
+            line.add(f"device {item.number} {item.name}", ink.style(Role.TEXT, bold=True))
+            line.add(f"  {item.machine}  {item.busy_sms:,} of {item.sms:,} SMs have warps", ink.style(Role.DIM))
+        elif isinstance(item, DeviceKernel):
+            self._kernel(item, line)
+        else:
+            self._place(item, row.kernel, line)
+
+    def placeholder(self) -> str:
+        """How to begin."""
+        if self.needle:
+            return "Nothing on a device matches."
+        return "Nothing was looked at yet. D, twice, has the CUDA driver write a core dump of the process."
+
+    def action_dump(self) -> None:
+        """Ask for a dump, at the second time."""
+        process = self.entity(self.cursor) or process_to_catch_in(self.look)
+        if process is None:
+            self.post_message(Noticed("Select a thread of the process to dump first (4 shows them).", "warning"))
+            return
+        label = self.look.names.label(process)
+        if time.monotonic() - self._asked_s > _CONFIRM_S:
+            self._asked_s = time.monotonic()
+            words = f"The kernels of {label} stand while the driver writes a core dump. D again does it."
+            self.post_message(Noticed(words, "warning"))
+            return
+        self._asked_s = -_CONFIRM_S
+        self.post_message(Asked(DumpDevice(process=process), f"Asking for a GPU core dump of {label}"))
+
+    def _row(self, index: int) -> _Row | None:
+        return self.rows[index] if 0 <= index < len(self.rows) else None
+
+    def _wanted(self, row: _Row) -> bool:
+        if not self.needle:
+            return True
+        item = row.item
+        if isinstance(item, DevicePlace):
+            return self.needle in f"{place_name(item)} {item.function} {item.example}".lower()
+        if isinstance(item, DeviceKernel):
+            return self.needle in f"{item.name} {item.status}".lower()
+        return not isinstance(item, DeviceFault) or self.needle in fault_sentence(item).lower()
+
+    def _kernel(self, kernel: DeviceKernel, line: Line) -> None:
+        ink, glyphs = self.look.ink, self.look.glyphs
+        line.space(2).add(f"{glyphs.run} kernel {kernel.number} ", ink.style(Role.ACCENT))
+        line.add(kernel_name(kernel), ink.style(Role.TEXT, bold=True))
+        on = f" on {plural(kernel.sms, 'SM')}" if kernel.sms else ""
+        line.add(f"  {kernel.status}{on}", ink.style(Role.DIM))
+        if kernel.warps:
+            line.add(f"  {plural(kernel.warps, 'warp')}", ink.style(Role.DIM))
+
+    def _place(self, place: DevicePlace, kernel: DeviceKernel | None, line: Line) -> None:
+        ink = self.look.ink
+        share = share_of(place, kernel) if kernel is not None else 0.0
+        line.space(4).cell(f"{100 * share:.0f} %", 5, ink.style(Role.WARN if share >= 0.5 else Role.DIM), "right")
+        who = plural(place.warps, "warp") if place.warps else plural(place.threads, "thread")
+        line.space(2).cell(who, 14, None, "right").space(2)
+        line.add(place_name(place, kernel), ink.style(Role.TEXT, bold=True))
+        if place.line is not None and place.function:
+            line.add(f"  {place.function}", ink.style(Role.NATIVE))
+        if place.divergent:
+            line.add(f"  {count(place.divergent)} divergent", ink.style(Role.WAIT))
+        line.add(f"  {place.example}", ink.style(Role.FAINT))
+
+
+def newest(look: Look) -> list[DeviceState]:
+    """The states, the newest first."""
+    return list(look.snapshot.devices.values())[::-1]
+
+
+def _rows(state: DeviceState, *, several: bool) -> Iterator[_Row]:
+    if several:
+        yield _Row(state, state)
+    yield from (_Row(fault, state) for fault in state.faults)
+    for unit in state.units:
+        kernels = [kernel for kernel in state.kernels if kernel.device == unit.number]
+        if kernels or len(state.units) == 1:
+            yield _Row(unit, state)
+        for kernel in kernels:
+            yield _Row(kernel, state)
+            yield from (_Row(place, state, kernel) for place in places_of(state, kernel.number))
