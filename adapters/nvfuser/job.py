@@ -19,6 +19,7 @@ from livedbg.nvfuser.statements import (
     BadOption,
     Considered,
     Definition,
+    Domains,
     Failed,
     Kernel,
     Launch,
@@ -192,7 +193,7 @@ class Job:
             case BadOption():
                 if len(self.bad_options) < 20:
                     self.bad_options.append((statement, (), mark))
-            case Whole():
+            case Whole() | Domains():
                 pass
 
     # what was cut, and why so

@@ -27,7 +27,7 @@ _JOBS: Final = 5_000
 
 
 class NvfuserModel:
-    """Jobs by key. Logs are read in a worker thread, what follows is asked for on the loop's: `lock` keeps them apart."""
+    """Jobs by key. Logs are read in a worker thread, events asked for on the loop's: `lock` keeps the two apart."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

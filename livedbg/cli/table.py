@@ -184,6 +184,18 @@ COMMANDS: dict[str, CommandEntry] = {
             ),
         ),
         CommandEntry(
+            "repro",
+            "repro",
+            "The script that shows a failure of nvFuser again, whole or of one segment.",
+            (
+                ("livedbg repro train.log -o repro.py", "the script in the error text"),
+                ("livedbg repro train.log --segment 3 -o repro.py", "one segment of it"),
+                ("livedbg repro train.log --segment 3 --run --python nvf/bin/python", "does it fail as it did?"),
+            ),
+            (0, 11, 2, 3, 4),
+            "11 when it fails with --run, 4 when it had not ended by --timeout.",
+        ),
+        CommandEntry(
             "record",
             "record",
             "Write what is seen to a file, to be replayed elsewhere.",

@@ -10,15 +10,27 @@ import re
 from typing import Final, Protocol
 
 from livedbg.nvfuser.failures import FailureReader
-from livedbg.nvfuser.ir import tensors_in
+from livedbg.nvfuser.ir import parse_tensor
 from livedbg.nvfuser.segments import BEGIN, END, parse_segments
-from livedbg.nvfuser.statements import Arguments, Considered, Definition, Failed, Script, Segmented, Statement, Whole
+from livedbg.nvfuser.statements import (
+    Arguments,
+    Considered,
+    Definition,
+    Domain,
+    Domains,
+    Failed,
+    Script,
+    Segmented,
+    Statement,
+    Whole,
+)
 from livedbg.sanitize import clean_line
 
 __all__ = [
     "ArgumentsBlock",
     "Block",
     "ConsideredBlock",
+    "DomainsBlock",
     "FailedBlock",
     "ScriptBlock",
     "SegmentedBlock",
@@ -33,6 +45,9 @@ _LONG: Final = 4_096
 _REJECTED: Final = re.compile(r"Scheduler _(\w+?)_ \*\*\*rejected\*\*\* because : (.*)$")
 _ACCEPTED: Final = re.compile(r"\*\*\*Accepted\*\*\* as: (\w+)")
 _OUTPUT: Final = re.compile(r"^T(\d+)_")
+_TENSOR: Final = re.compile(r"^T(\d+)_[^=]*$")
+_DOMAIN: Final = re.compile(r"^  (root|logical|allocation|contiguity)(?: domain)?: (.*)$")
+_AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]*(\d+)\{")
 _VERSION: Final = re.compile(r"^# (torch|cuda|nvfuser) version: (.*)$")
 _DEVICE: Final = re.compile(r"^#\s+\d+: (.*)$")
 _IMPORT: Final = re.compile(r"^from (nvfuser(?:_direct)?) import ")
@@ -130,13 +145,52 @@ class WholeBlock:
         if self._lines <= 2 and (self._lines == 1 or line.startswith("Inputs:")):
             return True
         if line.startswith("  ") and len(self._said.inputs) < _ITEMS:
-            self._said.inputs += tensors_in(line)[:1]
+            tensor = parse_tensor(line)
+            self._said.inputs.append(tensor if tensor is not None else clean_line(line.strip()))
             return True
         return False
 
     def end(self) -> Statement | None:
         """See Block."""
         return self._said if self._said.inputs else None
+
+
+class DomainsBlock:
+    """`Segmented_Fusion Dump: -- Re-written complete fusion:{`, of which the transforms are read."""
+
+    def __init__(self, number: int | None) -> None:
+        self._said = Domains(number)
+        self._tensor: int | None = None
+        self._parts: dict[str, tuple[str, ...]] = {}
+        self._over = False
+
+    def feed(self, line: str, number: int | None) -> bool:
+        """See Block."""
+        if self._over or line.startswith(BEGIN):
+            return False
+        head = _TENSOR.match(line)
+        part = _DOMAIN.match(line)
+        if head is not None:
+            self._keep()
+            self._tensor = int(head[1])
+        elif part is not None:
+            words = (
+                [kind + axis for kind, axis in _AXIS.findall(part[2])] if part[1] != "contiguity" else part[2].split()
+            )
+            self._parts.setdefault(part[1], tuple(words[:_ITEMS]))
+        self._over = line.startswith("} // {Re-written complete fusion}")
+        return True
+
+    def _keep(self) -> None:
+        if self._tensor is not None and "logical" in self._parts and len(self._said.tensors) < _SEGMENT_LINES:
+            said = [self._parts.get(name, ()) for name in ("logical", "root", "allocation", "contiguity")]
+            self._said.tensors[self._tensor] = Domain(*said)
+        self._tensor, self._parts = None, {}
+
+    def end(self) -> Statement | None:
+        """See Block."""
+        self._keep()
+        return self._said if self._said.tensors else None
 
 
 class ArgumentsBlock:
@@ -206,7 +260,7 @@ class ScriptBlock:
         if self._over or len(self._lines) > _SCRIPT_LINES or line.startswith("```") or not _CODE.match(line):
             return False
         alone = self._lines and self._lines[0].startswith("def ")
-        if alone and line and not line[0].isspace():
+        if alone and not (line and line[0].isspace()):
             return False
         self._lines.append(line.rstrip("\r"))
         self._over = bool(_END.match(line))

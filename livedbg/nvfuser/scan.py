@@ -14,6 +14,7 @@ from livedbg.nvfuser.blocks import (
     ArgumentsBlock,
     Block,
     ConsideredBlock,
+    DomainsBlock,
     FailedBlock,
     ScriptBlock,
     SegmentedBlock,
@@ -29,6 +30,7 @@ __all__ = ["LOOK_BACK", "TRIGGERS", "Scanner", "kernel_in"]
 
 TRIGGERS: Final = (
     b"Segmented_Fusion{",
+    b"Re-written complete fusion:{",
     b"Segment the fusion (",
     b"**Segmenter** Considering fusion:",
     b"***Runtime***",
@@ -112,6 +114,8 @@ class Scanner:
         self._before.extend(lines)
 
     def _begin(self, line: str, number: int | None) -> list[Statement]:
+        if self._group is not None and not line.strip():
+            return []  # an empty line stands between the head and the definition
         group, self._group = self._group, None
         kernels = kernel_in(line, number)
         if kernels:
@@ -137,6 +141,8 @@ class Scanner:
             return SegmentedBlock(number)
         if "Considering fusion:" in line or "***Runtime***: Try to schedule fusion un-segmented" in line:
             return ConsideredBlock(number)
+        if "Re-written complete fusion:{" in line:
+            return DomainsBlock(number)
         if line.startswith("Segment the fusion ("):
             return WholeBlock(number)
         arguments = _ARGUMENTS.search(line)

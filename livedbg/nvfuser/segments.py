@@ -25,6 +25,7 @@ _EDGE: Final = re.compile(
 )
 _DETAIL: Final = re.compile(r"^g\{(?:\((?P<scheduler>\w+)\))?\s*$")
 _ID: Final = re.compile(r"^group id: (\d+)$")
+_SCALAR: Final = re.compile(r"^  ([a-z]\d+) (\S+)$")
 _NUMBER: Final = re.compile(r"^\((\d+)\)$")
 
 
@@ -35,6 +36,7 @@ class Group:
     Attributes:
         number: its group id.
         scheduler: `pointwise`, `reduction`, …; "none" where it is not said.
+        scalars: inputs that are numbers: (name, type).
         stated: the dump said its id; else it was counted.
         complete: its details were there to their end.
     """
@@ -43,6 +45,7 @@ class Group:
     scheduler: str
     expressions: list[Expression] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
+    scalars: list[tuple[str, str]] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
     stated: bool = False
     complete: bool = False
@@ -170,8 +173,11 @@ def _detail(group: Group, part: str, line: str, held: list[str]) -> str:
         return line
     elif part in {"inputs:", "outputs:"} and line and (line[0] == " " or line.endswith(_TYPES)):
         tensor = parse_tensor(line)
+        scalar = _SCALAR.match(line)
         if tensor is not None:
             (group.inputs if part == "inputs:" else group.outputs).append(tensor)
+        elif scalar is not None and part == "inputs:":
+            group.scalars.append((scalar[1], scalar[2]))
     elif line == "}":
         group.complete = True
         return "group details:"

@@ -14,6 +14,8 @@ __all__ = [
     "BadOption",
     "Considered",
     "Definition",
+    "Domain",
+    "Domains",
     "Failed",
     "Kernel",
     "Launch",
@@ -141,12 +143,40 @@ class Definition:
 
 @dataclass(slots=True)
 class Whole:
-    """The inputs of the fusion that is being cut, in the order of its arguments."""
+    """The inputs of the fusion that is being cut, in the order of its arguments.
+
+    Attributes:
+        inputs: tensors, and names of numbers (`d10`).
+    """
 
     line: int | None
-    inputs: list[Tensor] = field(default_factory=list)
+    inputs: list[Tensor | str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The axes of a tensor as the whole fusion's transforms print them; each `(kind, number)`, in order.
+
+    Attributes:
+        root: before a permutation or reshape; empty where it has none.
+        allocation: as it lies in memory, outermost first; empty where that is the logical order.
+        contiguity: for each axis in memory: `t`, `f`, or `n` (none: it is a broadcast).
+    """
+
+    logical: tuple[str, ...] = ()
+    root: tuple[str, ...] = ()
+    allocation: tuple[str, ...] = ()
+    contiguity: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Domains:
+    """The axes of the tensors of the fusion that was cut, by number."""
+
+    line: int | None
+    tensors: dict[int, Domain] = field(default_factory=dict)
 
 
 Statement: TypeAlias = (
-    Segmented | Considered | Kernel | Arguments | Launch | Failed | BadOption | Script | Definition | Whole
+    Segmented | Considered | Kernel | Arguments | Launch | Failed | BadOption | Script | Definition | Whole | Domains
 )

@@ -1,0 +1,93 @@
+"""Numbers of the IR: literals, extents, and what scalar expressions come to, where everything in them is known.
+
+Nothing is run: an expression is parsed by `ast` and walked; what is not in the small table below is not known.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+__all__ = ["Number", "number_of"]
+
+Number = float | int | bool
+
+_LITERAL: Final = re.compile(r"(?:[a-z_]\w*)\((-?(?:inf|nan|[\d.]+(?:e[-+]?\d+)?))\)")
+_LENGTH: Final = 2_000
+_BINARY: Final[dict[type[ast.operator], Callable[[Number, Number], Number]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Mod: lambda a, b: math.fmod(a, b) if isinstance(a, float) else int(math.fmod(a, b)),
+    ast.Div: lambda a, b: int(a / b) if isinstance(a, int) and isinstance(b, int) else a / b,
+}
+_COMPARE: Final[dict[type[ast.cmpop], Callable[[Number, Number], bool]]] = {
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_CALLS: Final[dict[str, Callable[..., Number]]] = {
+    "ceilDiv": lambda a, b: -(-a // b),
+    "max": max,
+    "fmax": max,
+    "min": min,
+    "fmin": min,
+    "abs": abs,
+    "where": lambda c, a, b: a if c else b,
+    "reciprocal": lambda a: 1.0 / a,
+    "sqrt": math.sqrt,
+    "__to_double": float,
+    "__to_float": float,
+    "__to_int64": int,
+    "__to_int32": int,
+    "double": float,
+    "float": float,
+}
+
+
+def number_of(text: str, known: Mapping[str, Number]) -> Number | None:
+    """What a text of the IR comes to, or None where that is not known.
+
+    Args:
+        text: `16`, `float(0.5)`, `i0`, `( ceilDiv(i0, 4) )`, `true`, …
+        known: values of names.
+    """
+    text = _LITERAL.sub(lambda match: _plain(match[1]), text.strip())
+    if text in {"true", "false"}:
+        return text == "true"
+    if len(text) > _LENGTH:
+        return None
+    try:
+        return _value(ast.parse(text, mode="eval").body, known)
+    except (SyntaxError, ValueError, ArithmeticError, TypeError, KeyError, RecursionError, MemoryError):
+        return None
+
+
+def _plain(word: str) -> str:
+    if word.lstrip("-") in {"inf", "nan"}:
+        return {"inf": "1e999", "-inf": "-1e999"}.get(word, "(1e999-1e999)")
+    return f"({float(word)!r})"
+
+
+def _value(node: ast.expr, known: Mapping[str, Number]) -> Number:
+    match node:
+        case ast.Constant(value=bool() | int() | float() as value):
+            return value
+        case ast.Name(id=name):
+            return known[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, known)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_value(left, known), _value(right, known))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _COMPARE[type(op)](_value(left, known), _value(right, known))
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return _CALLS[name](*(_value(arg, known) for arg in args))
+    raise ValueError(type(node).__name__)
