@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from livedbg.cli.common import warn
+from livedbg.cli.saying import warn
 from livedbg.errors import SourceError, UsageError
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -16,6 +15,7 @@ import click
 
 from livedbg.adapter import Request
 from livedbg.analysis.verdict import exit_code
+from livedbg.cli.saying import warn, warn_all
 from livedbg.errors import SourceError, UsageError
 from livedbg.hostinfo import host_name
 from livedbg.live import LiveView
@@ -180,17 +180,3 @@ def signals_held() -> Iterator[None]:
 def code_of(update: Update) -> int:
     """The exit code of a verdict."""
     return exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
-
-
-def warn(sentence: str, remedy: str = "") -> None:
-    """Something to say beside the result."""
-    print(f"livedbg: {sentence}", file=sys.stderr)
-    if remedy:
-        print(f"  try: {remedy}", file=sys.stderr)
-
-
-def warn_all(problems: Sequence[Exception]) -> None:
-    """Say what can be seen in part only."""
-    for problem in problems:
-        message, _, remedy = str(problem).partition("\n")
-        warn(message, remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from livedbg.cli.common import warn
+from livedbg.cli.saying import warn
 from livedbg.errors import SourceError, UsageError
 
 if TYPE_CHECKING:  # numpy is imported when values are read
@@ -246,7 +247,7 @@ def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
         dims = tuple(int(word) for word in shape.split(",")) if shape else (element.elements_in(there),)
     except ValueError:
         raise UsageError(f"{shape} is no shape.", "--shape 16,16", "shape") from None
-    if min(dims) < 0 or len(dims) > 16:
+    if min(dims) < 0 or len(dims) > 16 or math.prod(dims) > 1 << 62:
         raise UsageError(f"{shape} is no shape.", "--shape 16,16", "shape")
     return Stored(payload, offset, there, dims, element)
 

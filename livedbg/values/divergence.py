@@ -163,11 +163,11 @@ def _compare_entries(one: Comparison, dump: Dump, golden: Dump, tolerance: Toler
         else:
             one.difference = compare_scalars(one.entry, one.other, tolerance)
         return
-    actual, expected = dump.tensor(one.entry), golden.tensor(one.other)
+    (here, actual), (there, expected) = dump.look(one.entry), golden.look(one.other)
     if actual is None:
-        one.skipped = f"{dump.state(one.entry) or 'empty'} here"
+        one.skipped = f"{here} here"
     elif expected is None:
-        one.skipped = f"{golden.state(one.other) or 'empty'} in the golden dump"
+        one.skipped = f"{there} in the golden dump"
     else:
         one.difference = compare(actual, expected, tolerance)
         if one.difference.total and not one.difference.compared and not one.difference.reason:

@@ -10,7 +10,6 @@ Nothing of the payload is read before `Tensor.block` is called.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -91,6 +90,7 @@ class Dump(AbstractContextManager["Dump"]):
     names: dict[int, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     _kernels: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _elements: dict[str, ElementType] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for entry in self.entries:
@@ -141,38 +141,36 @@ class Dump(AbstractContextManager["Dump"]):
 
     def state(self, entry: Entry) -> str:
         """What is wrong with an entry's values: "", `overwritten`, `truncated`, `short`, `no payload`, `unread`."""
-        if entry.scalar:
-            return ""
-        if entry.overwritten:
-            return "overwritten"
-        if not self.manifest.decodable:
-            return "unread"
-        if math.prod(entry.shape) == 0:
-            return ""
-        if entry.bin_size == 0 or self.payload is None:
-            return "no payload"
-        if entry.truncated:
-            return "truncated"
-        return "short" if self._stored(entry).count < math.prod(self._shape(entry)) else ""
+        return self.look(entry)[0]
 
     def tensor(self, entry: Entry) -> Stored | None:
         """The values of an entry, as far as they are there; None for scalars and lost payload."""
-        if entry.scalar or self.payload is None or self.state(entry) in {"overwritten", "unread", "no payload"}:
-            return None
-        return self._stored(entry)
+        return self.look(entry)[1]
+
+    def look(self, entry: Entry) -> tuple[str, Stored | None]:
+        """Both: what is wrong with the values, and the values."""
+        if entry.scalar:
+            return "", None
+        if entry.overwritten:
+            return "overwritten", None
+        if not self.manifest.decodable:
+            return "unread", None
+        if self.payload is None or (entry.bin_size == 0 and 0 not in entry.shape):
+            return "no payload", None
+        element = self.element(entry)
+        shape = (entry.bin_size,) if element.kind == "raw" else element.logical_shape(entry.shape)
+        there = max(0, min(entry.bin_size, self.payload.size - entry.bin_offset))
+        tensor = Stored(self.payload, entry.bin_offset, there, shape, element)
+        if entry.truncated:
+            return "truncated", tensor
+        return ("short" if tensor.count < tensor.total else ""), tensor
 
     def element(self, entry: Entry) -> ElementType:
         """The type of an entry's elements."""
-        return element_type(entry.dtype) or raw_bytes(entry.dtype)
-
-    def _shape(self, entry: Entry) -> tuple[int, ...]:
-        element = self.element(entry)
-        return (entry.bin_size,) if element.kind == "raw" else element.logical_shape(entry.shape)
-
-    def _stored(self, entry: Entry) -> Stored:
-        assert self.payload is not None
-        there = max(0, min(entry.bin_size, self.payload.size - entry.bin_offset))
-        return Stored(self.payload, entry.bin_offset, there, self._shape(entry), self.element(entry))
+        known = self._elements.get(entry.dtype)
+        if known is None:
+            known = self._elements[entry.dtype] = element_type(entry.dtype) or raw_bytes(entry.dtype)
+        return known
 
 
 def open_dump(path: Path) -> Dump:

@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ __all__ = ["Entry", "Manifest", "read_manifest"]
 _CHUNK: Final = 1 << 22
 _LONGEST: Final = 1 << 16
 _ENTRIES: Final = 1_000_000
+_ELEMENTS: Final = 1 << 62
 _START: Final = re.compile(rb'"(args|tensors)"\s*:\s*\[')
 _ENTRY: Final = re.compile(rb"\{[^{}]*\}")
 _BETWEEN: Final = re.compile(rb"\s*,?\s*")
@@ -148,7 +150,7 @@ def read_manifest(path: Path) -> Manifest:
         with path.open("rb") as file:
             head = file.read(_LONGEST)
             start = _START.search(head)
-            if start is None:
+            if start is None or not head.lstrip().startswith(b"{"):
                 raise SourceError(
                     f"{path} is no manifest of a tensor dump.",
                     "give args_dump.json, tensor_dump.json, or the folder of the run",
@@ -257,8 +259,8 @@ def _entry(record: _Record, number: int, share: dict[object, object]) -> Entry:
         return kept if isinstance(kept, tuple) else values
 
     task = record.task_id if isinstance(record.task_id, int) else int(record.task_id, 0)
-    if not 0 <= task < 1 << 64:
-        raise ValueError("no task id")
+    if not 0 <= task < 1 << 64 or math.prod(record.shape) > _ELEMENTS:
+        raise ValueError("no task, or no tensor")
     kernels = (record.func_id,) if isinstance(record.func_id, int) else record.func_id
     return Entry(
         number,

@@ -47,7 +47,11 @@ class Tensor(Protocol):
 
 
 class Payload:
-    """The file that holds the values of a dump."""
+    """The file that holds the values of a dump.
+
+    Attributes:
+        size: bytes that were in it when it was opened; a run that goes on adds to them.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -55,11 +59,7 @@ class Payload:
         except OSError as error:
             raise SourceError(f"{path} can't be read: {error.strerror}.", "", "unreadable") from None
         self.path = path
-
-    @property
-    def size(self) -> int:
-        """Bytes in it now."""
-        return os.fstat(self._fd).st_size
+        self.size = os.fstat(self._fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
         """Bytes of it; fewer where it ends."""
@@ -80,13 +80,15 @@ class Payload:
             self._fd = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stored:
     """A tensor in a payload.
 
     Attributes:
         offset: of its first byte.
         size: bytes that are there for it.
+        total: elements that its shape has.
+        count: elements that are there.
     """
 
     payload: Payload
@@ -94,16 +96,12 @@ class Stored:
     size: int
     shape: tuple[int, ...]
     element: ElementType
+    total: int = field(init=False)
+    count: int = field(init=False)
 
-    @property
-    def total(self) -> int:
-        """Elements that its shape has."""
-        return math.prod(self.shape)
-
-    @property
-    def count(self) -> int:
-        """Elements that are there."""
-        return min(self.total, self.element.elements_in(self.size))
+    def __post_init__(self) -> None:
+        self.total = math.prod(self.shape)
+        self.count = min(self.total, self.element.elements_in(self.size))
 
     def block(self, first: int, count: int) -> Array:
         """Elements from `first` on, as far as they are there."""
