@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
-from livedbg.adapter import Adapter, Context, Request
+from msgspec import structs
+
+from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.cuda.decoder import CudaDecoder
+from livedbg.adapters.cuda.kernel_log import KernelLine, KernelLog
+from livedbg.events import Event, LogSourceSeen, LogsSeen
+from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
+from livedbg.model import LogRecord, LogSource, Severity
 
 __all__ = ["CudaAdapter"]
 
+_POLL_S: Final = 2.0
+_DRIVER: Final = Path("/proc/driver/nvidia")
+_TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_BEFORE_NS: Final = 5_000_000_000  # messages from so long before a target began are still of interest
+
 
 class CudaAdapter(Adapter):
-    """Errors of CUDA, from logs."""
+    """Errors of CUDA, from logs and from the kernel's log.
+
+    Option of a request: `cuda.kernel-log`, a file to read instead of /dev/kmsg.
+    """
 
     name = "cuda"
     sees = (
         "errors of CUDA in logs: the driver's own log, compute-sanitizer, device asserts, Xids, PyTorch's error blocks"
     )
-    cost = "reads log lines that are read anyway; the target is not touched"
+    cost = "reads log lines that are read anyway, and /dev/kmsg where there is an NVIDIA driver; nothing is touched"
 
     def __init__(self) -> None:
         self._decoder = CudaDecoder()
@@ -33,5 +52,62 @@ class CudaAdapter(Adapter):
         return (self._decoder,)
 
     async def run(self, context: Context) -> None:
-        """Nothing to watch but the logs."""
-        context.settled()
+        """Read the kernel's log, where this box has an NVIDIA driver and we may."""
+        named = context.request.options.get("cuda.kernel-log")
+        if not context.request.processes or not (named or _DRIVER.exists()):
+            context.settled()
+            return
+        log = KernelLog(Path(named)) if named else KernelLog()
+        try:
+            await self._watch(context, log)
+        except OSError:  # it may be for root alone: then Xids are known only from logs that are named
+            context.settled()
+        finally:
+            log.close()
+
+    async def _watch(self, context: Context, log: KernelLog) -> None:
+        decoder = CudaDecoder()  # the other one belongs to the thread that reads logs
+        source = LogSource(id=f"log:{context.request.host}/kernel", name="kernel")
+        settled = False
+        since_ns = await asyncio.to_thread(_since, context.request)
+        while True:
+            lines = await asyncio.to_thread(log.look)
+            fresh = [line for line in lines if line.since_boot_ns >= since_ns]
+            if fresh:
+                self._tell(context, decoder, source, fresh)
+            if not settled:
+                settled = True
+                context.settled()
+            if context.request.once or targets_ended(context):
+                return
+            await context.sleep(_POLL_S)
+
+    @staticmethod
+    def _tell(context: Context, decoder: CudaDecoder, source: LogSource, lines: Sequence[KernelLine]) -> None:
+        stamp = context.stamp()
+        booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        records: list[LogRecord] = []
+        events: list[Event] = []
+        for line in lines:
+            record = LogRecord(
+                source=source.id,
+                text=line.text,
+                severity=Severity.CRITICAL,
+                wall_ns=booted_ns + line.since_boot_ns,
+            )
+            told, links = decoder.feed(record, stamp)
+            events += told
+            records.append(structs.replace(record, links=links))
+        context.emit(LogSourceSeen(source=source, **stamp), LogsSeen(records=tuple(records), **stamp))
+        context.emit(*events, *decoder.flush(stamp))
+
+
+def _since(request: Request) -> int:
+    """When the first of the targets began, in nanoseconds since boot (0 where that is not known)."""
+    known = []
+    for target in request.processes:
+        try:
+            known.append(target.start_ticks or read_stat(target.pid).start_ticks)
+        except (OSError, ValueError, IndexError):
+            return 0  # it has ended: what the kernel said of it came before
+    return max(0, min(known, default=0) * _TICK_NS - _BEFORE_NS)

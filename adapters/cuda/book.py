@@ -170,6 +170,7 @@ def _attributes(entry: _Entry) -> dict[str, str]:
         "where": statement.where,
         "host": statement.host,
         "owner": entry.context.owner,
+        "source": entry.context.source,
         "context": f"{entry.context.process or entry.context.source} {entry.context.owner}".strip(),
         "process": entry.context.process or "",
         "count": str(entry.count),

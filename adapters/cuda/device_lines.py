@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from itanium_demangler import parse
-
 from livedbg.adapters.cuda.frames import DEVICE, kernel_name
 from livedbg.adapters.cuda.statement import Point, Statement, place_of
+from livedbg.demangling import demangled_symbol
 from livedbg.model import Frame, Severity
 from livedbg.sanitize import clean_line
 
@@ -43,16 +42,6 @@ _STOP_FRAME: Final = re.compile(
     r"(?:#0 +)?(?:0x(?P<address>[0-9a-fA-F]{1,16}) in )?(?P<function>.+?)"
     r"<<<\((?P<grid>[\d,]+)\),\((?P<blockdim>[\d,]+)\)>>>(?: \(.*?\))?(?: at (?P<file>\S+):(?P<line>\d{1,9}))?\s*$"
 )
-_NOT_UNDERSTOOD: Final = (
-    AttributeError,
-    IndexError,
-    KeyError,
-    NotImplementedError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What the demangler raises at a name that is none."""
 
 
 def _point(text: str) -> Point:
@@ -160,7 +149,7 @@ class CoreDump:
         if detail is not None:
             statement.attributes[detail["name"].lower()] = detail["value"].strip(" :")
         elif frame is not None and len(statement.frames) < 100:
-            function = _demangled(frame["function"])
+            function = demangled_symbol(frame["function"])
             statement.frames = (*statement.frames, Frame(function, module=DEVICE, address=int(frame["address"], 16)))
             statement.kernel = kernel_name(function)  # the outermost one is the kernel
 
@@ -214,13 +203,3 @@ class DeviceStops:
             return []
         done.key = (done.kernel, done.where)
         return [done]
-
-
-def _demangled(name: str) -> str:
-    if not name.startswith("_Z") or len(name) > 2000:
-        return name
-    try:
-        tree = parse(name)
-    except _NOT_UNDERSTOOD:
-        return name
-    return clean_line(str(tree)) if tree is not None else name

@@ -114,6 +114,9 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
     where = " ".join(filter(None, places))
     sentence = f"{context.owner}{told.get('what', error.sentence)}"
     sentence += f", reported {where}." if where else "."
+    driver = next((e.attributes for e in context.first_faults if e is not error and e.code == "api-error"), None)
+    if driver is not None and driver.get("call"):
+        sentence += f" The driver's log has it first from {driver['call']}."
     if exact and told.get("of_kernel") == "yes":
         sentence += (
             " Launches were synchronous (CUDA_LAUNCH_BLOCKING=1), so the kernel launched there is the one that failed."

@@ -70,9 +70,19 @@ class CudaContext:
         return [error for error in self.errors if error.code in _REPORTED]
 
     @property
+    def first_faults(self) -> list[Diagnostic]:
+        """The first of `faults` in each log: all tell of the same error."""
+        found: dict[str, Diagnostic] = {}
+        for fault in self.faults:
+            found.setdefault(fault.attributes.get("source", ""), fault)
+        return list(found.values())
+
+    @property
     def root(self) -> Diagnostic | None:
-        """The error that lost the context."""
-        return next(iter(self.precise), None) or next(iter(self.faults), None)
+        """The error that lost the context, in the words of the log that says most of it."""
+        faults = self.first_faults
+        told = (fault for fault in faults if "host" in fault.attributes)
+        return next(iter(self.precise), None) or next(told, None) or next(iter(faults), None)
 
     def of(self, *codes: str) -> list[Diagnostic]:
         """The errors of some kinds."""
