@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from livedbg.recipes.globs import matching
 from livedbg.recipes.model import Effect, Reason
@@ -22,6 +23,9 @@ from livedbg.recipes.witness import Seen
 from livedbg.sanitize import clean_line
 
 __all__ = ["Ended", "without_effect"]
+
+_SHOWN: Final = 60
+"""A longer expression is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ def without_effect(parts: Sequence[Part], ended: Ended) -> Iterator[str]:
         unseen = bool(part.effects) and not any(_seen(way, part, ended) for way in part.effects)
         why = [text for reason in part.reasons if unseen or reason.always for text in _means(reason, ended.output)]
         if unseen:
-            why += _astray(part, ended) or [way.hint for way in part.effects if way.hint]
+            why = why or _astray(part, ended) or [way.hint for way in part.effects if way.hint]
             what = " or ".join(map(_expected, part.effects))
             yield " ".join([f"recipe {part.label} had no effect that could be seen: {what}.", *why])
         elif why:
@@ -56,7 +60,7 @@ def without_effect(parts: Sequence[Part], ended: Ended) -> Iterator[str]:
 
 def _expected(way: Effect) -> str:
     if way.says:
-        return f"no line like /{way.says}/"
+        return f"no line like /{way.says}/" if len(way.says) <= _SHOWN else "none of the lines that it prints"
     return f"no file {way.file}" if way.file else f"nothing like /{way.loaded}/ was seen loaded"
 
 

@@ -133,7 +133,11 @@ def fitting(
     order = {system: rank for rank, system in enumerate((*_NARROW, "pytorch", "python", "c++", "any"))}
     around = {*systems, "any"}
     fits = [(recipe, tuple(name for name in recipe.systems if name in around)) for recipe in known.values()]
-    fits.sort(key=lambda fit: (min((order.get(name, 99) for name in fit[1]), default=99), fit[0].name))
+
+    def closeness(fit: tuple[Recipe, tuple[str, ...]]) -> tuple[int, int, str]:
+        return min((order.get(name, 99) for name in fit[1]), default=99), len(fit[0].systems), fit[0].name
+
+    fits.sort(key=closeness)
     for recipe, because in fits:
         if because:
             yield Again(recipe, because, _command(recipe, command, cwd))

@@ -1,0 +1,73 @@
+"""Which recipes fit a process, on the command line of the app's palette too."""
+
+from __future__ import annotations
+
+import pytest
+from textual.command import CommandList
+
+from livedbg.app.overlays import SheetScreen
+from livedbg.model import Process
+from livedbg.recipes import recipes
+from livedbg.recipes.fitting import chosen_process, fitting, systems_by_files, systems_of
+from livedbg.snapshot import EMPTY
+from tests.app.apps import make_app, ready, until
+
+
+@pytest.mark.parametrize(
+    ("path", "systems"),
+    [
+        ("/usr/lib/x86_64-linux-gnu/libcuda.so.550.54", {"cuda"}),
+        ("/v/lib/python3.12/site-packages/nvfuser_direct/_C_DIRECT.so", {"nvfuser"}),
+        ("/v/lib/python3.12/site-packages/torch/lib/libtorch_cpu.so", {"pytorch"}),
+        ("/opt/simpler/build/lib/a2a3/sim/tensormap_and_ringbuffer/libhost_runtime.so", {"ascend"}),
+        ("/usr/lib/libstdc++.so.6.0.30", {"c++"}),
+        ("/usr/bin/python3.11", {"python"}),
+        ("/usr/bin/sleep", set()),
+    ],
+)
+def test_systems_are_known_by_what_is_loaded(path: str, systems: set[str]) -> None:
+    assert systems_by_files([path, "/usr/lib/libc.so.6"]) == systems
+
+
+def test_systems_are_known_by_the_command() -> None:
+    assert systems_of(EMPTY, None) == set() and chosen_process(EMPTY, "thread:x/1/1") is None
+    python = Process(id="process:x/1", host="x", pid=1, command=("/usr/bin/python3", "train.py"))
+    assert systems_of(EMPTY, python) == {"python"}
+
+
+def test_the_closest_come_first_and_commands_are_quoted() -> None:
+    known, _ = recipes()
+    found = list(fitting(known, {"nvfuser", "cuda", "python"}, ("python", "a b.py", "$x"), "/a b"))
+    assert "nvfuser" in found[0].because
+    names = [again.recipe.name for again in found]
+    assert names.index("nvfuser-dump") < names.index("cuda-log") < names.index("unbuffered")
+    assert not any(name.startswith("ascend") for name in names)
+    first = next(again for again in found if again.recipe.name == "nvfuser-dump")
+    assert first.command == "cd '/a b' && livedbg launch --recipe nvfuser-dump=OPTION -- python 'a b.py' '$x'"
+    assert {again.recipe.name for again in fitting(known, set(), ("x",), None)} == {"unbuffered"}
+
+
+def test_the_list_of_nvfusers_dumps_is_that_of_both_generations() -> None:
+    """51 options in April 2026 (csrc/options.cpp), and two that were removed in February 2026."""
+    options = recipes()[0]["nvfuser-dump"].options
+    assert len(options) == 53
+    assert {"python_definition_segments", "python_frontend_debug", "segmented_fusion", "cuda_to_file"} <= set(options)
+
+
+async def test_the_palette_offers_them_and_shows_the_command() -> None:
+    app = make_app("ascend")
+    async with app.run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        snapshot = app.look.snapshot
+        assert "ascend" in systems_of(snapshot, chosen_process(snapshot, None))
+        await pilot.press("ctrl+p", *"ascend-deps")
+        await until(
+            pilot, lambda: len(app.screen.query(CommandList)) and app.screen.query_one(CommandList).option_count
+        )
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, SheetScreen))
+        assert isinstance(app.screen, SheetScreen)
+        text = app.screen.panel.copy_text()
+        assert "livedbg launch --recipe ascend-deps=OPTION -- " in text and "=enable-dep-gen" in text
+        assert app.clipboard.rstrip() in text.replace("\n", " ")

@@ -1,0 +1,147 @@
+"""What recipes do to real commands: files told of as they come, and why a flag had no effect."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.recipes import Part
+from livedbg.recipes.growing import Growing, bytes_in_use
+from livedbg.recipes.model import Grows
+from tests.cli.conftest import livedbg
+from tests.conftest import Target
+from tests.recipes.test_recipes import MINE, own
+
+HEAP = "heap profile:      5: {used:9} [     7: 125829176] @ heapprofile\n     4: 1 [ 4: 1] @ 0x55e428149204\n"
+DUMPS = f"""
+import pathlib, sys, time
+for number, used in enumerate((100_000_000, 350_000_000, 360_000_000, 90_000_000), 1):
+    path = pathlib.Path(sys.argv[1]) / f"heap.{{number:04}}.heap"
+    path.write_text({HEAP!r}.format(used=used))
+    time.sleep(0.2)
+"""
+PLUGIN = 'extern "C" int bad(int n) { int *p = new int[4]; p[n] = 1; int r = p[0]; delete[] p; return r; }\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """Folders of its own."""
+    return {name: str(tmp_path / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
+
+
+def test_dumps_are_told_of_as_they_come_with_their_growth(home: dict[str, str]) -> None:
+    own(
+        home,
+        "mine",
+        MINE
+        + 'arguments = ["{folder}"]\n[[effect]]\nfile = "{folder}/heap*.heap"\n'
+        + '[[grows]]\nfile = "{folder}/heap*.heap"\nform = "heap"\n'
+        + '[[after]]\nfile = "{folder}/heap*.heap"\nform = "heap"\nseveral = true\n'
+        + 'command = ["grep", "-H", "-o", "heap profile", "{file}"]\n'
+        + 'opens = "google-pprof --base={first} {program} {file}"\n',
+    )
+    said = livedbg("launch", "--headless", "--recipe", "mine", "--", sys.executable, "-c", DUMPS, env=home)
+    assert said.code == 0 and "had no effect" not in said.err
+    assert re.search(r"mine: heap\.0001\.heap: 100\.0 MB in use\n", said.err)
+    assert "heap.0002.heap: 350.0 MB in use, +250.0 MB since the last dump, +250.0 MB since the first" in said.err
+    assert "heap.0004.heap: 90.0 MB in use, -270.0 MB since the last dump, -10.0 MB since the first" in said.err
+    assert re.search(r"    \S+/heap\.0003\.heap:heap profile\n", said.err)  # the one with most in use is summed up
+    assert re.search(r"open it: google-pprof --base=\S+/heap\.0001\.heap \S*python\S* \S+/heap\.0003\.heap", said.err)
+    (log,) = Path(home["XDG_STATE_HOME"]).glob("livedbg/launches/*/recipes.log")
+    assert log.read_text().count(" MB in use") == 4  # and the Logs screen has them too
+
+
+def test_E8_each_file_is_told_of_once_and_bad_ones_by_their_size(tmp_path: Path) -> None:
+    (tmp_path / "heap.1.heap").write_bytes(b"\xff\0heap profile: 1: 2 [")
+    (tmp_path / "heap.2.heap").write_bytes(b"heap profile: 9999")
+    with (tmp_path / "heap.3.heap").open("wb") as file:
+        file.truncate(100 << 20)
+    (tmp_path / "heap.4.heap").touch()
+    said: list[str] = []
+    growing = Growing([Part("mine", grows=(Grows(f"{tmp_path}/heap*.heap", "heap"),))], said.append)
+    growing.stop()
+    assert sorted(line.partition("mine: ")[2] for line in said) == [
+        "heap.1.heap, 22 B",
+        "heap.2.heap, 18 B",
+        "heap.3.heap, 104.9 MB",
+    ]
+    assert bytes_in_use(tmp_path / "none") is None
+
+
+def test_gccs_sanitizer_is_preloaded_for_a_plugin(home: dict[str, str], tmp_path: Path) -> None:
+    source, library = tmp_path / "plugin.cpp", tmp_path / "plugin.so"
+    source.write_text(PLUGIN)
+    built = ["g++", "-g", "-fsanitize=address", "-shared", "-fPIC", str(source), "-o", str(library)]
+    subprocess.run(built, check=True, timeout=100)
+    words = ("--", sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(library)!r}).bad(5)")
+    without = livedbg("launch", "--headless", *words, env=home)
+    assert without.code != 0 and "ASan runtime does not come first" in without.err
+    said = livedbg("launch", "--headless", "--recipe", "asan-gcc", *words, env=home)
+    assert "ERROR: AddressSanitizer: heap-buffer-overflow" in said.err and "plugin.cpp:1" in said.err
+    assert "had no effect" not in said.err
+
+
+def test_a_variable_that_is_lost_on_the_way_is_named(home: dict[str, str]) -> None:
+    own(home, "mine", MINE + '[environment]\nMY_FLAG = "1"\n[[effect]]\nloaded = "libc[.]so"\n')
+    kept = livedbg("launch", "--headless", "--recipe", "mine", "--", "sleep", "1", env=home)
+    assert kept.code == 0 and "mine" not in kept.err
+    lost = livedbg("launch", "--headless", "--recipe", "mine", "--", "env", "-u", "MY_FLAG", "sleep", "1", env=home)
+    assert re.search(r"recipe mine had no effect.*MY_FLAG did not reach process \d+ \(sleep\)", lost.err)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "program", "text"),
+    [
+        (
+            "nvfuser-dump=python_definition_segments",
+            "import os; print('Parsing DUMP failed. Invalid option: ' + repr(os.environ['NVFUSER_DUMP']))",
+            "This nvFuser does not have the option python_definition_segments",
+        ),
+        ("ascend-log", "print('[mono_ns=1][T0x7f][TIMING] emit_host_span: x')", "`v0` to `v9` are names of before"),
+        (
+            "ascend-dump-args=2",
+            "import argparse; argparse.ArgumentParser().parse_args()",
+            "The program does not take --dump-args 2: set enable_dump_args",
+        ),
+        ("cuda-blocking", "import time; time.sleep(1)", "The CUDA driver (libcuda.so) was not loaded"),
+    ],
+)
+def test_why_a_flag_had_no_effect_is_said(recipe: str, program: str, text: str, home: dict[str, str]) -> None:
+    said = livedbg("launch", "--headless", "--recipe", recipe, "--", sys.executable, "-c", program, env=home)
+    assert f"recipe {recipe} had no effect that could be seen" in said.err and text in said.err
+
+
+def test_E6_what_was_made_before_is_said_before_it_starts(home: dict[str, str]) -> None:
+    words = ("--recipe", "ascend-dump-args=1", "--", "echo", "--runtime-dir", "/x")
+    said = livedbg("launch", "--headless", *words, env=home)
+    assert "ascend-dump-args=1 may come too late: marks" in said.err
+    assert said.out == "--runtime-dir /x --dump-args 1\n"
+
+
+def test_a_folder_is_given_whole_and_must_be_there(home: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    words = ("launch", "--headless", "--recipe")
+    said = livedbg(*words, f"ascend-runtime-dir={tmp_path}/build", "--", "echo", "a", env=home)
+    assert said.out == f"a --runtime-dir {tmp_path}/build\n"
+    for value, text in (("=/no/such", "is no folder"), ("", "wants =DIR")):
+        refused = livedbg(*words, f"ascend-runtime-dir{value}", "--", "echo", "a", env=home)
+        assert refused.code == 2 and text in refused.err
+
+
+def test_recipes_of_a_process_have_the_command_to_run_it_again(
+    home: dict[str, str], spawn: Callable[..., Target], tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    target = spawn([sys.executable, "-c", "print('READY', flush=True); input()", "it's"], cwd=folder)
+    said = livedbg("recipes", target.pid, env=home)
+    assert said.code == 0 and "python" in said.err
+    assert f"cd '{folder}' && livedbg launch --recipe cpu-profile -- {sys.executable} -c" in said.out
+    assert "'it'\"'\"'s'" in said.out and "nvfuser" not in said.out
+    assert livedbg("recipes", "--for", target.pid, env=home).out == said.out
+    assert livedbg("recipes", "--for", "999999999", env=home).code == 3
