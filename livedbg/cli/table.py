@@ -196,6 +196,19 @@ COMMANDS: dict[str, CommandEntry] = {
             "11 when it fails with --run, 4 when it had not ended by --timeout.",
         ),
         CommandEntry(
+            "graph",
+            "graph",
+            "A run's task graph as text, Graphviz, HTML or JSON, and what it lacks.",
+            (
+                ("livedbg graph dfx_outputs", "tasks in layers, and dependencies that are missing"),
+                ("livedbg graph deps.json --against ../good/deps.json", "edges that only one of two runs has"),
+                ("livedbg graph deps.json -o graph.html", "one page to move, zoom and search in"),
+                ("livedbg graph deps.json --task r1t2 --hops 3 -o near.dot", "what is around a task, for Graphviz"),
+            ),
+            (0, 12, 2, 3),
+            "12 when a dependency is missing.",
+        ),
+        CommandEntry(
             "record",
             "record",
             "Write what is seen to a file, to be replayed elsewhere.",

@@ -1,20 +1,40 @@
-"""Reads `deps.json`, whole or what is there of it."""
+"""Reads `deps.json`: whole where it is whole and not huge, else what is there of it, element by element."""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
+from livedbg.errors import SourceError
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
+from livedbg.sanitize import clean_line
 
-__all__ = ["parse_graph"]
+__all__ = ["WHOLE", "files_below", "kernel_names", "parse_graph", "read_graph"]
+
+WHOLE: Final = 64 << 20
+"""Bytes of a file that is decoded at once."""
+
+_READ: Final = 1 << 20
+_ELEMENT: Final = 4 << 20  # characters of one element
+_MOST: Final = {"tasks": 400_000, "tensors": 400_000, "edges": 1_200_000}  # elements that are kept
+_TYPES: Final = {"tasks": DeclaredTask, "tensors": Tensor, "edges": Dependency}
+_DEPTH: Final = 6  # folders below a given one that are looked into
+_ENTRIES: Final = 20_000  # directory entries that one look may visit
 
 
 class _File(msgspec.Struct):
     tasks: list[DeclaredTask]
     tensors: list[Tensor] = []
     edges: list[Dependency] = []
+
+
+class _Names(msgspec.Struct):
+    callable_id_to_name: dict[str, str] = {}
 
 
 _decoder: Final = msgspec.json.Decoder(_File, strict=False)
@@ -31,3 +51,166 @@ def parse_graph(data: bytes) -> TaskGraph:
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"not a deps.json: {error}") from error
     return TaskGraph.of(file.tasks, file.edges, file.tensors)
+
+
+def read_graph(path: Path) -> TaskGraph:
+    """The graph of a file, or what is there of it: then its `cut` says what is missing.
+
+    Raises:
+        SourceError: it can't be read, or holds no task.
+    """
+    try:
+        if path.stat().st_size <= WHOLE:
+            try:
+                return parse_graph(path.read_bytes())
+            except ValueError:
+                pass  # cut or damaged: what is there?
+        parts = _Parts(path)
+        parts.read()
+    except OSError as error:
+        raise SourceError(
+            f"{path} can't be read: {error.strerror}.", "give a deps.json or the folder of a run"
+        ) from None
+    if not parts.found["tasks"]:
+        raise SourceError(
+            clean_line(f"{path} is no deps.json: {parts.why or 'it names no task'}."),
+            "run with dep_gen enabled (--enable-dep-gen); the file is written when the run has drained",
+            "no-graph",
+        )
+    return TaskGraph.of(parts.found["tasks"], parts.found["edges"], parts.found["tensors"], parts.cut())
+
+
+class _Parts:
+    """Reads the three arrays of a file in a window that moves over it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._size = path.stat().st_size
+        self._text = ""
+        self._at = 0
+        self._before = 0  # characters before the window
+        self._over = False
+        self._scan = json.JSONDecoder().raw_decode
+        self.found: dict[str, list[Any]] = {name: [] for name in _TYPES}
+        self.damaged = 0
+        self.why = ""
+        self._ended: set[str] = set()
+
+    def cut(self) -> str:
+        """What the file lacks, in words."""
+        if not self.why and not self.damaged:
+            return ""
+        read = ", ".join(f"{len(self.found[name])} {name}" for name in _TYPES)
+        odd = f"{self.damaged} elements are not as they should be; " if self.damaged else ""
+        why = f"{self.why} (at character {self._before + self._at} of some {self._size}); " if self.why else ""
+        return clean_line(f"{why}{odd}read: {read}")
+
+    def read(self) -> None:
+        """Read all that can be read."""
+        with self._path.open(encoding="utf-8", errors="replace") as self._file:
+            try:
+                self._members()
+            except _End as end:
+                self.why = str(end)
+            except RecursionError:
+                self.why = "it is nested too deeply"
+
+    def _members(self) -> None:
+        self._expect("{")
+        while True:
+            name = self._value()
+            self._expect(":")
+            if name in _TYPES and self._peek() == "[":
+                self._array(name)
+            else:
+                self._value()
+            if self._peek() == "}":
+                return
+            self._expect(",")
+
+    def _array(self, name: str) -> None:
+        self._expect("[")
+        kept = self.found[name]
+        if self._peek() == "]":
+            self._at += 1
+            return
+        while True:
+            if len(kept) >= _MOST[name]:
+                raise _End(f"it has more than {_MOST[name]} {name}")
+            try:
+                kept.append(msgspec.convert(self._value(), _TYPES[name], strict=False))
+            except (msgspec.ValidationError, OverflowError):
+                self.damaged += 1
+            if self._peek() == "]":
+                self._at += 1
+                return
+            self._expect(",")
+
+    def _value(self) -> Any:
+        """The next JSON value."""
+        self._peek()
+        while True:
+            try:
+                value, end = self._scan(self._text, self._at)
+            except (json.JSONDecodeError, ValueError) as error:
+                if self._over or len(self._text) - self._at > _ELEMENT:
+                    raise _End("the file ends in the middle" if self._over else "it is damaged") from error
+                self._more()
+                continue
+            if end == len(self._text) and not self._over and not isinstance(value, (dict, list, str)):
+                self._more()  # a number may go on
+                continue
+            self._at = end
+            return value
+
+    def _peek(self) -> str:
+        """The next character that is no white space."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
+                self._at += 1
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._over:
+                raise _End("the file ends in the middle")
+            self._more()
+
+    def _expect(self, sign: str) -> None:
+        if self._peek() != sign:
+            raise _End("it is damaged" if self._before + self._at else "it does not begin with {")
+        self._at += 1
+
+    def _more(self) -> None:
+        self._before += self._at
+        read = self._file.read(_READ)
+        self._over = not read
+        self._text = self._text[self._at :] + read
+        self._at = 0
+
+
+class _End(Exception):
+    """Nothing more can be read."""
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The `deps.json` files of a folder, by path."""
+    visited = 0
+    for root, directories, files in os.walk(folder):
+        deep = len(Path(root).relative_to(folder).parts) >= _DEPTH
+        directories[:] = [] if deep else sorted(name for name in directories if not name.startswith("."))
+        visited += len(directories) + len(files)
+        if visited > _ENTRIES:
+            return
+        if "deps.json" in files:
+            yield Path(root, "deps.json")
+
+
+def kernel_names(folder: Path) -> dict[int, str]:
+    """Names of kernels by func id, from the `name_map*.json` of a folder."""
+    found: dict[int, str] = {}
+    for path in sorted(folder.glob("name_map*.json")):
+        try:
+            names = msgspec.json.decode(path.read_bytes()[:_ELEMENT], type=_Names).callable_id_to_name
+        except (OSError, msgspec.DecodeError, RecursionError):
+            continue  # being written: the ids say as much
+        found |= {int(func): clean_line(name, 200) for func, name in names.items() if func.isdecimal()}
+    return found

@@ -1,0 +1,171 @@
+"""`livedbg graph`: the dependencies of a run as text, Graphviz, HTML or JSON, and those that are missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from livedbg.cli.common import Look, running, warn
+from livedbg.errors import SourceError, UsageError
+from livedbg.graphs.asdot import to_dot
+from livedbg.graphs.ashtml import to_html
+from livedbg.graphs.asjson import to_json
+from livedbg.graphs.astext import to_text
+from livedbg.graphs.compare import compared
+from livedbg.graphs.declared import TaskGraph
+from livedbg.graphs.depsfile import files_below, kernel_names, read_graph
+from livedbg.graphs.drawing import MISSING, Drawing, around
+from livedbg.graphs.fromdeps import Naming, drawing_of, task_name
+from livedbg.graphs.fromstate import drawing_of_state
+from livedbg.graphs.lost import LostOrders, lost_orders
+from livedbg.recording import is_recording
+from livedbg.replay import last_update
+from livedbg.sanitize import clean_line
+from livedbg.snapshot import Snapshot
+
+__all__ = ["command"]
+
+_LOST = 12
+_NEAR = 5_000  # tasks around --task
+_SETTLE_S = 120.0
+_FORMS = {".dot": "dot", ".gv": "dot", ".html": "html", ".htm": "html", ".json": "json", ".txt": "text"}
+
+
+@click.command("graph")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "--against", type=click.Path(path_type=Path), metavar="OTHER", help="Edges that only one of both runs has."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "dot", "html", "json"]), help="Else as FILE ends; text without."
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
+)
+@click.option(
+    "--task", "tasks", multiple=True, metavar="ID", help="What is around it alone: r1t2, or the id; repeatable."
+)
+@click.option("--hops", type=click.IntRange(0), default=2, show_default=True, metavar="N", help="With --task: how far.")
+@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Tasks in a text.")
+@click.option("--war", is_flag=True, help="List writes after reads too, which the runtime does not track.")
+def command(
+    source: Path,
+    against: Path | None,
+    form: str | None,
+    output: Path | None,
+    tasks: tuple[str, ...],
+    hops: int,
+    limit: int,
+    war: bool,
+) -> int:
+    """Draw a task graph, and say which dependencies it lacks.
+
+    SOURCE is a deps.json, the folder of a run, a recording, or a folder of logs (the tasks that they tell of).
+    """
+    path = _deps_of(source)
+    drawing = _declared(path, against, war) if path is not None else _state(source, against)
+    for note in drawing.notes:
+        if form not in {None, "text"} or output is not None:
+            warn(note)
+    if tasks:
+        centres = [_found(word, drawing) for word in tasks]
+        drawing = around(drawing, centres, hops, _NEAR)
+    form = form or (_FORMS.get(output.suffix.lower(), "text") if output is not None else "text")
+    text = to_text(drawing, limit) if form == "text" else _forms(form, drawing)
+    _write(text, output)
+    return _LOST if _lacks(drawing) else 0
+
+
+def _forms(form: str, drawing: Drawing) -> str:
+    return {"dot": to_dot, "html": to_html, "json": to_json}[form](drawing)
+
+
+def _lacks(drawing: Drawing) -> bool:
+    """Whether an order is missing, here or in the run that it was compared with."""
+    return bool(drawing.said(MISSING)) or any(remark.facts.get("unordered") == "yes" for remark in drawing.remarks)
+
+
+def _deps_of(source: Path) -> Path | None:
+    """The deps.json that is meant; None where the state of logs or a recording is to be drawn.
+
+    Raises:
+        SourceError: there is no such file, or nothing that can be drawn.
+        UsageError: there are several.
+    """
+    if source.is_dir():
+        found = list(files_below(source))
+        if len(found) > 1:
+            listed = ", ".join(str(path) for path in found[:5])
+            raise UsageError(clean_line(f"{source} has {len(found)} deps.json: {listed}."), f"livedbg graph {found[0]}")
+        return found[0] if found else None
+    if not source.exists():
+        raise SourceError(
+            f"{source} does not exist.", "give a deps.json, the folder of a run or a recording", "missing"
+        )
+    return None if is_recording(source) or source.suffix in {".log", ".txt"} else source
+
+
+def _declared(path: Path, against: Path | None, war: bool) -> Drawing:
+    graph = read_graph(path)
+    lost = LostOrders((), ()) if graph.cut else lost_orders(graph)
+    naming = Naming(kernel_names(path.parent))
+    drawing = drawing_of(graph, lost, clean_line(str(path)), naming, war=war and not graph.cut)
+    if against is None:
+        return drawing
+    return compared(drawing, graph, _other(against), naming, clean_line(str(against)))
+
+
+def _other(against: Path) -> TaskGraph:
+    path = _deps_of(against)
+    if path is None:
+        raise UsageError(f"{against} has no deps.json to compare with.", "give a deps.json or the folder of a run")
+    return read_graph(path)
+
+
+def _state(source: Path, against: Path | None) -> Drawing:
+    if against is not None:
+        raise UsageError(f"{source} has no deps.json to compare.", "give a deps.json or the folder of a run")
+    snapshot = _snapshot(source)
+    if not snapshot.tasks:
+        raise SourceError(
+            f"{source} tells of no task.", "give a deps.json, the folder of a run or a recording", "no-graph"
+        )
+    return drawing_of_state(snapshot, clean_line(str(source)))
+
+
+def _snapshot(source: Path) -> Snapshot:
+    if source.is_file() and is_recording(source):
+        update, damage = last_update(source)
+        if damage:
+            warn(damage)
+        return update.snapshot
+    with running(Look(logs=(str(source),)).resolved().request(once=True)) as view:
+        view.wait_settled(_SETTLE_S)
+        return view.latest().snapshot
+
+
+def _found(word: str, drawing: Drawing) -> str:
+    """The node that is meant: `r1t2`, 4294967298, `task:ascend/r1t2`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    names: Sequence[str] = (word, task_name(int(word)) if re.fullmatch(r"\d{1,20}", word) else word)
+    for name in (*names, word.rpartition("/")[2]):
+        if name in drawing.nodes:
+            return name
+    some = ", ".join(list(drawing.nodes)[:5])
+    raise UsageError(clean_line(f"There is no task {word}."), f"one of {some}, …")
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another place with -o") from None
