@@ -13,6 +13,7 @@ from typing import Final
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
+from livedbg.unwind.kernels import kernel_label
 
 __all__ = ["Module", "Modules"]
 
@@ -68,9 +69,12 @@ class Modules:
         return self._modules[key]
 
     def name_at(self, address: int) -> str | None:
-        """Base name of the file, or `[vdso]` and the like, that an address is in."""
+        """Base name of the file, or `[vdso]` and the like, that an address is in; a kernel's file by its kernel."""
         mapping = self.mapping_at(address)
-        return Path(mapping.path).name or None if mapping is not None else None
+        if mapping is None:
+            return None
+        name = Path(mapping.path).name
+        return (kernel_label(self._pid, name) if mapping.deleted else None) or name or None
 
     def opened(self, mapping: Mapping) -> Path:
         """A path by which the file of a mapping can be opened: its own where that is the same file."""

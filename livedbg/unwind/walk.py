@@ -76,8 +76,17 @@ class Walker:
             GdbTimeout, GdbCommandError, GdbGone: it took longer, or gdb can't do it.
         """
         await self._load_what_frames_need(counters, modules, end)
-        answer = await self._engine.python(f"livedbg_frames({sorted(counters)!r}, {_DEPTH})", _left(end))
-        return {int(tid): _unwound(frames, whole, modules) for tid, (frames, whole) in answer.items()}
+        found: dict[str, tuple[list[tuple[int, str | None, str | None, int | None]], bool]] = {}
+        tids = sorted(counters)
+        for _ in range(_ROUNDS):
+            answer = await self._engine.python(f"livedbg_frames({tids!r}, {_DEPTH})", _left(end))
+            found |= answer
+            lead = {int(tid): self._first_missing([frame[0] for frame in answer[tid][0]], modules) for tid in answer}
+            tids = sorted(tid for tid, module in lead.items() if module is not None)
+            if not tids:  # threads with the same counter may have come there from other files than the samples
+                break
+            await self.symbols.load({module for module in lead.values() if module is not None}, end)
+        return {int(tid): _unwound(frames, whole, modules) for tid, (frames, whole) in found.items()}
 
     async def _load_what_frames_need(self, counters: Mapping[int, int], modules: Modules, end: float) -> None:
         samples: dict[int, list[int]] = {}

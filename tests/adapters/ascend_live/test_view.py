@@ -1,0 +1,162 @@
+"""What memory says joins what the log says: the same names, and memory wins for the present."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapters.ascend.live.view import LiveView
+from livedbg.events import Stamp
+from livedbg.model import EdgeKey, EdgeKind, EdgeState, TaskState
+from livedbg.snapshot import CounterKey, Snapshot
+from tests.adapters.ascend.replay import NOW, Replay
+from tests.adapters.ascend_live.conftest import Simulator
+
+Start = Callable[..., Simulator]
+T = "task:ascend/"
+DISPATCHED = (
+    b"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task %d "
+    b"kernel_id=[-1,%d,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=%d reg_task_id=3\n"
+)
+
+
+class Joined:
+    """A log and a live process, in one model and store."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.replay = Replay()
+        self.simulator = simulator
+        self.source = self.replay.open(Path("/run/err.txt"))
+        self.view: LiveView | None = None
+        self.seconds = 0.0
+
+    def log(self, *lines: bytes) -> None:
+        self.replay.feed(self.source, b"".join(lines))
+
+    def look(self, after_s: float = 0.5) -> Snapshot:
+        """One look, so long after the last."""
+        self.seconds += after_s
+        ns = int(self.seconds * 1e9)
+        stamp: Stamp = {**NOW, "mono_ns": NOW["mono_ns"] + ns, "wall_ns": NOW["wall_ns"] + ns}
+        if self.view is None:
+            self.replay.flush()
+            world = self.replay.model.world(self.source)
+            self.view = world.live = LiveView(world, self.simulator.pid)
+        self.view.take(self.simulator.look(), stamp["wall_ns"])
+        self.replay.store.apply_all(self.replay.model.collect(stamp, whole=True))
+        return self.replay.store.snapshot()
+
+
+@pytest.fixture
+def joined(simulator: Start) -> Joined:
+    return Joined(simulator())
+
+
+def _edge(snapshot: Snapshot, source: str, target: str) -> EdgeState | None:
+    edge = snapshot.edges.get(EdgeKey(EdgeKind.DEPENDS_ON, T + source, T + target))
+    return edge.state if edge is not None else None
+
+
+def test_a_run_without_a_log(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 1 1 0.0", "submit 1 2 1.0", "run 8 0.0")
+    state = joined.look()
+    assert {name: task.state for name, task in state.tasks.items() if name.startswith(T + "r")} == {
+        f"{T}r0t0": TaskState.RUNNING,
+        f"{T}r1t0": TaskState.SUBMITTED,
+        f"{T}r1t1": TaskState.SUBMITTED,
+    }
+    task = state.tasks[f"{T}r0t0"]
+    assert (task.where, task.owner, task.kernel) == (("core:ascend/8",), "scheduler thread 0", "func 0")
+    assert task.attributes["evidence"] == f"memory of process {joined.simulator.pid}"
+    assert (_edge(state, "r1t0", "r0t0"), _edge(state, "r1t1", "r1t0")) == (EdgeState.PENDING, EdgeState.PENDING)
+    assert state.resources["core:ascend/8"].state == "busy" and state.resources["core:ascend/9"].state == "idle"
+
+    joined.simulator.tell("done 0.0", "run 9 1.0", "submitted")
+    state = joined.look()
+    assert state.tasks[f"{T}r0t0"].state is TaskState.COMPLETED
+    assert state.tasks[f"{T}r1t0"].since_wall_ns == NOW["wall_ns"] + 1_000_000_000
+    assert (_edge(state, "r1t0", "r0t0"), _edge(state, "r1t1", "r1t0")) == (EdgeState.SATISFIED, EdgeState.PENDING)
+    counter = state.counters[CounterKey("run:ascend/main", "completed")]
+    assert (counter.value, counter.total) == (1, 3)
+    assert (state.tasks[f"{T}r1t1"].fanin_left, state.tasks[f"{T}r1t1"].fanin_total) == (1, 1)
+
+    joined.simulator.tell("done 1.0", "run 9 1.1", "done 1.1", "over")
+    state = joined.look()
+    assert all(task.state is TaskState.COMPLETED for task in state.tasks.values())
+    assert state.diagnostics["ascend/run-complete"].sentence == "The run completed: 3 of 3 tasks."
+
+
+def test_what_the_log_knows_stays_and_memory_wins(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
+    joined.log(DISPATCHED % (0, 0, 8))
+    state = joined.look()
+    task = state.tasks[f"{T}r0t0"]
+    assert (task.state, task.attributes["evidence"]) == (TaskState.RUNNING, "err.txt:1")  # the log has the line
+    joined.simulator.tell("done 0.0", "run 9 0.1")
+    state = joined.look()
+    assert state.tasks[f"{T}r0t0"].state is TaskState.COMPLETED  # no line ever says so
+    assert state.tasks[f"{T}r0t1"].where == ("core:ascend/9",)
+    joined.log(DISPATCHED % (1, 1, 10))  # not what memory says
+    state = joined.look()
+    assert state.tasks[f"{T}r0t1"].where == ("core:ascend/9",)
+
+
+def test_a_stall_that_memory_contradicts_is_said(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0", "done 0.0", "run 9 0.1")
+    stall = (
+        b"[ERROR] handle_timeout_exit: [x.cpp:1] [STALL thread=0 idle_iterations=10091] TIMEOUT_EXIT "
+        b"after_idle_iterations=10091 sub_class=S1:running-stalled completed=0/2 running=1 ready=0 waiting=1 "
+        b"orch_done=1 stuck_task_id=0 stuck_core=8\n"
+    )
+    joined.log(stall)
+    assert "ascend/live-differs/r0t0" not in joined.look().diagnostics
+    state = joined.look()
+    said = state.diagnostics["ascend/live-differs/r0t0"]
+    assert said.sentence.startswith("Log and memory differ: the watchdog's dump lists task r0t0 as open")
+    assert said.entities == (f"{T}r0t0",)
+    assert state.diagnostics["ascend/run-state"].entities == (f"{T}r0t1",)  # who holds it up now
+
+
+def test_who_holds_a_run_up_is_certain(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1", "submit 0 2 0.1", "run 8 0.0", "run 9 0.1", "defer 0.0")
+    state = joined.look()
+    said = state.diagnostics["ascend/run-state"]
+    assert said.entities == (f"{T}r0t0", f"{T}r0t1") and said.attributes["certain"] == "yes"
+    deferred = state.tasks[f"{T}r0t0"]
+    assert (deferred.state, deferred.attributes["deferred"]) == (TaskState.READY, "yes")
+    assert deferred.attributes["waits_for"].endswith("is 0, waits for 1 (ROCE)")
+
+
+def test_silence_needs_that_nothing_moves(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1", "run 8 0.0")
+    joined.look()
+    for number in range(30):
+        joined.simulator.tell("submit 0 2")
+        assert joined.look().diagnostics["ascend/run-state"].attributes["quiet"] == "no", number
+    assert joined.look(11).diagnostics["ascend/run-state"].attributes["quiet"] == "yes"
+    joined.simulator.tell("done 0.0")
+    assert joined.look().diagnostics["ascend/run-state"].attributes["quiet"] == "no"
+
+
+def test_a_scheduler_that_does_not_turn_is_paused_or_starved(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "run 8 0.0", "turn")
+    joined.look()
+    joined.simulator.tell("turn")
+    assert "ascend/scheduler-still" not in joined.look(4).diagnostics
+    said = joined.look(4).diagnostics["ascend/scheduler-still"]
+    assert "paused or starved, not stalled" in said.sentence and "for 4 s" in said.sentence
+    joined.simulator.tell("turn")
+    assert joined.look().diagnostics["ascend/scheduler-still"].attributes["resolved"] == "yes"
+
+
+def test_the_next_run_in_the_same_process(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0", "done 0.0", "run 9 0.1", "done 0.1", "submitted")
+    joined.look()
+    joined.simulator.tell("reset", "submit 0 4", "submit 0 5", "submit 0 6 0.1", "run 10 0.0")
+    state = joined.look()
+    assert state.tasks[f"{T}r0t0"].state is TaskState.RUNNING
+    assert state.tasks[f"{T}r0t0"].kernel == "func 4"
+    assert _edge(state, "r0t2", "r0t1") is EdgeState.PENDING
+    assert _edge(state, "r0t1", "r0t0") is None
