@@ -19,6 +19,7 @@ from livedbg.linux import access, procfs
 from livedbg.linux.access import Problem, access_problem, hidden_processes, ptrace_scope, unsuitable, user_name
 from livedbg.linux.capabilities import Capability, capabilities
 from livedbg.linux.descriptors import fd_links
+from livedbg.linux.nvidia import nvidia_facts
 from livedbg.model import ThreadState
 from livedbg.sanitize import clean_line
 
@@ -33,6 +34,7 @@ __all__ = [
     "hidden_processes",
     "host_name",
     "list_candidates",
+    "nvidia_facts",
     "ptrace_scope",
 ]
 

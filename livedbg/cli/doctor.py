@@ -14,7 +14,7 @@ import click
 
 from livedbg.cli.common import Look, running
 from livedbg.config import ban_of, files
-from livedbg.hostinfo import Capability, capabilities
+from livedbg.hostinfo import Capability, capabilities, nvidia_facts
 from livedbg.model import SourceHealth
 from livedbg.targets import resolve
 
@@ -29,7 +29,7 @@ def command(target: str | None, gdb: str | None) -> int:
 
     With a TARGET: what can be seen of that process too.
     """
-    facts = [*own_facts(), *capabilities(), _touching()]
+    facts = [*own_facts(), *capabilities(), *nvidia_facts(), _touching()]
     width = max(len(fact.name) for fact in facts)
     for fact in facts:
         click.echo(f"{'ok ' if fact.ok else '-- '} {fact.name:<{width}}  {fact.value}")

@@ -184,3 +184,19 @@ def test_live_values_follow_and_a_driver_that_hangs_holds_nothing_up(
     finally:
         process.kill()
         process.wait()
+
+
+def test_doctor_says_what_is_there(library: Path, tmp_path: Path) -> None:
+    def doctor(**more: str) -> list[str]:
+        command = [sys.executable, "-m", "livedbg", "doctor"]
+        env = {**os.environ, "CUDA_HOME": str(tmp_path), **more}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+        return [line for line in done.stdout.splitlines() if "NVML" in line or "CUDA tools" in line]
+
+    for tool in ("compute-sanitizer", "nsys"):
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / tool).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / tool).chmod(0o755)
+    nvml, tools = doctor(LD_LIBRARY_PATH=str(library))
+    assert nvml.startswith("ok  NVML") and "nvidia-ml-py" in nvml
+    assert f"nsys ({tmp_path}/bin/nsys)" in tools and "compute-sanitizer (" in tools
