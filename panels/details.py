@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from livedbg.model import LogRecord, Process, Task, Thread
 from livedbg.panels.hits import merged
+from livedbg.panels.launches import launch_lines
 from livedbg.panels.look import Look
 from livedbg.panels.marks import health_mark
 from livedbg.panels.records import concerns
@@ -82,6 +83,7 @@ def _about(look: Look, entity: str) -> Iterator[SheetLine]:
     yield from _sources(look, entity)
     yield from _waits(look, entity)
     yield from _stack(look, entity)
+    yield from launch_lines(look, entity)
     yield from _caught(look, entity)
     yield from _log(look, entity)
 

@@ -15,6 +15,8 @@ from livedbg.panels.device import DevicePanel
 from livedbg.panels.devicethread import DeviceThreadPanel
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.graph import GraphPanel
+from livedbg.panels.keys import bindings
+from livedbg.panels.launches import LAUNCH_KEYS, LaunchesPanel
 from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
@@ -102,7 +104,9 @@ class Exceptions(View):
 
 
 class Device(View):
-    """What runs on devices, and a thread of it."""
+    """What runs on devices, a thread of it, and what is launched."""
+
+    BINDINGS = bindings("device", LAUNCH_KEYS)
 
     def show(self, look: Look) -> None:
         """The thread is that of the selected state."""
@@ -112,6 +116,10 @@ class Device(View):
     @on(Pointed)
     def _pointed(self, message: Pointed) -> None:
         self.query_one(DeviceThreadPanel).point(message.hit)
+
+    def action_launches(self) -> None:
+        """Listen to launches, or no more, whichever panel has the keys."""
+        self.query_one(LaunchesPanel).action_launches()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,7 @@ VIEWS = (
     ),
     ViewSpec(
         "0", "device", "Device", "What runs on the device, and what do all warps wait at?",
-        ((DevicePanel, DeviceThreadPanel),), Device,
+        ((DevicePanel, DeviceThreadPanel), LaunchesPanel), Device,
     ),
 )  # fmt: skip
 """All screens, in order."""

@@ -1,0 +1,160 @@
+"""What each thread launches on its devices: the newest kernel, its size, how often; nothing until it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+from textual.geometry import Size
+
+from livedbg.intents import WatchLaunches
+from livedbg.launches import Dim3, LaunchTrail
+from livedbg.model import SourceHealth
+from livedbg.panels.catchpoints import process_to_catch_in
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.messages import Asked, Noticed
+from livedbg.panels.sheet import SheetLine
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
+from livedbg.panels.units import clock_ms, count, duration, plural, rate
+from livedbg.snapshot import Snapshot
+from livedbg.themes import Role
+
+__all__ = ["LAUNCH_KEYS", "LaunchesPanel", "launch_lines"]
+
+LAUNCH_KEYS: Final = (Key("l", "l", "launches", "listen to the launches of the selection's process, or no more"),)
+_KEYS: Final = (SORT_KEY, *LAUNCH_KEYS)
+_LEAST_ROWS: Final = 1
+_MOST_ROWS: Final = 8
+
+
+class LaunchesPanel(TablePanel):
+    """Every thread that launched something while it was listened to."""
+
+    LABEL = "Launches"
+    HELP = (
+        "Kernels as the driver or the runtime is told to launch them, by kernel probes. Nothing is stopped, and it "
+        "ends where it would cost more than 2 % of the launching threads' time. AGO is the time since the newest. "
+        "Enter shows the last 16 of a thread."
+    )
+    COLUMNS = (
+        Column("THREAD", 12, stretch=1, keep=8, sort="thread"),
+        Column("LAST KERNEL", 16, stretch=4, keep=10, sort="kernel"),
+        Column("GRID", 9, keep=6),
+        Column("BLOCK", 9, keep=5),
+        Column("STREAM", 8, keep=3),
+        Column("LAUNCHES", 8, keep=7, sort="count", align="right"),
+        Column("PER S", 6, keep=7, sort="rate", align="right"),
+        Column("AGO", 8, keep=9, sort="ago", align="right"),
+    )
+    SORTS = ("ago", "rate", "count", "thread", "kernel")
+    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
+    BINDINGS = bindings("launches", _KEYS)
+
+    def source(self, look: Look) -> object:
+        """All trails, and how well they are heard."""
+        return id(look.snapshot.launches), id(look.snapshot.statuses)
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """Those that launched nothing for longest stand first: that is what one looks for."""
+        trails = look.snapshot.launches.values()
+        found = [trail for trail in trails if trail.last and (not needle or needle in _text(look, trail))]
+        found.sort(
+            key=lambda trail: {
+                "ago": trail.last[-1].mono_ns,
+                "rate": -trail.rate_per_s,
+                "count": -trail.count,
+                "thread": look.names.label(trail.thread),
+                "kernel": trail.last[-1].kernel or "\uffff",
+            }[sort]
+        )
+        title = plural(sum(trail.count for trail in trails), "launch") if found else ""
+        if said := next(_trouble(look.snapshot), ""):
+            title = f"{title}  {said}".strip()
+        return Rows([trail.thread for trail in found], len(trails), title)
+
+    def set_rows(self, rows: Rows) -> None:
+        """Show these rows, in as many lines as they need."""
+        before = len(self.rows.order)
+        super().set_rows(rows)
+        if len(rows.order) != before:
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The head and a line for each row."""
+        return self.HEAD + min(max(self.count(), _LEAST_ROWS), _MOST_ROWS)
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """One thread."""
+        look, ink = self.look, self.look.ink
+        trail = look.snapshot.launches.get(identity)
+        if trail is None or not trail.last:
+            return [Cell("")] * len(self.COLUMNS)
+        last, dim = trail.last[-1], ink.style(Role.DIM)
+        return (
+            Cell(look.names.label(identity), ink.style(Role.TEXT)),
+            Cell(_kernel(trail), ink.style(Role.TEXT, bold=True)),
+            Cell(_size(last.grid), dim),
+            Cell(_size(last.block), dim),
+            Cell(f"{last.stream:#x}" if last.stream else "default", dim),
+            Cell(count(trail.count), dim),
+            Cell(rate(trail.rate_per_s), ink.style(Role.TEXT if trail.rate_per_s else Role.WARN)),
+            Cell(duration(look.snapshot.now().mono_ns - last.mono_ns), dim),
+        )
+
+    def placeholder(self) -> str:
+        """How to begin, or what is the matter."""
+        if self.needle:
+            return "No launch matches."
+        statuses = [status for key, status in self.look.snapshot.statuses.items() if key.source == "launches"]
+        if not any(status.health is not SourceHealth.ENDED for status in statuses):
+            return "Nobody listens to launches: press l. Nothing is stopped."
+        return next(_trouble(self.look.snapshot), "Nothing was launched yet.")
+
+    def action_launches(self) -> None:
+        """Begin or end to listen."""
+        process = process_to_catch_in(self.look)
+        if process is None:
+            self.post_message(Noticed("Select a process or one of its threads first: there are several."))
+            return
+        status = next(
+            (s for key, s in self.look.snapshot.statuses.items() if (key.source, key.target) == ("launches", process)),
+            None,
+        )
+        listens = status is not None and status.health not in {SourceHealth.ENDED, SourceHealth.FAILED}
+        words = "Listening to launches no more" if listens else "Listening to launches"
+        self.post_message(Asked(WatchLaunches(process=process, on=not listens), words))
+
+
+def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:
+    """What a thread launched, newest first."""
+    trail = look.snapshot.launches.get(thread)
+    if trail is None:
+        return
+    yield SheetLine()
+    yield SheetLine(f"{plural(trail.count, 'launch')}, {rate(trail.rate_per_s)} a second lately", lead="launches")
+    for launch in reversed(trail.last):
+        what = launch.kernel or f"{'graph' if launch.grid is None else 'kernel'} {launch.handle:#x}"
+        size = f" <<<({_size(launch.grid)}), ({_size(launch.block)})>>>" if launch.grid else ""
+        yield SheetLine(f"{clock_ms(launch.wall_ns)} {what}{size} by {launch.function}", indent=2)
+
+
+def _trouble(snapshot: Snapshot) -> Iterator[str]:
+    for key, status in snapshot.statuses.items():
+        if key.source == "launches" and status.health in {SourceHealth.DEGRADED, SourceHealth.FAILED}:
+            yield status.sentence
+
+
+def _kernel(trail: LaunchTrail) -> str:
+    last = trail.last[-1]
+    return last.kernel or (f"graph {last.handle:#x}" if last.grid is None else f"kernel {last.handle:#x}")
+
+
+def _size(size: Dim3 | None) -> str:
+    if size is None:
+        return "-"
+    return ",".join(map(str, size)) if size[1:] != (1, 1) else str(size[0])
+
+
+def _text(look: Look, trail: LaunchTrail) -> str:
+    return f"{look.names.label(trail.thread)} {_kernel(trail)} {trail.last[-1].function}".lower()

@@ -1,0 +1,72 @@
+"""Launches on the screen Device: nothing until it is asked for, then the newest of each thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg import events as ev
+from livedbg.intents import WatchLaunches
+from livedbg.launches import Launch, LaunchTrail
+from livedbg.model import SourceHealth, SourceStatus
+from tests.app.apps import make_app, ready, text_of, until
+from tests.app.fakes import stamp
+from tests.app.scenarios import scenario
+
+PROCESS, THREAD = "process:box/4711", "thread:box/4711/4712"
+
+
+def _trail(ago_s: float, thread: str = THREAD, kernel: str | None = "moe::gate_kernel(float*)") -> ev.LaunchesSeen:
+    when = stamp(50 - ago_s)
+    launch = Launch(
+        function="cudaLaunchKernel", kernel=kernel, handle=0xBEEF, grid=(7, 2, 1), block=(128, 1, 1), stream=0x55,
+        mono_ns=when["mono_ns"], wall_ns=when["wall_ns"],
+    )  # fmt: skip
+    trail = LaunchTrail(thread=thread, process=PROCESS, count=1_234, rate_per_s=200.0, last=(launch,))
+    return ev.LaunchesSeen(trails=(trail,), **stamp(50))
+
+
+def _status(health: SourceHealth, sentence: str) -> ev.StatusSeen:
+    status = SourceStatus(source="launches", target=PROCESS, health=health, code="launches", sentence=sentence)
+    return ev.StatusSeen(status=status, **stamp(50))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["80x24", "200x60"])
+async def test_a_key_begins_and_ends_it(size: tuple[int, int]) -> None:
+    view = scenario("deadlock")
+    app = make_app(view)
+    async with app.run_test(size=size) as pilot:
+        await ready(pilot)
+        await pilot.press("0")
+        assert "Nobody listens to launches: press l" in text_of(app)
+        await pilot.press("l")
+        assert view.sent[-1] == WatchLaunches(process=PROCESS, on=True)
+        view.feed([_status(SourceHealth.OK, "Listens to launches in libcuda.so.1."), _trail(2.5)])
+        await until(pilot, lambda: "1,234" in text_of(app))
+        text = text_of(app)
+        assert "moe::gate_kernel" in text and "7,2,1" in text and "2.5 s" in text
+        await pilot.press("l")
+        assert view.sent[-1] == WatchLaunches(process=PROCESS, on=False)
+
+
+async def test_who_launched_nothing_for_longest_stands_first_and_too_high_a_rate_is_said() -> None:
+    view = scenario("deadlock")
+    app = make_app(view)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await ready(pilot)
+        await pilot.press("0")
+        idle = _trail(40, "thread:box/4711/4713", kernel=None)
+        view.feed([_trail(0.5), idle, _status(SourceHealth.DEGRADED, "Launches are only counted: at 9,000 a second.")])
+        await until(pilot, lambda: "kernel 0xbeef" in text_of(app))
+        text = text_of(app)
+        assert text.index("kernel 0xbeef") < text.index("moe::gate_kernel")
+        assert "only counted: at 9,000 a second" in text
+
+
+async def test_the_sheet_of_a_thread_has_what_it_launched() -> None:
+    view = scenario("deadlock")
+    app = make_app(view)
+    async with app.run_test(size=(120, 50)) as pilot:
+        await ready(pilot)
+        view.feed([_trail(1)])
+        await pilot.press("4", "enter")
+        await until(pilot, lambda: "<<<(7,2,1), (128)>>> by cudaLaunchKernel" in text_of(app))
