@@ -32,7 +32,7 @@ _SIGNAL: Final = re.compile(r"CUDA_EXCEPTION_(\d+)")
 _NAMED: Final = re.compile(r"(?:^CUDA Exception: |received signal CUDA_EXCEPTION_\d+, )([^\n]+?)\.?$", re.MULTILINE)
 _ASSERTED: Final = re.compile(r"^Assertion failed\.$", re.MULTILINE)
 _ORIGIN: Final = re.compile(
-    r"The exception was triggered at PC (0x[0-9a-f]+)(?:  ([^\n(][^\n]*?))?(?:\s+\(([^()\n]+):(\d+)[^\n]*\))?$",
+    r"The exception was triggered at PC (0x[0-9a-f]+)(?:  ([^\n(][^\n]*?))?(?:\s+\(([^():\n]+):(\d+)[^\n]*\))?$",
     re.MULTILINE,
 )
 

@@ -1,0 +1,77 @@
+"""A look by an attached debugger: a real gdb attaches and lets go; what cuda-gdb would say of the device is played."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.linux.procfs import read_stat, status_fields, thread_ids
+from livedbg.model import ThreadState
+from livedbg.replay import last_update
+from tests.cli.conftest import livedbg
+from tests.conftest import Target, eventually
+from tests.cudagdb.sessions import hang
+from tests.cudagdb.tables import Session
+
+PROXY = Path(__file__).with_name("proxy.py")
+
+
+def real_gdb(session: Session, folder: Path) -> str:
+    """A program `cuda-gdb` that is a real gdb but for the session's answers."""
+    script, program = folder / "session.txt", folder / "cuda-gdb"
+    session.answers = [(c, said) for c, said in session.answers if "target cudacore" not in c]
+    script.write_text("".join(f">>> {c}\n" + "".join(f"{line}\n" for line in said) for c, said in session.answers))
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {PROXY} {script} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def free(pid: int) -> bool:
+    """Whether nobody traces it and all of its threads can run."""
+    states = [read_stat(pid, tid).state for tid in thread_ids(pid)]
+    return status_fields(pid)["TracerPid"] == "0" and not {ThreadState.STOPPED, ThreadState.TRACED} & set(states)
+
+
+def test_it_attaches_looks_and_lets_go(
+    spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path
+) -> None:
+    target = spawn([build_target("spinners"), "2"])
+    recording = tmp_path / "device.livedbg"
+    said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(hang(4), tmp_path), "-o", recording)
+    assert said.code == 0, said.everything
+    assert said.out.startswith("All 16 warps of kernel 0 spin<<<(4,1,1),(128,1,1)>>> stand at spin.cu:12")
+    assert re.search(r"cuda-gdb attach: process:\S+ stood still for at most \d+\.\d\d s", said.err)
+    eventually(lambda: free(target.pid))
+    snapshot = last_update(recording)[0].snapshot
+    (touch,) = snapshot.intrusions
+    assert touch.what == "cuda-gdb attach" and touch.measured and touch.paused_ns > 0
+    assert [state.source for state in snapshot.devices.values()] == ["attach"]
+
+
+@pytest.mark.parametrize("dies_at", ["-cuda-info-devices", "-cuda-info-kernels"])
+def test_a_debugger_that_dies_in_the_midst_leaves_the_target_running(
+    spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path, dies_at: str
+) -> None:
+    target = spawn([build_target("spinners"), "2"])
+    session = hang(4)
+    session.answers = [(c, ["!die"] if c == dies_at else said) for c, said in session.answers]
+    said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(session, tmp_path))
+    assert "stood still" in said.err
+    assert (said.code, "gdb has ended" in said.err) == (3, True) or "ended before it had told everything" in said.out
+    eventually(lambda: free(target.pid))
+
+
+def test_a_process_that_another_debugger_holds_is_refused_untouched(
+    spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path
+) -> None:
+    target = spawn([build_target("spinners"), "1"])
+    holder = spawn(
+        ["gdb", "-q", "-nx", "-batch", "-p", str(target.pid), "-ex", "echo READY\\n", "-ex", "shell sleep 60"]
+    )
+    said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(hang(4), tmp_path))
+    holder.kill()
+    assert said.code == 3 and f"already traced by process {holder.pid}" in said.err and "stood still" not in said.err
