@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from textual.geometry import Size
@@ -59,15 +59,7 @@ class LaunchesPanel(TablePanel):
         """Those that launched nothing for longest stand first: that is what one looks for."""
         trails = look.snapshot.launches.values()
         found = [trail for trail in trails if trail.last and (not needle or needle in _text(look, trail))]
-        found.sort(
-            key=lambda trail: {
-                "ago": trail.last[-1].mono_ns,
-                "rate": -trail.rate_per_s,
-                "count": -trail.count,
-                "thread": look.names.label(trail.thread),
-                "kernel": trail.last[-1].kernel or "\uffff",
-            }[sort]
-        )
+        found.sort(key=_order(look, sort))
         title = plural(sum(trail.count for trail in trails), "launch") if found else ""
         if said := next(_trouble(look.snapshot), ""):
             title = f"{title}  {said}".strip()
@@ -137,6 +129,17 @@ def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:
         what = launch.kernel or f"{'graph' if launch.grid is None else 'kernel'} {launch.handle:#x}"
         size = f" <<<({_size(launch.grid)}), ({_size(launch.block)})>>>" if launch.grid else ""
         yield SheetLine(f"{clock_ms(launch.wall_ns)} {what}{size} by {launch.function}", indent=2)
+
+
+def _order(look: Look, sort: str) -> Callable[[LaunchTrail], tuple[str, float]]:
+    orders: dict[str, Callable[[LaunchTrail], tuple[str, float]]] = {
+        "ago": lambda trail: ("", trail.last[-1].mono_ns),
+        "rate": lambda trail: ("", -trail.rate_per_s),
+        "count": lambda trail: ("", -trail.count),
+        "thread": lambda trail: (look.names.label(trail.thread), 0),
+        "kernel": lambda trail: (_kernel(trail), 0),
+    }
+    return orders[sort]
 
 
 def _trouble(snapshot: Snapshot) -> Iterator[str]:
