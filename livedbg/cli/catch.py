@@ -15,6 +15,7 @@ from livedbg.catch_options import catch_intent, catch_options
 from livedbg.catchpoints import PRESETS, CatchpointState
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn_all
 from livedbg.cli.hits import HitPrinter
+from livedbg.config import refuse_touch
 from livedbg.errors import TargetError, UsageError
 from livedbg.hostinfo import host_name
 from livedbg.intents import GoOn
@@ -61,6 +62,7 @@ def command(
     warn_all(found.problems)
     host = host_name()
     request = Request(host=host, processes=found.processes, tree=options["follow"], stacks="none", gdb=gdb)
+    refuse_touch(request, "A stop is a touch" if options["stop"] else "A probe is a touch")
     intents = [catch_intent(f"process:{host}/{target.pid}", pattern, **options) for target in found.processes]
     count = intents[0].count or None
     # a stop must mind the watchdogs of the target's runtime, of which its log tells
