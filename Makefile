@@ -5,10 +5,10 @@ DEMO ?= deadlock
 PYTEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit bench chaos docs snapshots setup clean
+.PHONY: help demo test lint types unit bench chaos gpu-check docs snapshots setup clean
 
 help: ## what there is to make
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: ## the virtual environment and the system packages that the demo needs
 	@.ci/setup demo $(VENV)
@@ -38,6 +38,10 @@ bench: ## pause, cost and speed against gdb, py-spy, pystack and grep, as ratios
 chaos: ## kill and stop livedbg, gdb and the guard at random moments; the target must not notice (ROUNDS=500)
 	@.ci/setup test $(VENV)
 	$(PY) -m tests.touch.chaos $(ROUNDS)
+
+gpu-check: ## device state on a real GPU: look, dump, attach; recordings in build/gpu-check (exit code 77 without one)
+	@.ci/setup test $(VENV)
+	$(PY) -m tests.gpu
 
 docs: ## the generated pages and pictures of docs/
 	$(PY) -m tests.make_docs
