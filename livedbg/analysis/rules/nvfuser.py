@@ -10,7 +10,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Diagnostic, Process, Severity
 
-__all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "rules"]
+__all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "Versions", "rules"]
 
 
 def _said(code: str, state: RuleInput) -> Iterator[Diagnostic]:
@@ -114,9 +114,10 @@ class TraceStopped:
     name = "nvfuser-trace-stopped"
     doc = (
         "In the file of NVFUSER_TRACE, a thread began a pass that has not ended, and its process has ended, or nothing "
-        "was written for longer than the threshold (10 s): the innermost such pass is where it stopped. Passes that "
-        "are left by an exception end too, so an open one means a death or a hang. Without the process the file alone "
-        "can't tell the two apart. Inferred but where the process is seen to have ended."
+        "was written for longer than the threshold (10 s), or no process of its number runs here: the innermost such "
+        "pass is where it stopped. Passes that are left by an exception end too, so an open one means a death or a "
+        "hang. Without the process the file alone can't tell the two apart. Inferred but where the process is seen to "
+        "have ended."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -126,7 +127,8 @@ class TraceStopped:
             process = state.snapshot.processes.get(said.attributes["process"])
             quiet_ns = now_ns - int(said.attributes["last_wall_ns"] or now_ns)
             gone = process is not None and process.exited
-            if gone or said.attributes["ended"] or quiet_ns >= state.settings.task_stall_ns:
+            nobody = not said.attributes["alive"] and not state.snapshot.processes
+            if gone or nobody or said.attributes["ended"] or quiet_ns >= state.settings.task_stall_ns:
                 yield self._finding(said, process, quiet_ns)
 
     def _finding(self, said: Diagnostic, process: Process | None, quiet_ns: int) -> Finding:
@@ -140,8 +142,13 @@ class TraceStopped:
                 end += f", by signal {-status}" if status < 0 else f", with status {status}"
         elif process is not None:
             end = f"It has been there for {duration(quiet_ns)} without beginning another pass, and its process is alive"
+        elif about["alive"]:
+            end = f"Nothing was written for {duration(quiet_ns)} since"
         else:
-            end = f"Nothing was written for {duration(quiet_ns)} since: the process was killed there, or hangs there"
+            end = (
+                f"Nothing was written for {duration(quiet_ns)} since, and no process {about['pid']} runs here: it was "
+                "killed in the midst of it, or it hangs there on another machine"
+            )
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if gone else Severity.ERROR,
@@ -184,6 +191,23 @@ class UnderWay:
                 )
 
 
+class Versions:
+    """What a failure happened with."""
+
+    name = "nvfuser-versions"
+    doc = (
+        "Which bindings of nvFuser (nvfuser_direct, or nvfuser up to 2025), which versions and GPUs the head of a "
+        "reproduction script names, where something failed."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a job in which something failed."""
+        failed = {d.attributes["scope"] for code in ("group-failed", "failed") for d in _said(code, state)}
+        for said in _said("versions", state):
+            if said.attributes["scope"] in failed:
+                yield Finding(rule=self.name, severity=Severity.INFO, sentence=said.sentence, evidence=said.evidence)
+
+
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (Failed(), BadOption(), TraceStopped(), UnderWay())
+    return (Failed(), BadOption(), TraceStopped(), UnderWay(), Versions())

@@ -1,0 +1,164 @@
+"""What `livedbg report --logs` says of nvFuser's output, through the real command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livedbg.adapter import Request
+from livedbg.cli.common import running
+from livedbg.snapshot import Snapshot
+from tests.cli.conftest import Said, livedbg
+
+_HERE = Path(__file__).parents[2] / "fixtures/nvfuser"
+
+
+def report(path: Path) -> tuple[Said, dict[str, Any]]:
+    said = livedbg("report", "--logs", path, "--json")
+    return said, json.loads(said.out)
+
+
+def seen(path: Path) -> Snapshot:
+    """The state after one look."""
+    with running(Request(host="box", logs=(str(path),), once=True)) as view:
+        assert view.wait_settled(60)
+        return view.latest().snapshot
+
+
+def finding(document: dict[str, Any], rule: str) -> dict[str, Any]:
+    return next(one for one in document["findings"] if one["rule"] == rule)
+
+
+def edges(document: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(edge["from"], edge["to"]) for edge in document["edges"] if edge["kind"] == "depends_on"}
+
+
+def test_a_group_that_was_not_compiled() -> None:
+    said, document = report(_HERE / "compile_error.log")
+    assert said.code == 11 and document["verdict"]["state"] == "crashed"
+    found = finding(document, "nvfuser-failed")
+    assert found["entities"] == ["task:nvfuser/f0/g1"] and not found.get("inferred")
+    assert "Segmentation group 1 (reduction, 2 expressions) of fusion 0 was not compiled" in found["sentence"]
+    assert 'no instance of overloaded function "nvf::relu"' in found["sentence"]
+    assert "csrc/runtime/compiled_kernel.cpp:187" in found["sentence"]
+    assert any(step.startswith("livedbg repro ") and "--segment 1" in step for step in found["next"])
+    assert any(proof["source"] == "compile_error.log:778" for proof in found["evidence"])
+    tasks = document["entities"]
+    assert tasks["task:nvfuser/f0/g1"]["state"] == "failed"
+    assert tasks["task:nvfuser/f0/g0"]["state"] == "submitted"
+    assert tasks["task:nvfuser/f0/g2"]["state"] == "ready"  # it was compiled beside it
+    assert tasks["task:nvfuser/f0/g1"]["kernel"] == "reduction nvfuser_reduction_f0_c1_r0_g1"
+    assert edges(document) == {
+        ("task:nvfuser/f0/g0", "task:nvfuser/f0/g2"),
+        ("task:nvfuser/f0/g1", "task:nvfuser/f0/g0"),
+    }
+    about = tasks["task:nvfuser/f0/g2"]["attributes"]
+    assert about["refused by pointwise"] == "no support for reduction ops" and about["inputs"] == "T0, T1"
+    assert "Matmul ops are not supported" in about["fusion was cut because"]
+
+
+def test_groups_that_failed_together_are_findings_of_their_own() -> None:
+    said, document = report(_HERE / "two_errors.log")
+    failed = [one["entities"] for one in document["findings"] if one["rule"] == "nvfuser-failed"]
+    assert said.code == 11 and sorted(failed) == [["task:nvfuser/f0/g1"], ["task:nvfuser/f0/g2"]]
+
+
+def test_a_group_that_failed_as_it_ran() -> None:
+    said, document = report(_HERE / "run_error.log")
+    assert said.code == 11
+    found = finding(document, "nvfuser-failed")
+    assert found["entities"] == ["task:nvfuser/f0/g0"] and "failed as it ran" in found["sentence"]
+    tasks = seen(_HERE / "run_error.log").tasks
+    assert {name: str(task.state) for name, task in tasks.items()} == {
+        "task:nvfuser/f0/g2": "completed",
+        "task:nvfuser/f0/g0": "failed",
+        "task:nvfuser/f0/g1": "ready",
+    }
+    hits = {hit["type"] for hit in document["exceptions"]}
+    assert "c10::Error" in hits
+    about = tasks["task:nvfuser/f0/g2"].attributes
+    assert (about["block"], about["grid"], about["shared memory"]) == ("32 x 1 x 1", "64 x 1 x 1", "128 bytes")
+
+
+def test_what_was_launched_last() -> None:
+    said, document = report(_HERE / "healthy.log")
+    assert said.code == 0
+    assert "group 0 (reduction) is executing" in finding(document, "nvfuser-under-way")["sentence"]
+    assert document["entities"]["task:nvfuser/f0/g0"]["state"] == "running"
+
+
+def test_an_unknown_option() -> None:
+    said, document = report(_HERE / "bad_option.log")
+    assert said.code == 11
+    found = finding(document, "nvfuser-bad-option")
+    assert "'python_definition_segments'" in found["sentence"] and "did you mean python_definition?" in found["next"]
+    assert not any(one["rule"] == "nvfuser-failed" for one in document["findings"])
+
+
+def test_both_generations_of_the_bindings() -> None:
+    for log, words in (("legacy_CONSTRUCTED.log", "up to 2025"), ("compile_error.log", "nvfuser_direct")):
+        _, document = report(_HERE / log)
+        assert finding(document, "nvfuser-failed")["entities"][0].endswith("/g1")
+        assert words in finding(document, "nvfuser-versions")["sentence"]
+
+
+def test_output_and_errors_in_two_files_are_one_job(tmp_path: Path) -> None:
+    log = (_HERE / "compile_error.log").read_text()
+    cut = log.index("Traceback (most recent call last)")
+    (tmp_path / "a.stderr").write_text(log[cut:])  # read first: its error comes before the dump
+    (tmp_path / "a.stdout").write_text(log[:cut])
+    said, document = report(tmp_path)
+    tasks = {name: one["state"] for name, one in document["entities"].items() if name.startswith("task:")}
+    assert said.code == 11 and len(tasks) == 3 and "failed" in tasks.values()
+
+
+def test_ranks_in_one_log_are_jobs_of_their_own(tmp_path: Path) -> None:
+    one = (_HERE / "run_error.log").read_text().splitlines()
+    log = tmp_path / "torchrun.log"
+    log.write_text("".join(f"[rank{rank}]:{line}\n" for line in one for rank in (0, 1)))
+    tasks = set(seen(log).tasks)
+    assert {"task:nvfuser/rank0/f0/g0", "task:nvfuser/rank1/f0/g0"} <= tasks and len(tasks) == 6
+
+
+def test_where_a_trace_stopped(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_bytes((_HERE / "trace_hang.json").read_bytes())
+    said, document = report(tmp_path)
+    found = finding(document, "nvfuser-trace-stopped")
+    assert said.code == 10 and found["inferred"]
+    assert "stopped in nvFuser's pass executor_utils::Nvrtc::LoadPTX" in found["sentence"]
+    assert "in FusionKernelRuntime::compileKernel" in found["sentence"]
+    task = document["entities"][found["entities"][0]]
+    assert task["state"] == "running" and task["kernel"] == "executor_utils::Nvrtc::LoadPTX"
+
+
+def test_a_trace_that_ended_stopped_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_bytes((_HERE / "trace_ended.json").read_bytes())
+    said, document = report(tmp_path)
+    assert said.code == 0 and not document["findings"]
+    assert [str(task.state) for task in seen(tmp_path).tasks.values()] == ["completed"]
+
+
+@pytest.mark.parametrize("name", ["compile_error.log", "trace_hang.json"])
+def test_damaged_files_give_what_they_hold(name: str, tmp_path: Path) -> None:
+    data = (_HERE / name).read_bytes()
+    for number, piece in enumerate((data[: len(data) // 2], data[len(data) // 2 :], b"\x00\xff" * 500 + data)):
+        (tmp_path / f"{number}{Path(name).suffix}").write_bytes(piece)
+    said, document = report(tmp_path)
+    assert said.code in {0, 10, 11}
+    assert document["entities"]
+
+
+def test_a_big_log_is_not_held_in_memory(tmp_path: Path) -> None:
+    log = tmp_path / "big.log"
+    data = (_HERE / "two_errors.log").read_bytes()
+    with log.open("wb") as file:
+        for _ in range(12):
+            file.write(b"step 12 loss 0.123 some other output of the training loop\n" * 20_000)
+        file.write(data)
+    said, document = report(log)
+    assert said.code == 11
+    found = finding(document, "nvfuser-failed")
+    assert found["evidence"][0]["source"] == f"big.log:{12 * 20_000 + 249}"
