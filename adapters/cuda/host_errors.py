@@ -74,6 +74,8 @@ def host_error(text: str, severity: Severity) -> Statement | None:
         text: the record, without the prefixes of its lines.
         severity: of the record.
     """
+    if severity is Severity.DEBUG:
+        return None
     if len(text) > _LIMIT:
         text = text[: _LIMIT // 2] + "\n" + text[-_LIMIT // 2 :]
     statement = _memory(text) or _library(text) or _checked(text) or _torch(text) or _named(text, severity)
@@ -127,7 +129,7 @@ def _coded(code: CudaError | None, text: str, call: str = "", place: str = "") -
 
 
 def _torch(text: str) -> Statement | None:
-    match = _TORCH.search(text) or _TRITON.search(text)
+    match = _told(_TORCH, text) or _told(_TRITON, text)
     if match is None:
         return None
     said = match["text"]
@@ -157,13 +159,13 @@ def _named(text: str, severity: Severity) -> Statement | None:
     """A line with the name or the text of a code, that tells of a failure."""
     for match in _NAMED.finditer(text):
         code = by_name(match["name"])
-        if code is None or code.number == 600:
+        if code is None or code.number == 600 or _quoted(text, match.start()):
             continue
         line = _line_of(text, match.start())
         explained = bool(match["text"]) and match["text"].startswith(code.text)
         if explained or severity.rank >= Severity.ERROR.rank or _NAMED_FAILURE.search(line.replace(match["name"], "")):
             return _placed(code, line)
-    match_text = _OF_KERNEL.search(text)
+    match_text = _told(_OF_KERNEL, text)
     if match_text is not None:
         line = _line_of(text, match_text.start())
         if severity.rank >= Severity.ERROR.rank or _NAMED_FAILURE.search(line.replace(match_text[0], "")):
@@ -177,6 +179,18 @@ def _placed(code: CudaError | None, line: str) -> Statement:
     return _coded(code, line, call["call"] if call is not None else "", at)
 
 
+def _told(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The first match that is not in a program's source."""
+    return next((match for match in pattern.finditer(text) if not _quoted(text, match.start())), None)
+
+
+def _quoted(text: str, position: int) -> bool:
+    """Whether something stands in a line of source: in a comment, or in a string in the line that a traceback shows."""
+    before = text[text.rfind("\n", 0, position) + 1 : position]
+    begun = before.lstrip()
+    return "// " in before or begun.startswith(("# ", "* ", "/*")) or (before[:4].isspace() and before[-1:] in "'\"")
+
+
 def _line_of(text: str, position: int) -> str:
     begin = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
@@ -185,7 +199,7 @@ def _line_of(text: str, position: int) -> str:
 
 def _library(text: str) -> Statement | None:
     """cuBLAS, cuDNN, and NCCL's word for an error of CUDA."""
-    match = _LIBRARY.search(text)
+    match = _told(_LIBRARY, text)
     if match is not None:
         status, call = match["status"], match["call"] or ""
         library = {"CUBLAS": "cuBLAS", "CUDNN": "cuDNN", "CUSPARSE": "cuSPARSE", "CUSOLVER": "cuSOLVER"}.get(
@@ -203,7 +217,7 @@ def _library(text: str) -> Statement | None:
 
 def _memory(text: str) -> Statement | None:
     """PyTorch's allocator ran out of memory."""
-    match = _MEMORY.search(text)
+    match = _told(_MEMORY, text)
     if match is None:
         return None
     attributes = {"error": "cudaErrorMemoryAllocation", "number": "2"}

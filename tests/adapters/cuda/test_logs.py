@@ -216,6 +216,8 @@ see https://docs.nvidia.com for cudaErrorIllegalAddress
 using CUDA error checking: on
 INFO: set CUDA_LAUNCH_BLOCKING=1 to debug misaligned address problems
 catching cudaErrorNotReady is normal
+        // "CUDA error: an illegal memory access was encountered") are lost when
+DEBUG:wrapper:CUDA error: an illegal memory access was encountered
 static_assert(a<<<(1)) [CUDA][I] driver loaded
 """
 
@@ -239,3 +241,17 @@ def test_whatever_the_lines_are_nothing_fails(lines: list[bytes]) -> None:
     seen = read(b"\n".join(lines))
     for finding in seen.findings:
         assert "\x1b" not in finding.sentence
+
+
+def test_the_source_line_of_a_traceback_is_not_its_message() -> None:
+    log = b"""Traceback (most recent call last):
+  File "check.py", line 4, in check
+    raise RuntimeError("CUDA error: device-side assert triggered" if code == 710 else name(code))
+RuntimeError: CUDA error: misaligned address
+"""
+    assert "cudaErrorMisalignedAddress" in read(log).chief.sentence
+
+
+def test_an_exception_in_the_form_of_its_repr() -> None:
+    log = b"ERROR worker died: RuntimeError('CUDA error: an illegal memory access was encountered')\n"
+    assert "cudaErrorIllegalAddress" in read(log).chief.sentence
