@@ -220,10 +220,11 @@ def _who(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
     if task.state is TaskState.RUNNING:
         likely = "" if job.state.attributes.get("certain") == "yes" else f" ({job.state.attributes.get('reason', '')})"
         return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since} and does not complete{likely}."
+    waits = task.attributes.get("waits_for", "")
     if task.state is TaskState.READY and task.attributes.get("deferred") == "yes":
         return (
             f"The kernel of task {name_of(task)} has returned, but its deferred (asynchronous) completion has not "
-            f"come{since}: all cores are idle."
+            f"come{since}: all cores are idle.{f' It waits for this: {waits}.' if waits else ''}"
         )
     if task.state is TaskState.READY:
         return (
@@ -250,7 +251,7 @@ def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
         steps.append(f"find who should signal the asynchronous completion that {kernel} registered")
     else:
         steps.append(f"look at what {kernel} waits for: a flag or signal that nobody sets, or a loop without end")
-    steps.append("livedbg stacks PID --native   (the AICore thread's frame shows the line, on the simulator)")
+    steps.append("livedbg stacks PID --glance   (the AICore thread's frame shows the line, on the simulator)")
     if job.said("ring-full") is not None:
         steps.append("don't raise PTO2_RING_TASK_WINDOW first: it only lets more tasks queue up behind the stuck one")
     if roots[0].kernel is None:

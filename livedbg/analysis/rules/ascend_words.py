@@ -160,7 +160,8 @@ def _lines_of(task: Task) -> Iterator[Evidence]:
     for name in ("entered", "evidence"):
         if said.get(name):
             at = int(said.get(f"{name}_wall_ns") or 0) or None
-            yield Evidence(kind="log", source=said[name], text=said.get(f"{name}_text", ""), at_wall_ns=at)
+            kind = "memory" if said[name].startswith("memory of ") else "log"
+            yield Evidence(kind=kind, source=said[name], text=said.get(f"{name}_text", ""), at_wall_ns=at)
 
 
 def count_behind(roots: Sequence[Task], job: Job, state: RuleInput) -> tuple[int, int, bool]:
