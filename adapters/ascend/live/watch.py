@@ -19,6 +19,7 @@ from livedbg.errors import LivedbgError
 from livedbg.events import StatusSeen
 from livedbg.gdbmi import find_gdb
 from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
+from livedbg.unwind.kernels import name_kernels
 
 __all__ = ["LiveWatch"]
 
@@ -203,6 +204,9 @@ class LiveWatch:
             return False
         with self._model.lock:
             scheduler.view.take(look, time.time_ns())
+            names = dict(scheduler.world.kernels.by_id)
+        if names:
+            name_kernels(scheduler.process.pid, names)
         if look is not None and scheduler.reader.cut != scheduler.cut:
             scheduler.cut = scheduler.reader.cut
             sentence = "There are so many dependencies that some are read at the next look."
