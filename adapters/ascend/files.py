@@ -14,14 +14,14 @@ from typing import Final
 
 import msgspec
 
-from livedbg.adapters.ascend.graph import parse_graph
+from livedbg.adapters.ascend.graph import lost_orders, parse_graph
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.sanitize import clean_line
 
 __all__ = ["SIZE_LIMIT", "FileProblem", "FileWatch", "folders_of"]
 
-SIZE_LIMIT: Final = 2 << 30
+SIZE_LIMIT: Final = 256 << 20
 """A larger file is not read."""
 
 _DEPTH: Final = 6  # folders below a given one that are looked into
@@ -81,7 +81,8 @@ class FileWatch:
             self._seen[path] = signature
             self.problems.pop(path, None)
             if status.st_size > SIZE_LIMIT:
-                self._problem(path, f"{path} is larger than {SIZE_LIMIT >> 30} GiB and is not read.", False)
+                limit = f"{path} is larger than {SIZE_LIMIT >> 20} MiB and is not read"
+                self._problem(path, f"{limit}; livedbg graph reads the first part of a deps.json.", False)
                 continue
             file = self._read(path, status.st_mtime_ns)
             if file is not None:
@@ -93,7 +94,9 @@ class FileWatch:
         try:
             data = path.read_bytes()
             if path.name == "deps.json":
-                return JobFile(path, mark, graph=parse_graph(data))
+                graph = parse_graph(data)
+                lost_orders(graph)  # it may take seconds: here, in a thread of its own
+                return JobFile(path, mark, graph=graph)
             names = msgspec.json.decode(data, type=_NameMap).callable_id_to_name
             return JobFile(path, mark, names={int(func): name for func, name in names.items() if func.isdecimal()})
         except OSError as error:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+if TYPE_CHECKING:
+    from livedbg.graphs.lost import LostOrders
 
 __all__ = ["READS", "UNTRACKED", "WRITES", "Access", "DeclaredTask", "Dependency", "TaskGraph", "Tensor"]
 
@@ -109,6 +112,7 @@ class TaskGraph:
         successors: by task.
         untracked: tensors that tasks name without dependency (a flag, most likely), with those tasks.
         cut: what the file lacks, in words; "" when it is whole.
+        lost: the orders that it lacks, once they were looked for (livedbg.graphs.lost).
     """
 
     tasks: dict[int, DeclaredTask]
@@ -118,6 +122,7 @@ class TaskGraph:
     predecessors: dict[int, list[int]] = field(init=False, default_factory=dict)
     successors: dict[int, list[int]] = field(init=False, default_factory=dict)
     untracked: dict[int, list[int]] = field(init=False, default_factory=dict)
+    lost: LostOrders | None = field(init=False, default=None, compare=False)
 
     def __post_init__(self) -> None:
         for pred, succ in dict.fromkeys((edge.pred, edge.succ) for edge in self.dependencies if edge.orders):

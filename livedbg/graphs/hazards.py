@@ -133,22 +133,32 @@ def anti_dependencies(graph: TaskGraph) -> list[tuple[int, int]]:
 
 def _memories(graph: TaskGraph, buffers: Buffers) -> Iterator[_Memory]:
     found: dict[tuple[str, int], _Memory] = {}
+    known: dict[tuple[object, ...], tuple[_Memory, int] | None] = {}
     for place, task in enumerate(graph.tasks.values()):
         for access in task.args:
-            tensor = access.tensor_id
-            if tensor is None or not (access.type in READS or access.type in WRITES):
+            if access.tensor_id is None or not (access.type in READS or access.type in WRITES):
                 continue
-            known = graph.tensors.get(tensor)
-            unit = unit_of(access.dtype or (known.dtype if known is not None else ""))
-            region = region_of(access.start_offset, access.shape, access.strides, unit, buffers.base_of(tensor))
-            if region is None:
-                continue
-            memory = found.setdefault(buffers.key_of(tensor), _Memory())
-            number = memory.regions.setdefault(region, len(memory.regions))
-            memory.touches.append(_Touch(place, task, access, number))
+            key = access.tensor_id, access.dtype, access.start_offset, access.shape, access.strides
+            where = known[key] if key in known else known.setdefault(key, _where(access, graph, buffers, found))
+            if where is not None:
+                where[0].touches.append(_Touch(place, task, access, where[1]))
     for memory in found.values():
         if len({touch.place for touch in memory.touches}) > 1:
             yield memory
+
+
+def _where(
+    access: Access, graph: TaskGraph, buffers: Buffers, found: dict[tuple[str, int], _Memory]
+) -> tuple[_Memory, int] | None:
+    """The memory that an argument lies in, and the number of its region there; None where it has no element."""
+    tensor = access.tensor_id or 0
+    known = graph.tensors.get(tensor)
+    unit = unit_of(access.dtype or (known.dtype if known is not None else ""))
+    region = region_of(access.start_offset, access.shape, access.strides, unit, buffers.base_of(tensor))
+    if region is None:
+        return None
+    memory = found.setdefault(buffers.key_of(tensor), _Memory())
+    return memory, memory.regions.setdefault(region, len(memory.regions))
 
 
 def _prepare(memory: _Memory) -> bool:

@@ -35,12 +35,13 @@ def test_names(tmp_path: Path) -> None:
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "SIZE_LIMIT", 1 << 30)
+    monkeypatch.setattr(files, "SIZE_LIMIT", 1 << 20)
     with (tmp_path / "deps.json").open("wb") as file:
-        file.truncate((1 << 30) + 1)
+        file.truncate((1 << 20) + 1)
     watch = FileWatch()
     assert watch.look([tmp_path]) == []
-    assert not watch.problems[tmp_path / "deps.json"].passing
+    problem = watch.problems[tmp_path / "deps.json"]
+    assert not problem.passing and "larger than 1 MiB" in problem.sentence
 
 
 def test_folders_of_arguments(tmp_path: Path) -> None:
