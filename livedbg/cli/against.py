@@ -41,11 +41,20 @@ def against(
 
     if golden.is_file() and golden.suffix in {".pt", ".npy"}:
         return _compare_one(paths, golden, select, tolerance, as_json=as_json)
-    if golden.is_dir() and (files := golden_files(golden)):
+    files = golden_files(golden)
+    others: list[Path] = []
+    if not files:  # a run's folder: its dump tells more than the golden data beside it
+        data = golden_files(golden / "data")
+        try:
+            others = find_dumps(golden)
+        except SourceError:
+            if not data:
+                raise
+        files = data if not others or _same(others, paths) else []
+    if files:
         if len(paths) != 1:
             raise UsageError("Several dumps lie there.", "give one args_dump folder", "several")
         return _compare_program(paths[0], files, tolerance, as_json=as_json)
-    others = find_dumps(golden)
     documents: list[dict[str, object]] = []
     differs = False
     for path, other in _pairs(paths, others):
@@ -53,6 +62,10 @@ def against(
     if as_json:
         click.echo(msgspec.json.encode({"schema": "livedbg.values/1", "comparisons": documents}).decode())
     return _DIFFERS if differs else 0
+
+
+def _same(some: Sequence[Path], others: Sequence[Path]) -> bool:
+    return {path.resolve() for path in some} == {path.resolve() for path in others}
 
 
 def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Path]]:

@@ -168,7 +168,7 @@ COMMANDS: dict[str, CommandEntry] = {
                 ("livedbg values dfx_outputs", "what was dumped, by task"),
                 ("livedbg values dfx_outputs --task r1t2 --stats --numbers", "one task's values"),
                 ("livedbg values dfx_outputs --task r1t2 --role output --export c.npy", "one tensor as a file"),
-                ("livedbg values dfx_outputs --against ../good/dfx_outputs", "the task that went wrong first"),
+                ("livedbg values dfx_outputs --against ../good/dfx_outputs", "which task went wrong"),
                 ("livedbg values args.bin --as bfloat16 --shape 16,64", "a .bin without manifest"),
             ),
             (0, 12, 2, 3),

@@ -247,7 +247,7 @@ def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
         dims = tuple(int(word) for word in shape.split(",")) if shape else (element.elements_in(there),)
     except ValueError:
         raise UsageError(f"{shape} is no shape.", "--shape 16,16", "shape") from None
-    if min(dims) < 0 or len(dims) > 16 or math.prod(dims) > 1 << 62:
+    if min(dims) < 0 or len(dims) > 8 or math.prod(dims) > 1 << 62:
         raise UsageError(f"{shape} is no shape.", "--shape 16,16", "shape")
     return Stored(payload, offset, there, dims, element)
 

@@ -68,7 +68,7 @@ class Buffer:
         merged = _Merged(golden.total, self.element)
         for number, (entry, places) in self._placed(golden.total):
             if not entry.before:
-                merged.owner[places] = _WRITTEN
+                merged.owner[places[merged.owner[places] == _NOBODY]] = _WRITTEN
             else:
                 merged.put(dump, entry, places, number, merged.owner[places] == _NOBODY)
         return merged.against(golden, tolerance)[0]
@@ -100,11 +100,8 @@ class _Merged:
     def put(self, dump: Dump, entry: Entry, places: Places, number: int, free: npt.NDArray[np.bool_]) -> None:
         """Take over an entry's values at those of its places that are free, as far as they are there."""
         tensor = dump.tensor(entry)
-        if tensor is None:
-            self.owner[places] = _WRITTEN
-            return
-        block = tensor.block(0, tensor.count)
-        self.owner[places[len(block) :]] = _WRITTEN
+        block = tensor.block(0, tensor.count) if tensor is not None else self.values[:0]
+        self.owner[places[len(block) :][free[len(block) :]]] = _WRITTEN
         free = free[: len(block)]
         places = places[: len(block)][free]
         self.values[places], self.owner[places] = block[: len(free)][free], number

@@ -48,17 +48,13 @@ class GoldenFile:
 
 
 def golden_files(folder: Path) -> list[GoldenFile]:
-    """The golden data in a folder that has `in/` and `out/`, or whose `data/` has; empty where it is none."""
-    for root in (folder, folder / "data"):
-        found = [
-            GoldenFile(clean_line(path.stem, 80), side == "out", path)
-            for side in ("in", "out")
-            for path in sorted((root / side).glob("*"))[:_FILES]
-            if path.suffix in _SUFFIXES and path.is_file()
-        ]
-        if found:
-            return found
-    return []
+    """The golden data in a folder that has `in/` and `out/`; empty where there is none."""
+    return [
+        GoldenFile(clean_line(path.stem, 80), side == "out", path)
+        for side in ("in", "out")
+        for path in sorted((folder / side).glob("*"))[:_FILES]
+        if path.suffix in _SUFFIXES and path.is_file()
+    ]
 
 
 def load(path: Path) -> Held:

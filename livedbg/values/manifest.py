@@ -36,7 +36,7 @@ _BETWEEN: Final = re.compile(rb"\s*,?\s*")
 _END: Final = re.compile(rb"\s*\]\s*\}\s*")
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-_Dims = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=32)]
+_Dims = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=8)]
 
 
 class _Record(msgspec.Struct, gc=False):

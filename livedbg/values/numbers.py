@@ -20,7 +20,7 @@ __all__ = ["element_text", "number_lines", "number_text", "statistic_pairs"]
 
 _WHOLE: Final = 200
 _EDGE: Final = 3
-_CELLS: Final = 2_000
+_CELLS: Final = 10_000
 _DIGITS: Final = {"FLOAT64": 10, "FLOAT32": 6, "FLOAT16": 4, "BFLOAT16": 3}
 
 

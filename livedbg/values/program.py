@@ -8,6 +8,7 @@ by type and size (one such buffer is left). What was matched by what is part of 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -86,12 +87,7 @@ def compare_program(dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tol
         else:
             _match_input(match, golden, (dump, buffers), tolerance)
             given[file.name] = match
-    taken = {id(match.buffer) for match in found.matches if match.buffer is not None}
-    for match in found.matches:
-        if not match.by and not match.note:
-            golden = load(match.file.path)
-            if not (match.file.output and _same_name(match, golden, dump, given, tolerance)):
-                _match_rest(match, golden, (dump, buffers), taken, tolerance)
+    _match_what_is_left(found.matches, (dump, buffers), given, tolerance)
     for match in found.matches:
         _judge(match, found, wiring)
     return found
@@ -154,10 +150,32 @@ def _same_name(
     return True
 
 
+def _match_what_is_left(
+    matches: Sequence[GoldenMatch],
+    place: tuple[Dump, list[Buffer]],
+    given: dict[str, GoldenMatch],
+    tolerance: Tolerance,
+) -> None:
+    """What no buffer holds, inputs first, so that outputs of the same name follow."""
+    taken = {id(match.buffer) for match in matches if match.buffer is not None}
+    left = [match for match in matches if not match.by and not match.note]
+    goldens = {id(match): load(match.file.path) for match in left}
+    kinds = Counter((match.file.output, goldens[id(match)].element.name, goldens[id(match)].total) for match in left)
+    for match in left:
+        golden = goldens[id(match)]
+        if match.file.output and _same_name(match, golden, place[0], given, tolerance):
+            continue
+        if kinds[match.file.output, golden.element.name, golden.total] > 1:
+            match.note = "other golden tensors of its type and size are not matched either"
+            continue
+        _match_rest(match, golden, place, taken, tolerance)
+        taken.add(id(match.buffer))
+
+
 def _match_rest(
     match: GoldenMatch, golden: Held, place: tuple[Dump, list[Buffer]], taken: set[int], tolerance: Tolerance
 ) -> None:
-    """What no buffer holds: the only one left of its type and size is meant."""
+    """The only buffer left of its type and size is meant."""
     output = match.file.output
     alike = [b for b in _alike(golden, place[1]) if id(b) not in taken and (b.writers if output else b.read)]
     kind = f"{golden.element.name} and {golden.total} elements"

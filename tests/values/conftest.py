@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+from livedbg.cli import main
+from tests.cli.conftest import Said
 
 FLOAT32 = "FLOAT32"
 
@@ -138,3 +142,15 @@ def write_deps(
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "deps.json").write_text(json.dumps(document))
+
+
+@pytest.fixture
+def inside(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """`livedbg WORDS` without a process of its own, which costs half a second."""
+
+    def run(*words: str | Path) -> Said:
+        code = main(list(map(str, words)))
+        printed = capsys.readouterr()
+        return Said(code, printed.out, printed.err)
+
+    return run

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from livedbg.values import Selection, find_dumps, open_dump, statistics
-from tests.cli.conftest import ASCEND, livedbg
+from tests.cli.conftest import ASCEND, Said, livedbg
+
+Inside = Callable[..., Said]
 
 HEALTHY = ASCEND / "01_healthy_trb" / "dfx"
 JUNE = ASCEND / "12_june2026_v0_era" / "healthy_debug" / "dfx"
@@ -54,16 +57,16 @@ def test_the_list_names_tasks_kernels_and_scalars() -> None:
         (("--role", "inout"), set()),
     ],
 )
-def test_entries_are_chosen(options: tuple[str, ...], numbers: set[int]) -> None:
-    said = livedbg("values", HEALTHY, "--json", *options)
+def test_entries_are_chosen(options: tuple[str, ...], numbers: set[int], inside: Inside) -> None:
+    said = inside("values", HEALTHY, "--json", *options)
     assert said.code == 0
     (dump,) = json.loads(said.out)["dumps"]
     assert {entry["number"] for entry in dump["entries"]} == numbers
     assert ("No entry" in said.err) == (not numbers)
 
 
-def test_views_of_one_tensor() -> None:
-    said = livedbg(
+def test_views_of_one_tensor(inside: Inside) -> None:
+    said = inside(
         "values", HEALTHY, "--task", "r1t3", "--stage", "after", "--stats", "--numbers", "--histogram", "--heatmap"
     )
     assert said.code == 0
@@ -90,17 +93,17 @@ def test_a_hung_runs_payload_without_manifest() -> None:
     assert part.code == 0 and "60 of 100 elements are there" in part.err and "?" in part.out
 
 
-def test_exports_are_read_back(tmp_path: Path) -> None:
+def test_exports_are_read_back(tmp_path: Path, inside: Inside) -> None:
     one = ("values", HEALTHY, "--task", "r1t2", "--stage", "after", "--export")
     for form in ("npy", "txt"):
-        said = livedbg(*one, tmp_path / f"c.{form}")
+        said = inside(*one, tmp_path / f"c.{form}")
         assert said.code == 0 and said.out.strip() == str(tmp_path / f"c.{form}"), said.everything
     assert (np.load(tmp_path / "c.npy") == np.full(256, 42, np.float32)).all()
     text = (tmp_path / "c.txt").read_text().splitlines()
     assert text[0].startswith("# tensor: #14 r1t2 (MUL) after output arg 2") and text[-1] == "[255] 42"
-    every = livedbg("values", HEALTHY, "--export", tmp_path / "all")
+    every = inside("values", HEALTHY, "--export", tmp_path / "all")
     assert every.code == 0 and len(list((tmp_path / "all").glob("*.npy"))) == 13
-    two = livedbg("values", HEALTHY, "--task", "r1t2", "--export", tmp_path / "two.npy")
+    two = inside("values", HEALTHY, "--task", "r1t2", "--export", tmp_path / "two.npy")
     assert two.code == 2 and "one tensor" in two.err
 
 
