@@ -187,9 +187,20 @@ def _judge(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[Wi
     elif inputs:
         verdict.verdict = _origin(verdict, [one.entry.arg for one in inputs], left, wirings)
     elif outputs:
-        verdict.verdict = "culprit"
+        verdict.producers = _spoilt(verdict, left, wirings)
+        verdict.verdict = "inherited" if verdict.producers else "culprit"
     elif any(one.difference.compared or not one.difference.total for one in _compared(verdict)):
         verdict.verdict = "equal"
+
+
+def _spoilt(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> list[int]:
+    """Tasks that left something else in what this one found, where that itself was not dumped."""
+    unseen = [one.entry.arg for one in verdict.inputs if one.skipped]
+    before = {task for wiring in wirings for arg in unseen for task in wiring.producers(verdict.task, arg)}
+    if not verdict.inputs:
+        verdict.certain = False
+        before = {task for wiring in wirings for task in wiring.before(verdict.task)}
+    return sorted(task for task in before if task in left and any(o.difference.differs for o in left[task].outputs))
 
 
 def _compared(verdict: TaskVerdict) -> Iterator[Comparison]:
@@ -204,7 +215,11 @@ def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict],
     verdicts = []
     for arg in args:
         producers = {task for wiring in wirings for task in wiring.producers(verdict.task, arg)}
-        wrong = sorted(task for task in producers if task not in left or not _left_the_same(left[task]))
+        wrong = sorted(
+            task
+            for task in producers
+            if task not in left or not _left_the_same(left[task], (verdict.task, arg), wirings)
+        )
         if wrong:
             verdicts.append("inherited")
             verdict.producers = sorted({*verdict.producers, *wrong})
@@ -222,9 +237,16 @@ def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict],
     return next(word for word in ("order", "given", "inherited") if word in verdicts)
 
 
-def _left_the_same(verdict: TaskVerdict) -> bool:
-    """Whether all that a task left was compared and is inside."""
-    return bool(verdict.outputs) and not any(one.difference.differs or one.skipped for one in verdict.outputs)
+def _left_the_same(producer: TaskVerdict, reader: tuple[int, int], wirings: tuple[Wiring, Wiring]) -> bool:
+    """Whether what a task left for an argument was compared and is inside: all it left, where that can't be told."""
+    outputs = [
+        one
+        for wiring in wirings
+        if (read := wiring.access(*reader)) is not None and read.tensor_id is not None
+        for one in producer.outputs
+        if (wrote := wiring.access(producer.task, one.entry.arg)) is not None and wrote.tensor_id == read.tensor_id
+    ] or producer.outputs
+    return bool(outputs) and not any(one.difference.differs or one.skipped for one in outputs)
 
 
 def _say_declared(verdict: TaskVerdict, arg: int, wirings: tuple[Wiring, Wiring]) -> None:

@@ -72,6 +72,10 @@ def headline(dump: Dump, found: TaskVerdict) -> str:
     writers = _names(dump, found.producers)
     if found.verdict == "culprit":
         text = f"{name} computes otherwise: what it found is inside the tolerance{surely}, what it left is not."
+        if not found.inputs:
+            text = (
+                f"{name} left something else; what it found was not dumped, and no task before it is known to differ."
+            )
     elif found.verdict == "order":
         text = f"{name} found other values, though {writers}, which writes them, left the same as in the golden run."
         if found.lost:

@@ -79,14 +79,18 @@ class Wiring:
         if access is None:
             return []
         if access.tensor_id is None:
-            return list(self.graph.predecessors.get(task, ()))
+            return self.before(task)
         here = self._place[task]
         earlier = [writer for writer in self._writers.get(access.tensor_id, ()) if self._place[writer] < here]
         return earlier[-1:]
 
+    def before(self, task: int) -> list[int]:
+        """The tasks that a task waits for directly."""
+        return [] if self.graph is None else self.graph.predecessors.get(task, [])
+
     def has_edge(self, first: int, second: int) -> bool:
         """Whether the second task waits for the first directly."""
-        return self.graph is not None and first in self.graph.predecessors.get(second, ())
+        return first in self.before(second)
 
 
 def wiring_of(dump: Dump) -> Wiring:

@@ -120,6 +120,33 @@ def test_arguments_that_are_lost_are_named_and_make_it_uncertain(tmp_path: Path,
     assert "in the golden dump only: r0t5" in other_way.out and "overwritten in the golden dump" in other_way.out
 
 
+def test_inputs_that_were_not_dumped_are_judged_by_who_wrote_them(tmp_path: Path) -> None:
+    """A partial dump: outputs only."""
+    for name, left in (("golden", {}), ("here", {1: 7, 2: 8, 3: 9})):
+        outputs = [
+            tensor(task, 1, "output", np.full(4, left.get(task, VALUES[target]))) for task, (_, (_, target)) in CHAIN
+        ]
+        write_dump(tmp_path / name, outputs, dump_args_level=1)
+        write_deps(tmp_path / name, CHAIN, EDGES)
+    found = walk(tmp_path / "here", tmp_path / "golden")
+    assert verdicts(found) == {0: "equal", 1: "culprit", 2: "inherited", 3: "culprit"}
+    assert found.first is not None and not found.first.certain
+    with open_dump(tmp_path / "here" / "args_dump" / "args_dump.json") as dump:
+        assert "what it found was not dumped" in headline(dump, found.first)
+
+
+def test_a_task_is_judged_by_the_tensor_that_was_read(tmp_path: Path) -> None:
+    """t0 leaves one tensor wrong; t1 reads its other one, too early."""
+    tasks = [(0, [("OUTPUT_EXISTING", 10), ("OUTPUT_EXISTING", 11)]), (1, [("INPUT", 11), ("OUTPUT_EXISTING", 12)])]
+    for name, values in (("golden", (1, 2, 2, 3)), ("here", (9, 2, 0, 1))):
+        args = [tensor(0, 0, "output", [values[0]]), tensor(0, 1, "output", [values[1]])]
+        args += [tensor(1, 0, "input", [values[2]]), tensor(1, 1, "output", [values[3]])]
+        write_dump(tmp_path / name, args)
+        write_deps(tmp_path / name, tasks, [(0, 1, 0)] if name == "golden" else [], count=1)
+    found = walk(tmp_path / "here", tmp_path / "golden")
+    assert verdicts(found) == {0: "culprit", 1: "order"} and found.verdicts[1].lost == [0]
+
+
 def test_shapes_types_and_kernels_that_differ_are_said(tmp_path: Path, inside: Inside) -> None:
     here, golden = tmp_path / "here", tmp_path / "golden"
     half = Arg(1, 0, "output", "after_completion", np.ones(4, np.float16).tobytes(), "FLOAT16", (4,), 8)
