@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapter import Adapter, Context, Request, logs_ended
+from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
 from livedbg.adapters.ascend.live.watch import LiveWatch
 from livedbg.adapters.ascend.model import AscendModel
+from livedbg.adapters.ascend.passes import find_dumps
 from livedbg.events import CounterSeen, StatusSeen
 from livedbg.linux.load import read_load
 from livedbg.logs.decoder import LogDecoder
@@ -44,6 +46,7 @@ class AscendAdapter(Adapter):
         self.model = AscendModel()
         self._files = FileWatch()
         self._decoder: AscendDecoder | None = None
+        self._compile = CompileDecoder()
         self._told: set[Path] = set()
         self._live = LiveWatch(self.model)
 
@@ -53,10 +56,10 @@ class AscendAdapter(Adapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoder of the runtime's log."""
+        """The decoders of the runtime's log and of the compiler's errors."""
         if self._decoder is None:
             self._decoder = AscendDecoder(self.model)
-        return (self._decoder,)
+        return (self._decoder, self._compile)
 
     async def run(self, context: Context) -> None:
         """Watch the files, the silence, and the memory of running simulators."""
@@ -120,6 +123,10 @@ class AscendAdapter(Adapter):
         with self.model.lock:
             for file in files:
                 self.model.take(file)
+        if self._compile.failed:
+            self._compile.use_dumps(await asyncio.to_thread(find_dumps, folders))
+            await asyncio.to_thread(self._compile.use_sources, folders)
+            context.emit(*self._compile.events(context.stamp()))
         self._tell(context)
 
     async def _after_logs(self, context: Context) -> None:

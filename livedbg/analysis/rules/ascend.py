@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.ascend_compile import CompileRule
 from livedbg.analysis.rules.ascend_ends import (
     cann,
     crash,
@@ -78,6 +79,7 @@ def _of_one(finding: Finding, job: Job) -> Finding:
 def rules() -> Sequence[Rule]:
     """The rules for Ascend, most telling first."""
     return (
+        CompileRule(),
         AscendRule(
             "ascend-crash",
             "The process of an Ascend run ended by a signal or an uncaught C++ exception (log, or exit status). The "

@@ -1,0 +1,138 @@
+"""One error of pypto's compiler or of ptoas: what its text says of the operation, the shapes and the source line.
+
+Sources: hw-native-sys/pypto, August 2026: include/pypto/core/logging.h (`message [file:line:column]`, then
+`Check failed: expression at file:line`), src/ir/op_registry.cpp (` at file:line:column` behind that),
+src/ir/verifier/property_verifier_registry.cpp (the report), python/pypto/language/parser/diagnostics/renderer.py
+(`Error: …`, `  --> file:line:column`), python/pypto/backend/pto_backend.py (`ptoas compilation failed: …`, the table of
+functions, report/codegen_errors.txt); MLIR's diagnostics (`loc("file":line:column): error: …`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from livedbg.sanitize import clean_line
+
+__all__ = ["CompileError", "Place", "Stage", "op_of", "shapes_of", "split_place"]
+
+_TEXT_LIMIT: Final = 600
+_SHAPES_SHOWN: Final = 4
+
+_OP: Final = re.compile(
+    r"\b((?:pto|tile|tensor|array|system|prefetch|builtin|pl|pld|func|scf|arith|memref)(?:\.[A-Za-z_]\w*){1,3})\b"
+)
+_QUOTED_OP: Final = re.compile(r"'([a-z_]\w*(?:\.[A-Za-z_]\w*)+)'")
+_NO_OP: Final = (".py", ".pto", ".cpp", ".h", ".mlir")
+_SHAPE: Final = re.compile(
+    r"\[\s*-?\w+(?:\s*,\s*-?\w+)*\s*,?\s*\]|\(\s*\d+(?:\s*,\s*\d+)+\s*\)|(?<![\w.])\d+(?:x\d+)+(?:x[a-z]\w*)?(?!\w)"
+)
+_PLACE: Final = re.compile(r"\s*\[(?P<file>[^\[\]\s][^\[\]]*):(?P<line>\d+):(?P<column>-?\d+)\]\s*$")
+
+
+class Stage(StrEnum):
+    """Where in the compiler it failed."""
+
+    PARSER = "parser"
+    PASS = "pass"
+    VERIFIER = "verifier"
+    CODEGEN = "codegen"
+    PTOAS = "ptoas"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a source file."""
+
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column > 0 else "")
+
+    @property
+    def generated(self) -> bool:
+        """It is a file that the compiler wrote, not one of the user's."""
+        return not self.file.endswith(".py")
+
+
+@dataclass(slots=True)
+class CompileError:
+    """One error.
+
+    Attributes:
+        message: what the compiler says, one line.
+        function: the function (kernel) or group that it compiled.
+        place: the source line.
+        code: the text of that line, where it is quoted.
+        origin: the line of the program that a generated line was made from.
+        help: the compiler's own advice.
+        after: the pass whose result was found wrong.
+        before: the pass whose input was found wrong.
+        internal: a check of the compiler's own failed: a bug of it, not of the program.
+        check: where in the compiler's source the check stands.
+        rule: which rule of the verifier found it.
+        more: how many further errors the same report has.
+        report: the file with the whole of it.
+    """
+
+    stage: Stage
+    message: str
+    source: str
+    text: str
+    wall_ns: int | None = None
+    function: str = ""
+    place: Place | None = None
+    code: str = ""
+    origin: Place | None = None
+    help: str = ""
+    after: str = ""
+    before: str = ""
+    internal: bool = False
+    check: str = ""
+    rule: str = ""
+    more: int = 0
+    report: str = ""
+
+    @property
+    def op(self) -> str:
+        """The operation that it is about, or ""."""
+        return op_of(self.message) or op_of(self.code)
+
+    @property
+    def shapes(self) -> str:
+        """The shapes that it names, as text, or ""."""
+        return ", ".join(shapes_of(self.message) or (shapes_of(self.code) if self.stage is Stage.PTOAS else []))
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes it the same as another: it is said again in a table, a file and a traceback."""
+        return (self.stage, self.function, self.message[:80])
+
+
+def op_of(text: str) -> str:
+    """The first operation that a text names: `tile.matmul`, `pto.tadd`."""
+    for match in (*_QUOTED_OP.finditer(text), *_OP.finditer(text)):
+        name = match[1]
+        if not name.endswith(_NO_OP):
+            return name
+    return ""
+
+
+def shapes_of(text: str) -> list[str]:
+    """The shapes that a text names, each once: `[64, 128]`, `(64, 128)`, `64x128xf32`."""
+    text = _PLACE.sub("", text)
+    found = dict.fromkeys(match[0] for match in _SHAPE.finditer(text) if any(c.isdigit() for c in match[0]))
+    return [shape for shape in found if len(shape) < 80][:_SHAPES_SHOWN]
+
+
+def split_place(text: str) -> tuple[str, Place | None]:
+    """`message [file:line:column]` taken apart; lines and columns that no file has are left in the text."""
+    match = _PLACE.search(text)
+    if match is None or len(match["line"]) > 9:
+        return clean_line(text.strip(), _TEXT_LIMIT), None
+    column = int(match["column"]) if len(match["column"]) < 9 else 0
+    return clean_line(text[: match.start()].strip(), _TEXT_LIMIT), Place(match["file"], int(match["line"]), column)

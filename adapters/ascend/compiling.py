@@ -1,0 +1,173 @@
+"""Errors of pypto's compiler and of ptoas as diagnostics: `compile-error`, one a function and message.
+
+The decoder gathers them from logs; the Ascend adapter adds how far the passes got, from the folders below the logs'.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import ClassVar, Final
+
+from msgspec import structs
+
+from livedbg.adapters.ascend.compile_errors import CompileError, Stage
+from livedbg.adapters.ascend.compile_reader import KEYWORDS, CompileReader
+from livedbg.adapters.ascend.passes import PassDump, next_pass, quoted
+from livedbg.adapters.ascend.pipeline import PIPELINE
+from livedbg.events import DiagnosticSeen, Event, Stamp
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
+from livedbg.sanitize import clean_line
+
+__all__ = ["CompileDecoder"]
+
+_TEXT_LIMIT: Final = 2_000
+_REPORT: Final = "codegen_errors.txt"
+
+
+class CompileDecoder(LogDecoder):
+    """Understands what a compilation says when it fails."""
+
+    name = "pypto"
+    triggers: ClassVar[tuple[bytes, ...]] = KEYWORDS
+
+    def __init__(self) -> None:
+        self._readers: dict[str, CompileReader] = {}
+        self._paths: dict[str, PurePath] = {}
+        self._said: dict[str, Diagnostic] = {}
+        self._dumps: list[PassDump] = []
+        self._lock = threading.RLock()
+
+    @property
+    def failed(self) -> bool:
+        """Some compilation failed: it is worth while to look for its dumps."""
+        with self._lock:
+            return any(reader.errors for reader in self._readers.values())
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        with self._lock:
+            self._readers[source.id] = CompileReader()
+            self._paths[source.id] = PurePath(source.path or source.name or source.id)
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        with self._lock:
+            reader = self._readers.setdefault(record.source, CompileReader())
+            name = self._paths.setdefault(record.source, PurePath(record.source)).name
+            for number, line in enumerate(record.text.split("\n")):
+                where = f"{name}:{record.line + number}" if record.line is not None else name
+                reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns)
+        return (), ()
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """What is new."""
+        return self.events(stamp)
+
+    def use_dumps(self, dumps: Sequence[PassDump]) -> None:
+        """How far the passes got, newest last."""
+        with self._lock:
+            self._dumps = list(dumps)
+
+    def use_sources(self, folders: Sequence[Path]) -> None:
+        """Read the source lines that errors name, where they are there. Blocking: call it in a thread."""
+        with self._lock:
+            wanted = [error for reader in self._readers.values() for error in reader.errors.values()]
+        for error in wanted:
+            if error.place is not None and not error.code:
+                error.code, error.origin = quoted(error.place, folders)
+
+    def events(self, stamp: Stamp) -> list[Event]:
+        """The events that follow from what was taken since the last call."""
+        with self._lock:
+            current = self._diagnostics()
+            events: list[Event] = []
+            for diagnostic in current:
+                if self._said.get(diagnostic.id) != diagnostic:
+                    self._said[diagnostic.id] = diagnostic
+                    events.append(DiagnosticSeen(diagnostic=diagnostic, **stamp))
+            now = {diagnostic.id for diagnostic in current}
+            for gone in [said for said in self._said.values() if said.id not in now]:
+                if gone.attributes.get("resolved") != "yes":
+                    over = structs.replace(gone, attributes={**gone.attributes, "resolved": "yes"})
+                    self._said[gone.id] = over
+                    events.append(DiagnosticSeen(diagnostic=over, **stamp))
+            return events
+
+    def _diagnostics(self) -> list[Diagnostic]:
+        found: dict[tuple[str, str], tuple[int, CompileError, CompileReader, PurePath]] = {}
+        for order, (source, reader) in enumerate(self._readers.items()):
+            for error in reader.errors.values():
+                path = self._paths[source]
+                key = (error.function, error.message[:60])
+                best = found.get(key)
+                # a report beside the log has the same errors as whole texts: the log's own lines come first
+                if best is None or (best[3].name == _REPORT and path.name != _REPORT):
+                    found[key] = (order, error, reader, path)
+        numbered = enumerate(sorted(found.values(), key=lambda entry: (entry[3].name == _REPORT, entry[0])))
+        return [self._diagnostic(number, error, reader, path) for number, (_, error, reader, path) in numbered]
+
+    def _diagnostic(self, number: int, error: CompileError, reader: CompileReader, path: PurePath) -> Diagnostic:
+        place = error.place
+        attributes = {
+            "scope": "pypto",
+            "stage": str(error.stage),
+            "function": error.function,
+            "op": error.op,
+            "shape": error.shapes,
+            "place": str(place) if place is not None else "",
+            "generated": "yes" if place is not None and place.generated else "",
+            "code": error.code,
+            "origin": str(error.origin) if error.origin is not None else "",
+            "hint": error.help,
+            "rule": error.rule,
+            "internal": "yes" if error.internal else "",
+            "check": error.check,
+            "more": str(error.more or ""),
+            "report": error.report,
+            "beyond": str(reader.beyond or ""),
+            "resolved": "yes" if reader.overtaken else "",
+            **self._passes(error, path),
+        }
+        evidence = Evidence(
+            kind="log", source=error.source, text=clean_line(error.text, _TEXT_LIMIT), at_wall_ns=error.wall_ns
+        )
+        return Diagnostic(
+            id=f"pypto/compile-error/{number + 1}",
+            system="ascend",
+            code="compile-error",
+            severity=Severity.ERROR,
+            sentence=error.message or error.rule,
+            attributes={name: value for name, value in attributes.items() if value},
+            evidence=(evidence,),
+            at_wall_ns=error.wall_ns,
+        )
+
+    def _passes(self, error: CompileError, path: PurePath) -> dict[str, str]:
+        """Which pass failed: as the message says, or behind the last one whose dump is there."""
+        if error.stage is Stage.PARSER:
+            return {}
+        if error.stage is Stage.PTOAS:
+            dump = self._nearest([d for d in self._dumps if d.unit and d.unit == error.function], path)
+            return {"last": dump.last, "dump": dump.file} if dump is not None else {}
+        dump = self._nearest([d for d in self._dumps if not d.unit], path)
+        if error.after or error.before:
+            named = {"failed": error.after or error.before, "side": "result" if error.after else "input"}
+            return {**named, "dump": dump.file} if dump is not None else named
+        if dump is None:
+            return {}
+        found = {"last": dump.last or "the frontend", "dump": dump.file, "missing": str(dump.missing or "")}
+        if dump.last == PIPELINE[-1]:
+            return {**found, "complete": "yes"}
+        return {**found, "failed": next_pass(dump.last)}
+
+    @staticmethod
+    def _nearest(dumps: Sequence[PassDump], log: PurePath) -> PassDump | None:
+        """The dump that lies nearest to a log; of several the newest."""
+
+        def shared(dump: PassDump) -> int:
+            return len([1 for a, b in zip(dump.path.parts, log.parts, strict=False) if a == b])
+
+        return max(dumps, key=lambda dump: (shared(dump), dump.written_ns), default=None)

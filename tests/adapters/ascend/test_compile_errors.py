@@ -1,0 +1,266 @@
+"""Compile errors of pypto and ptoas: what real compilations wrote, and what is left of them when they are cut.
+
+The recordings were made with pypto at e2d0f78a, built on a machine without an NPU, and with ptoas 0.1.1 of January
+2026, which is older than that pypto and refuses what it writes (paths were changed).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livedbg.adapters.ascend.compile_errors import op_of, shapes_of
+from livedbg.adapters.ascend.compile_reader import MOST, CompileReader
+from livedbg.adapters.ascend.passes import find_dumps, next_pass
+from livedbg.adapters.ascend.pipeline import PIPELINE
+
+COMPILED = Path(__file__).parents[2] / "fixtures" / "pypto"
+
+
+def report(folder: Path) -> tuple[int, str, dict[str, Any]]:
+    """The exit code of `livedbg report --logs`, what a user reads on one line, and the compile error's finding."""
+    command = [sys.executable, "-m", "livedbg", "report", "--logs", str(folder), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    said = json.loads(done.stdout)
+    found = [finding for finding in said["findings"] if finding["rule"] == "ascend-compile-error"]
+    assert said["findings"][0] in found, said["findings"]
+    return done.returncode, said["verdict"]["state"], {**found[0], "all": found}
+
+
+def taken(text: str) -> CompileReader:
+    reader = CompileReader()
+    for number, line in enumerate(text.split("\n")):
+        reader.take(line, f"err.txt:{number + 1}", None)
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("case", "words", "steps"),
+    [
+        (
+            "parser",
+            [
+                "parser refuses the program at /home/dev/job/model.py:17:14",
+                "tile.matmul",
+                "lhs K=64 and rhs K=128",
+                "The line is “tc = pl.matmul(la, rb)”",
+            ],
+            ["change /home/dev/job/model.py:17:14"],
+        ),
+        (
+            "pass",
+            [
+                "at /home/dev/job/model.py:14:50: scatter_update: fp16 dst has m*d = 32768",
+                "The last pass that ended is OutlineClusterScopes, so ConvertTensorToTileOps is the one that failed",
+            ],
+            ["passes_dump/10_after_OutlineClusterScopes.py", "PTO_BACKTRACE=1"],
+        ),
+        (
+            "shapes",
+            [
+                "at /home/dev/job/model.py:13:48",
+                "tile.div",
+                "[1, 64] and src1 shape [32, 64]",
+                "ConvertTensorToTileOps",
+            ],
+            ["passes_dump/10_after"],
+        ),
+        (
+            "memory",
+            ["Vec buffer usage (192512 bytes) exceeds", "so AllocateMemoryAddr is the one that failed"],
+            ["passes_dump/34_after_MemoryReuse.py"],
+        ),
+        (
+            "ptoas_op",
+            [
+                "ptoas refuses function copy at build_output/model/ptoas/copy.pto:7:81 (a file that pypto generated)",
+                "custom op 'pto.make_tensor_view' expected 'strides'",
+                "made from /home/dev/job/model.py:10:9",
+                "shape = [%c64_index, %c64_index]",
+            ],
+            ["look at /home/dev/job/model.py:10:9", "codegen_errors.txt", "dump_ptoas_passes=True"],
+        ),
+        ("ptoas_dialect", ["copy.pto:2:98", "unknown attribute `kernel_kind` in dialect `pto`"], ["skip_ptoas=True"]),
+    ],
+)
+def test_what_a_user_reads(case: str, words: list[str], steps: list[str]) -> None:
+    code, state, finding = report(COMPILED / case)
+    assert (code, state) == (11, "crashed")
+    assert len(finding["all"]) == 1
+    missing = [word for word in words if word not in finding["sentence"]]
+    assert not missing, (missing, finding["sentence"])
+    assert all(any(step in said for said in finding["next"]) for step in steps), finding["next"]
+    assert finding["evidence"][0]["source"].startswith("err.txt:")
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("bug", {"internal": True, "check": "convert_to_ssa_pass.cpp:1129", "place": "model.py:7:5"}),
+        ("verifier", {"before": "NormalizeStmtStructure", "more": 1, "rule": "NoRedundantBlocks"}),
+        ("ssa", {"rule": "SSAVerify", "message": "Variable 'x' is assigned more than once", "more": 0}),
+        ("shapes", {"op": "tile.div", "shapes": "[1, 64], [32, 64]", "place": "/home/dev/job/model.py:13:48"}),
+        ("parser", {"code": "tc = pl.matmul(la, rb)", "op": "tile.matmul", "internal": False}),
+        ("ptoas_op", {"function": "copy", "op": "pto.make_tensor_view", "report": "codegen_errors.txt"}),
+    ],
+)
+def test_what_the_reader_takes_from_a_log(case: str, expected: dict[str, object]) -> None:
+    (error,) = taken((COMPILED / case / "err.txt").read_text()).errors.values()
+    for name, value in expected.items():
+        found = getattr(error, name)
+        assert (str(value) in str(found)) if isinstance(value, str) else found == value, (name, found)
+
+
+def test_the_report_file_alone_says_the_same(tmp_path: Path) -> None:
+    source = COMPILED / "ptoas_op" / "build_output"
+    shutil.copytree(source, tmp_path / "build_output")
+    code, _, finding = report(tmp_path)
+    assert code == 11
+    assert "function copy at build_output/model/ptoas/copy.pto:7:81" in finding["sentence"]
+    assert "made from /home/dev/job/model.py:10:9" in finding["sentence"]
+
+
+def test_a_program_that_goes_on_to_run_was_compiled(tmp_path: Path) -> None:
+    run = (COMPILED.parent / "ascend" / "01_healthy_trb" / "err.txt").read_text()
+    (tmp_path / "err.txt").write_text((COMPILED / "pass" / "err.txt").read_text() + run)
+    command = [sys.executable, "-m", "livedbg", "report", "--logs", str(tmp_path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "ascend-compile-error" not in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}
+
+
+def test_of_the_pass_the_message_knows_more_than_the_dumps(tmp_path: Path) -> None:
+    (tmp_path / "err.txt").write_text((COMPILED / "verifier" / "err.txt").read_text())
+    shutil.copytree(COMPILED / "pass" / "build_output", tmp_path / "build_output")
+    sentence = report(tmp_path)[2]["sentence"]
+    assert "the input of the pass NormalizeStmtStructure" in sentence
+    assert "ConvertTensorToTileOps" not in sentence
+
+
+def test_missing_dumps_are_said(tmp_path: Path) -> None:
+    shutil.copytree(COMPILED / "pass", tmp_path / "job")
+    for number in ("03", "04"):
+        next((tmp_path / "job/build_output/model/passes_dump").glob(f"{number}_after_*")).unlink()
+    assert "Of the dumps before it 2 are not there." in report(tmp_path / "job")[2]["sentence"]
+
+
+def test_how_far_ptoas_got(tmp_path: Path) -> None:
+    """MLIR's --mlir-print-ir-tree-dir: one folder an operation, `N_pass.mlir` in it."""
+    shutil.copytree(COMPILED / "ptoas_op", tmp_path / "job")
+    folder = tmp_path / "job/build_output/model/ptoas_passes/copy/builtin_module_no-symbol-name"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(("pto-infer-layout", "pto-insert-sync")):
+        (folder / f"{number}_{name}.mlir").write_text("module {}\n")
+    assert "The last pass of ptoas that ended is pto-insert-sync." in report(tmp_path / "job")[2]["sentence"]
+
+
+def test_several_functions_are_told_apart() -> None:
+    """Lines by the formats of pto_backend.py: one function and one group by ptoas, one by the code generator."""
+    text = """\
+Failed to compile function 'a': ptoas compilation failed: module attributes {pto.target_arch = "a5"} {
+}
+loc("build_output/a.pto":23:50): error: 'pto.reserve_buffer' op expects 'base' to be resolved
+Error: Pass execution failed.
+Failed to compile group 'g' [b, c]: ptoas compilation timed out after 60s
+Failed to compile function 'd': No codegen registered for operation: tensor.assemble
+RuntimeError: 4 function(s) failed to compile:
+
+  Function  | Error
+  ----------+-----------
+  a         | ptoas compilation failed: loc("build_output/a.pto":23:50): error:
+            | 'pto.reserve_buffer' op expects 'base' to be resolved
+  ----------+-----------
+  g         | ptoas compilation timed out after 60s
+  ----------+-----------
+  e         | unsupported memory
+            | space for tile.load
+  ----------+-----------
+
+  Full details: out/report/codegen_errors.txt
+"""
+    errors = {error.function: error for error in taken(text).errors.values()}
+    assert list(errors) == ["a", "g", "d", "e"]
+    assert str(errors["a"].place) == "build_output/a.pto:23:50"
+    assert errors["a"].op == "pto.reserve_buffer"
+    assert "timed out" in errors["g"].message
+    assert errors["d"].op == "tensor.assemble"
+    assert errors["e"].message == "unsupported memory space for tile.load"
+    assert {error.report for error in errors.values()} == {"out/report/codegen_errors.txt"}
+
+
+def test_other_compilers_are_left_alone() -> None:
+    text = """\
+error[E0308]: mismatched types
+  --> src/main.rs:2:20
+Error: no such file
+Check failed: x == y at foo.cc:3
+  --> somewhere:3
+/usr/include/c++/12/vector:3:4: error: no member named 'x'
+ValueError: shapes (2,3) and (4,5) not aligned
+[1] ERROR - x
+"""
+    assert not taken(text).errors
+
+
+def test_cut_anywhere_and_mixed_it_never_fails() -> None:
+    dice = random.Random(3)
+    for case in ("parser", "pass", "shapes", "bug", "verifier", "ssa", "ptoas_op"):
+        text = (COMPILED / case / "err.txt").read_text()
+        for end in range(0, len(text), 97):
+            assert len(taken(text[:end]).errors) <= 1
+        lines = text.split("\n")
+        dice.shuffle(lines)
+        taken("\n".join(lines))
+        garbage = "".join(chr(dice.randrange(1, 0x2FF)) for _ in range(500))
+        taken("\n".join(part for line in lines for part in (line, garbage)))
+
+
+def test_many_errors_are_bounded_and_counted() -> None:
+    text = "\n".join(f"ValueError: number {number} is wrong [m.py:{number + 1}:1]" for number in range(10 * MOST))
+    reader = taken(text)
+    assert (len(reader.errors), reader.beyond) == (MOST, 9 * MOST)
+
+
+def test_numbers_of_thousands_of_digits_are_text() -> None:
+    text = f"ValueError: x [m.py:{'9' * 5000}:1]\nError: y\n  --> m.py:{'9' * 5000}:1\n"
+    assert not taken(text).errors
+
+
+def test_operations_and_shapes() -> None:
+    assert op_of("error: 'pto.tmatmul' op expects") == "pto.tmatmul"
+    assert op_of("The operator tile.matmul requires") == "tile.matmul"
+    assert op_of("in model.py and tile.cpp") == ""
+    assert shapes_of("got [1, 64] and (32, 64) and 64x?xf32, 16x16xf32 [m.py:1:2]") == [
+        "[1, 64]",
+        "(32, 64)",
+        "16x16xf32",
+    ]
+
+
+def test_the_pass_behind_another() -> None:
+    assert next_pass("") == PIPELINE[0]
+    assert next_pass("OutlineClusterScopes") == "ConvertTensorToTileOps"
+    assert next_pass("Simplify") == ""  # twice in the pipeline: which of them is not known
+    assert next_pass(PIPELINE[-1]) == ""
+    assert next_pass("SomethingNew") == ""
+
+
+def test_no_dumps_and_strange_ones(tmp_path: Path) -> None:
+    assert find_dumps([tmp_path, tmp_path / "nowhere"]) == []
+    folder = tmp_path / "a" / "passes_dump"
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("x")
+    assert find_dumps([tmp_path]) == []
+    (folder / "00_frontend.py").write_text("")
+    (dump,) = find_dumps([tmp_path])
+    assert (dump.last, dump.number, dump.missing) == ("", 0, 0)
+    (folder / f"07_after_{'x' * 90}.py").write_text("")
+    (dump,) = find_dumps([folder])
+    assert (dump.number, dump.missing) == (7, 6)
