@@ -15,7 +15,7 @@ from livedbg.panels.layout import Box, Layout, Wire, arrange
 from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII
 from livedbg.panels.messages import Opened, Picked
-from livedbg.panels.neighbourhood import Neighbourhood, Scope, around
+from livedbg.panels.neighbourhood import Neighbourhood, Scope, around, missing_edges
 from livedbg.panels.units import count, duration
 from livedbg.themes import Role
 
@@ -29,6 +29,7 @@ _KEYS = (
     Key("minus", "-", "hops(-1)", "one hop less", "hops-fewer"),
 )
 _HEIGHT = 4
+_LACKS = " missing "
 
 
 class GraphPanel(LinePanel):
@@ -36,9 +37,9 @@ class GraphPanel(LinePanel):
 
     LABEL = "Graph"
     HELP = (
-        "Boxes above are waited for, boxes below wait; the arrow points at what is waited for; the lines of a "
-        "circle are red. `w` changes between the wait chain of the selection, its neighbours and all roots; + and - "
-        "change how many hops are shown."
+        "Boxes above are waited for, boxes below wait; the arrow points at what is waited for; the lines of a circle "
+        "are red, and a dependency that is missing says so. `w` changes between the wait chain of the selection, its "
+        "neighbours and all roots; + and - change how many hops are shown."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("graph", _KEYS)
@@ -54,6 +55,7 @@ class GraphPanel(LinePanel):
         self._centre: str | None = None
         self._key: object = None
         self._circles: list[set[str]] = []
+        self._missing: tuple[tuple[str, str], ...] = ()
 
     def look_changed(self, before: Look) -> None:
         """Lay out again when the graph, the centre or the scope changed; else draw the states anew."""
@@ -61,9 +63,10 @@ class GraphPanel(LinePanel):
         if self._centre is None or selection not in self.layout_.boxes:
             self._centre = selection
         graph = self.look.diagnosis.graph
-        key = (id(graph), self.look.diagnosis.verdict.roots, self._centre, self.scope, self.hops)
+        missing = missing_edges(self.look.diagnosis, self.look.snapshot.edges)
+        key = (id(graph), self.look.diagnosis.verdict.roots, self._centre, self.scope, self.hops, missing)
         if key != self._key:
-            self._key = key
+            self._key, self._missing = key, missing
             self._arrange()
         self._canvas = None
         hidden = f"{count(self.part.hidden)} more beyond" if self.part.hidden else ""
@@ -76,7 +79,7 @@ class GraphPanel(LinePanel):
         room = self.size
         fan = max(2, room.width // 30)
         for hops in [self.hops] if self.hops else range(2, 9):
-            part = around(self.look.diagnosis, self._centre, self.scope, hops, fan)
+            part = around(self.look.diagnosis, self._centre, self.scope, hops, fan, missing=self._missing)
             widths = {node: self._width(node) for node in part.nodes}
             layout = arrange(part.nodes, part.edges, widths, _HEIGHT)
             fits = layout.width <= room.width - 4 and layout.height <= room.height - 2
@@ -154,7 +157,8 @@ class GraphPanel(LinePanel):
         selection = look.selection
         for wire in sorted(self.layout_.wires, key=self._closes):  # those of a circle on top
             strong = selection in {wire.waiter, wire.blocker}
-            style = ink.style(Role.BAD if self._closes(wire) else Role.ACCENT if strong else Role.FAINT)
+            bad = self._closes(wire) or self._lacks(wire)
+            style = ink.style(Role.BAD if bad else Role.ACCENT if strong else Role.FAINT)
             for (x0, y0), (x1, y1) in zip(wire.points, wire.points[1:], strict=False):
                 canvas.wire(x0, y0, x1, y1, style)
         for box in self.layout_.boxes.values():
@@ -162,7 +166,16 @@ class GraphPanel(LinePanel):
         for wire in self.layout_.wires:
             (x, y), arrow = (wire.points[0], look.glyphs.up) if wire.upward else (wire.points[-1], look.glyphs.down)
             canvas.text(x, y, arrow, 1, ink.style(Role.BAD if self._closes(wire) else Role.DIM))
+            if self._lacks(wire):
+                (x, y), above = wire.points[-1], wire.points[0][1]
+                canvas.text(
+                    max(x - len(_LACKS) // 2, 0), max(y - 1, above + 1), _LACKS, len(_LACKS), ink.style(Role.BAD)
+                )
         return canvas
+
+    def _lacks(self, wire: Wire) -> bool:
+        """Whether a line should be there and is not."""
+        return (wire.waiter, wire.blocker) in self.part.missing
 
     def _closes(self, wire: Wire) -> bool:
         """Whether a line is part of a circle."""

@@ -11,13 +11,16 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import permutations
 from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, WaitGraph
+from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState
 
-__all__ = ["MAX_NODES", "Neighbourhood", "Scope", "around"]
+__all__ = ["MAX_NODES", "Neighbourhood", "Scope", "around", "missing_edges"]
 
 MAX_NODES: Final = 60
+_ENDS: Final = 8  # entities of one finding that are looked at
 
 
 class Scope(StrEnum):
@@ -36,14 +39,36 @@ class Neighbourhood:
         nodes: entities, the centre first.
         edges: (waiter, what it waits for).
         hidden: neighbours that were left out.
+        missing: those of the edges that should be there and are not.
     """
 
     nodes: tuple[str, ...] = ()
     edges: tuple[tuple[str, str], ...] = ()
     hidden: int = 0
+    missing: frozenset[tuple[str, str]] = frozenset()
 
 
-def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int, fan: int = 8) -> Neighbourhood:
+def missing_edges(diagnosis: Diagnosis, edges: Mapping[EdgeKey, Edge]) -> tuple[tuple[str, str], ...]:
+    """Dependencies that findings say are missing: (who should wait, for whom)."""
+    found: dict[tuple[str, str], None] = {}
+    for finding in diagnosis.findings.values():
+        if finding.topic == "dependency":
+            for waiter, blocker in permutations(finding.entities[:_ENDS], 2):
+                edge = edges.get(EdgeKey(EdgeKind.DEPENDS_ON, waiter, blocker))
+                if edge is not None and edge.state is EdgeState.MISSING:
+                    found[waiter, blocker] = None
+    return tuple(found)
+
+
+def around(
+    diagnosis: Diagnosis,
+    selection: str | None,
+    scope: Scope,
+    hops: int,
+    fan: int = 8,
+    *,
+    missing: Sequence[tuple[str, str]] = (),
+) -> Neighbourhood:
     """The part of the graph to draw.
 
     Args:
@@ -52,9 +77,12 @@ def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int,
         scope: what to show of it.
         hops: how far to go from the centre (AROUND), or down from the roots (ROOTS).
         fan: how many of those that wait for one entity to show, by what waits behind them.
+        missing: dependencies that are missing (`missing_edges`): all of them where nothing else is to be shown or
+            the roots are, else those at what is shown.
     """
     graph = diagnosis.graph
-    starts = [selection] if selection is not None and _connected(graph, selection) else []
+    ends = {end for pair in missing for end in pair}
+    starts = [selection] if selection is not None and (_connected(graph, selection) or selection in ends) else []
     if scope is Scope.ROOTS or not starts:
         starts = [*diagnosis.verdict.roots, *graph.roots, *(cycle[0] for cycle in graph.cycles)]
         starts = [start for start in dict.fromkeys(starts) if _connected(graph, start)]
@@ -65,12 +93,17 @@ def around(diagnosis: Diagnosis, selection: str | None, scope: Scope, hops: int,
     hidden = 0
     if scope is not Scope.CHAIN or len(kept) < 2:
         hidden = _spread(graph, starts, hops, fan, kept)
+    alone = not kept or scope is Scope.ROOTS
+    for pair in missing:
+        if alone or not kept.keys().isdisjoint(pair):
+            kept.update(dict.fromkeys(pair))
     nodes = tuple(list(kept)[:MAX_NODES])
     inside = set(nodes)
     edges = tuple(
         dict.fromkeys((node, blocker) for node in nodes for blocker in graph.blockers_of(node) if blocker in inside)
     )
-    return Neighbourhood(nodes, edges, hidden)
+    absent = frozenset(pair for pair in missing if inside.issuperset(pair))
+    return Neighbourhood(nodes, tuple(dict.fromkeys((*edges, *absent))), hidden, absent)
 
 
 def _spread(graph: WaitGraph, starts: Iterable[str], hops: int, fan: int, kept: dict[str, None]) -> int:
