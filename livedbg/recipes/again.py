@@ -9,6 +9,7 @@ from livedbg.recipes.model import Recipe
 
 __all__ = ["WHEN", "facts_of", "told"]
 
+_MOST_WAYS = 3
 WHEN = {
     "compile": "as something is compiled: what was compiled before has it not",
     "load": "as it is loaded: a process that runs already does not take it",
@@ -36,7 +37,7 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "tells of", f"{files.file} as they come"
     for end in recipe.after:
         yield "at the end", " ".join(end.command) or end.opens
-    for way in recipe.effect:
+    for way in recipe.effect[:_MOST_WAYS]:
         if way.says:
             yield "is seen by", f"output like /{way.says}/"
         elif way.file:

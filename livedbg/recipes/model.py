@@ -34,12 +34,14 @@ class Effect(Struct, frozen=True, forbid_unknown_fields=True):
         loaded: a regular expression on the files that a process of the command has mapped; together with the
             recipe's variables, which that process must have got.
         hint: why it may not be, in a sentence.
+        only: the options for which it is; () for all those that no other effect names.
     """
 
     says: str = ""
     file: str = ""
     loaded: str = ""
     hint: str = ""
+    only: tuple[str, ...] = ()
 
 
 class Reason(Struct, frozen=True, forbid_unknown_fields=True):

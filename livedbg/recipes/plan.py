@@ -127,7 +127,7 @@ def plan(
         logs.update(dict.fromkeys(map(filled, recipe.logs)))
         catch.update(dict.fromkeys(map(filled, recipe.catch)))
         mine = {name: environment[name] for name in recipe.environment if owner.get(name) == label}
-        parts.append(_part(recipe, label, mine, folder, filled))
+        parts.append(_part((recipe, option), label, mine, folder, filled))
         variables = {**around, **environment}
         notes += [f"{label} may come too late: {c.means}" for c in recipe.cached if _was_made(c, argv, variables)]
     behind = tuple(word for words in arguments for word in words)
@@ -136,15 +136,23 @@ def plan(
 
 
 def _part(
-    recipe: Recipe, label: str, environment: Mapping[str, str], folder: Path, filled: Callable[[str], str]
+    chosen: tuple[Recipe, str],
+    label: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    filled: Callable[[str], str],
 ) -> Part:
+    recipe, option = chosen
+    named = tuple(way for way in recipe.effect if option in way.only)
+    effects = named or tuple(way for way in recipe.effect if not way.only)
+
     def files(text: str) -> str:
         return filled(text.replace("{folder}", glob.escape(str(folder))))
 
     return Part(
         label,
         environment if not recipe.lists else {},
-        tuple(structs.replace(way, file=files(way.file), hint=filled(way.hint)) for way in recipe.effect),
+        tuple(structs.replace(way, file=files(way.file), hint=filled(way.hint)) for way in effects),
         recipe.reasons,
         tuple(structs.replace(new, file=files(new.file)) for new in recipe.grows),
         tuple(structs.replace(end, file=files(end.file), opens=filled(end.opens)) for end in recipe.after),

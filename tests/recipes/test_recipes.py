@@ -48,6 +48,7 @@ def test_every_built_in_recipe_says_what_it_is(home: dict[str, str], tmp_path: P
         assert recipe.effect and all(len([*filter(None, (e.says, e.file, e.loaded))]) == 1 for e in recipe.effect)
         given = (*recipe.environment.values(), *recipe.wrapper, *recipe.arguments)
         assert any("{option}" in text for text in given) == bool(recipe.options or recipe.value)
+        assert {name for way in recipe.effect for name in way.only} <= set(recipe.options)
         assert not (recipe.options and recipe.value) and (recipe.value or not recipe.default)
         assert not recipe.wrapper or recipe.remedy
         assert all(library.remedy for library in recipe.preload)
