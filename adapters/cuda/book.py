@@ -61,6 +61,8 @@ class _Range:
     def add(self, point: Point) -> None:
         """Widen it."""
         low, high = self.low, self.high
+        if low <= point <= high and low[1] <= point[1] <= high[1] and low[2] <= point[2] <= high[2]:
+            return
         self.low = (min(low[0], point[0]), min(low[1], point[1]), min(low[2], point[2]))
         self.high = (max(high[0], point[0]), max(high[1], point[1]), max(high[2], point[2]))
 
@@ -83,6 +85,7 @@ class _Entry:
     threads: _Range | None = None
     blocks: _Range | None = None
     last_wall_ns: int | None = None
+    ids: tuple[str, ...] = ()
 
 
 class Book:
@@ -111,13 +114,31 @@ class Book:
             if entry is None:
                 self._order += 1
                 entry = _Entry(digest, statement, context, place, self._order)
+                entry.ids = _ids(entry)
                 self._entries[digest] = entry
                 self.fresh = True
         entry.count += 1
         entry.last_wall_ns = place.wall_ns or entry.last_wall_ns
         _widen(entry, statement)
-        self._changed[digest] = entry
-        return _ids(entry)
+        self._changed[entry.digest] = entry
+        return entry.ids
+
+    def again(self, name: str, block: Point, thread: Point) -> tuple[str, ...] | None:
+        """Count one more of a statement that was added (cheaply: asserts come by the hundred thousand).
+
+        Args:
+            name: its first identifier.
+            block: of it.
+            thread: of it.
+        """
+        entry = self._entries.get(name.rpartition("/")[2])
+        if entry is None or entry.threads is None or entry.blocks is None:
+            return None
+        entry.count += 1
+        entry.threads.add(thread)
+        entry.blocks.add(block)
+        self._changed[entry.digest] = entry
+        return entry.ids
 
     def touch(self, statement: Statement) -> None:
         """A statement that was added before has got more frames or words."""

@@ -22,9 +22,14 @@ from livedbg.model import LogRecord, LogSource, Severity
 
 __all__ = ["CudaDecoder"]
 
+_TELL_NS: Final = 1_000_000_000  # at least so often counts are told while a big log is read
 _OWNERS: Final = 256  # ranks or workers in one log that are kept apart
 _RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]|^(\d{1,6}): |\[\w+/(\d{1,6})\]")
 _WORKER: Final = re.compile(r"\([\w .-]{0,40}?pid=(?P<pid>\d{1,10})(?:, ip=[\w.:]+)?\) ?")
+_ASSERTS: Final = 1_000  # different asserts that are counted without being understood again
+_POINTS: Final = re.compile(
+    r"block: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\], thread: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\]"
+)
 _RAISED_FROM: Final = "Exception raised from c10_cuda_check_implementation"
 _WAITS: Final = re.compile(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..*?\(PID (?P<pid>\d{1,10})\)")
 
@@ -40,6 +45,7 @@ class _Stream:
     driver: DriverLog = field(default_factory=DriverLog)
     begun: dict[str, Place] = field(default_factory=dict)  # where what is open began
     last_error: Statement | None = None
+    asserts: dict[tuple[str, str], str] = field(default_factory=dict)  # what stands around the numbers -> its name
 
 
 class CudaDecoder(LogDecoder):
@@ -66,6 +72,7 @@ class CudaDecoder(LogDecoder):
         self.book = Book()
         self._sources: dict[str, LogSource] = {}
         self._names: dict[str, str] = {}
+        self._now_ns = self._told_ns = 0
         self._streams: dict[tuple[str, str], _Stream] = {}
 
     def opened(self, source: LogSource) -> None:
@@ -75,6 +82,7 @@ class CudaDecoder(LogDecoder):
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """Take one record."""
+        self._now_ns = stamp["mono_ns"]
         links: dict[str, None] = {}
         plain: list[str] = []
         stream = self._stream(record, "")
@@ -87,13 +95,18 @@ class CudaDecoder(LogDecoder):
             if prefix and not plain:
                 stream = self._stream(record, _owner(prefix))
             plain.append(body)
-            ids = self._line(stream, body, self._place(record, number, line))
+            ids = self._again(stream, body) if "] Assertion " in body else None
+            if ids is None:
+                ids = self._line(stream, body, self._place(record, number, line))
             if ids is not None:
                 taken = True
                 links.update(dict.fromkeys(ids))
         if not taken:
             links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain))))
-        return self.book.collect(stamp) if self.book.fresh else (), tuple(links)
+        if not self.book.fresh and self._now_ns - self._told_ns < _TELL_NS:
+            return (), tuple(links)
+        self._told_ns = self._now_ns
+        return self.book.collect(stamp), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """End what is open, and tell what was counted."""
@@ -128,7 +141,7 @@ class CudaDecoder(LogDecoder):
         if line.startswith(RULE):
             return self._ruled(stream, line, place)
         if "] Assertion " in line:
-            return self._said(stream, device_assert(line), place)
+            return self._asserted(stream, line, place)
         if "Xid (" in line:
             return self._said(stream, _xid(line), place)
         if "[CUDA][" in line:
@@ -143,6 +156,22 @@ class CudaDecoder(LogDecoder):
             statement = Statement("waits", what, Severity.CRITICAL, attributes={"pid": waits["pid"]})
             return self._said(stream, statement, place)
         return None
+
+    def _again(self, stream: _Stream, line: str) -> tuple[str, ...] | None:
+        """An assert that was seen before, by another thread: only its numbers are read."""
+        points = _POINTS.search(line)
+        name = stream.asserts.get((line[: points.start()], line[points.end() :])) if points is not None else None
+        if points is None or name is None:
+            return None
+        x, y, z, tx, ty, tz = map(int, points.groups())
+        return self.book.again(name, (x, y, z), (tx, ty, tz))
+
+    def _asserted(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+        ids = self._said(stream, device_assert(line), place)
+        points = _POINTS.search(line)
+        if ids and points is not None and len(stream.asserts) < _ASSERTS:
+            stream.asserts[line[: points.start()], line[points.end() :]] = ids[0]
+        return ids
 
     def _ruled(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...]:
         done = stream.sanitizer.line(line)

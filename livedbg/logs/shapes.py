@@ -164,6 +164,8 @@ _HINTS = (
 def guess_severity(line: str) -> Severity:
     """The severity of a line without a header, by the words that it begins with."""
     start = line[:_GUESS_CHARACTERS].lower()
+    if "] assertion `" in start:  # asserts of CUDA's device code: they come by the hundred thousand
+        return Severity.ERROR
     for hint in _HINTS:
         if hint in start:
             match = _GUESS.search(line, 0, _GUESS_CHARACTERS)
