@@ -118,15 +118,15 @@ async def _all(asker: Asker, seen: Seen) -> None:
         await _around_focus(asker, seen, seen.focus)
     for device in seen.devices:
         if device.active:
-            sms = await asker.rows("sms", sm_row, f"device {device.number} sm all")
-            warps = await asker.rows("warps", warp_row, f"device {device.number} sm all warp all")
+            sms = await asker.rows("sms", sm_row, f"device {device.number}")
+            warps = await asker.rows("warps", warp_row, f"device {device.number} sm all")
             seen.warps.extend(_on_their_sms(device.number, sms, warps))
     asked = [kernel.number for kernel in seen.kernels if kernel.sms][:_KERNELS]
     ranges = _ranges(seen.warps)
     for kernel in asked:
-        seen.blocks.extend(await asker.rows("blocks", block_row, f"kernel {kernel} block all"))
+        seen.blocks.extend(await asker.rows("blocks", block_row, f"kernel {kernel}"))
         if ranges.get(kernel, 0) <= _RANGES:
-            seen.threads.extend(await asker.rows("threads", thread_row, f"kernel {kernel} block all thread all"))
+            seen.threads.extend(await asker.rows("threads", thread_row, f"kernel {kernel}"))
         else:
             asker.notes.append(
                 f"Threads of kernel {kernel} were not asked for: too many stand apart; its warps are shown."
@@ -207,7 +207,7 @@ def _ranges(warps: Sequence[WarpRow]) -> dict[int, int]:
 
 
 def _words(place: tuple[int, int, int]) -> str:
-    return "device {} sm {} warp {} lane all".format(*place)
+    return "device {} sm {} warp {}".format(*place)
 
 
 def _lines(said: str) -> tuple[str, ...]:

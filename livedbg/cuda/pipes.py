@@ -22,7 +22,7 @@ from livedbg.cuda.dumpfiles import DumpFiles, dump_files, expression
 from livedbg.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.linux.access import access_problem
 from livedbg.linux.descriptors import describe, fd_links, fdinfo
-from livedbg.linux.procfs import process_exists, read_environment
+from livedbg.linux.procfs import child_pids, process_exists, read_environment
 from livedbg.sanitize import clean_line
 
 __all__ = ["DumpPlace", "find_place", "has_place"]
@@ -31,6 +31,7 @@ _ENABLE: Final = "CUDA_ENABLE_USER_TRIGGERED_COREDUMP"
 _PIPE: Final = "CUDA_COREDUMP_PIPE"
 _FLAGS: Final = "CUDA_COREDUMP_GENERATION_FLAGS"
 _HOST_CORE: Final = "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION"
+_MOST_BELOW: Final = 1_000
 _DEFAULT_PIPE: Final = re.compile(r"corepipe[._].*")
 _RECIPE: Final = (
     "livedbg launch --recipe cuda-user-coredump -- COMMAND: it can only be switched on before CUDA is loaded"
@@ -106,6 +107,13 @@ def find_place(pid: int) -> DumpPlace:
 
 
 def _no_place(pid: int, environment: Mapping[str, str]) -> TargetUnsuitable:
+    below = _below(pid)
+    if below is not None:
+        return TargetUnsuitable(
+            f"Process {pid} takes no orders for a GPU core dump itself; process {below}, which it started, does.",
+            f"livedbg device {below} --dump",
+            "dump-below",
+        )
     if environment.get(_ENABLE) not in (None, "", "0"):
         return TargetUnsuitable(
             f"Process {pid} was told to take orders for a GPU core dump and reads no pipe for them: it has not "
@@ -118,6 +126,18 @@ def _no_place(pid: int, environment: Mapping[str, str]) -> TargetUnsuitable:
         _RECIPE,
         "dump-not-enabled",
     )
+
+
+def _below(pid: int) -> int | None:
+    """A process below it that takes orders."""
+    waiting, seen = child_pids(pid), 0
+    while waiting and seen < _MOST_BELOW:
+        child = waiting.pop(0)
+        seen += 1
+        if has_place(child):
+            return child
+        waiting += child_pids(child)
+    return None
 
 
 def _pipe_of(pid: int, environment: Mapping[str, str]) -> tuple[int, str] | None:

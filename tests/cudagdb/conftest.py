@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.cli import main
+from tests.cli.conftest import Said
 from tests.cudagdb.sessions import FIXTURES
 from tests.cudagdb.tables import Session
 
@@ -59,3 +61,17 @@ def player(tmp_path: Path) -> Callable[[Session | str], str]:
         return program_that_plays(session, tmp_path)
 
     return make
+
+
+@pytest.fixture
+def device(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """`livedbg device WORDS` in this process: starting one takes longer than most of what is asked here."""
+
+    def run(*words: object) -> Said:
+        capfd.readouterr()
+        code = main(["device", *map(str, words)])
+        said = capfd.readouterr()
+        assert "Traceback" not in said.err, said.err
+        return Said(code, said.out, said.err)
+
+    return run

@@ -44,7 +44,7 @@ def hang(blocks: int = 264, *, apart: int = 32, per_sm: int = 2) -> Session:
         (" *"[n == 0], n, "active" if n % 2 == 0 else "divergent", "0x00007f2e6fbff300", f"({n},0,0)", "None")
         for n in range(32)
     ]
-    session.table("-cuda-info-lanes device 0 sm 0 warp 0 lane all", "InfoCudaLanes", *lanes)
+    session.table("-cuda-info-lanes device 0 sm 0 warp 0", "InfoCudaLanes", *lanes)
     session.frames(
         ("0x00007f2e6fbff300", "wait_for(int volatile*)", "spin.cu", 12), ("0x00007f2e6fbff520", "spin", "spin.cu", 21)
     )
@@ -60,7 +60,7 @@ def hang(blocks: int = 264, *, apart: int = 32, per_sm: int = 2) -> Session:
         (block // per_sm, block % per_sm * 4 + warp, block, warp) for block in range(blocks) for warp in range(4)
     ]
     session.table(
-        "-cuda-info-sms device 0 sm all",
+        "-cuda-info-sms device 0",
         "InfoCudaSms",
         *((" ", sm, mask([w for s, w, _b, _n in warps_of if s == sm], 16)) for sm in sms),
     )
@@ -80,12 +80,12 @@ def hang(blocks: int = 264, *, apart: int = 32, per_sm: int = 2) -> Session:
                 f"({inside * 32},0,0)",
             )
         )
-    session.table("-cuda-info-warps device 0 sm all warp all", "InfoCudaWarps", *rows)
-    session.table("-cuda-info-blocks kernel 0 block all", "CoalescedInfoCudaBlocks",
+    session.table("-cuda-info-warps device 0 sm all", "InfoCudaWarps", *rows)
+    session.table("-cuda-info-blocks kernel 0", "CoalescedInfoCudaBlocks",
                   ("*", 0, "(0,0,0)", f"({blocks - 1},0,0)", blocks, "running"))  # fmt: skip
     threads, waiting = blocks * 128, apart * 16
     session.table(
-        "-cuda-info-threads kernel 0 block all thread all", "CoalescedInfoCudaThreads",
+        "-cuda-info-threads kernel 0", "CoalescedInfoCudaThreads",
         ("*", 0, "(0,0,0)", "(0,0,0)", f"({blocks - 1},0,0)", "(127,0,0)",
          threads - waiting, "0x00007f2e6fbff300", "spin.cu", 12),
         (" ", 0, "(0,0,0)", "(1,0,0)", "(7,0,0)", "(127,0,0)", waiting, "0x00007f2e6fbff480", "spin.cu", 18),
@@ -118,21 +118,21 @@ def illegal_address() -> Session:
     for warp in range(6):
         faulty = warp in (4, 5)
         session.table(
-            f"-cuda-info-lanes device 1 sm 0 warp {warp} lane all", "InfoCudaLanes",
+            f"-cuda-info-lanes device 1 sm 0 warp {warp}", "InfoCudaLanes",
             *((" ", n, "active", "0x00007ff35529d000", f"({warp * 32 + n},0,0)",
                "Warp Illegal Address" if faulty else "None") for n in range(32)),
         )  # fmt: skip
     session.frames(("0x00007ff35529d000", kernel, None, None))
-    session.table("-cuda-info-sms device 1 sm all", "InfoCudaSms", ("*", 0, "0x000000000000003f"))
+    session.table("-cuda-info-sms device 1", "InfoCudaSms", ("*", 0, "0x000000000000003f"))
     session.table(
-        "-cuda-info-warps device 1 sm all warp all", "InfoCudaWarps",
+        "-cuda-info-warps device 1 sm all", "InfoCudaWarps",
         *((" *"[w == 5], w, "0xffffffff", "0x00000000", "0x00007ff35529d000" if w > 3 else "0x00007ff35529cb00", 0,
            "(0,0,0)", f"({w * 32},0,0)") for w in range(6)),
     )  # fmt: skip
-    session.table("-cuda-info-blocks kernel 0 block all", "CoalescedInfoCudaBlocks",
+    session.table("-cuda-info-blocks kernel 0", "CoalescedInfoCudaBlocks",
                   ("*", 0, "(0,0,0)", "(0,0,0)", 1, "running"))  # fmt: skip
     session.table(
-        "-cuda-info-threads kernel 0 block all thread all", "CoalescedInfoCudaThreads",
+        "-cuda-info-threads kernel 0", "CoalescedInfoCudaThreads",
         (" ", 0, "(0,0,0)", "(0,0,0)", "(0,0,0)", "(127,0,0)", 128, "0x00007ff35529cb00", "n/a", 0),
         ("*", 0, "(0,0,0)", "(128,0,0)", "(0,0,0)", "(191,0,0)", 64, "0x00007ff35529d000", "n/a", 0),
     )  # fmt: skip

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
 from livedbg.replay import last_update
@@ -52,16 +50,15 @@ def test_it_attaches_looks_and_lets_go(
     assert [state.source for state in snapshot.devices.values()] == ["attach"]
 
 
-@pytest.mark.parametrize("dies_at", ["-cuda-info-devices", "-cuda-info-kernels"])
 def test_a_debugger_that_dies_in_the_midst_leaves_the_target_running(
-    spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path, dies_at: str
+    spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path
 ) -> None:
     target = spawn([build_target("spinners"), "2"])
     session = hang(4)
-    session.answers = [(c, ["!die"] if c == dies_at else said) for c, said in session.answers]
+    session.answers = [(c, ["!die"] if c == "-cuda-info-kernels" else said) for c, said in session.answers]
     said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(session, tmp_path))
     assert "stood still" in said.err
-    assert (said.code, "gdb has ended" in said.err) == (3, True) or "ended before it had told everything" in said.out
+    assert said.code == 0 and "ended before it had told everything" in said.out, said.everything
     eventually(lambda: free(target.pid))
 
 

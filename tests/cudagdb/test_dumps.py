@@ -17,13 +17,14 @@ from livedbg.adapters.proc import ProcAdapter
 from livedbg.intents import DumpDevice
 from livedbg.live import LiveView
 from livedbg.replay import last_update
-from tests.cli.conftest import livedbg
+from tests.cli.conftest import Said, livedbg
 from tests.conftest import Target, eventually
 from tests.cudagdb.sessions import hang
 from tests.cudagdb.tables import Session
 
 Spawn = Callable[..., Target]
 Play = Callable[[Session | str], str]
+Device = Callable[..., Said]
 
 DUMPER = Path(__file__).with_name("dumper.py")
 ASKABLE = {
@@ -56,11 +57,11 @@ def folder(tmp_path: Path) -> Path:
     ids=["defaults", "named", "as other drivers name it"],
 )
 def test_a_dump_is_asked_for_read_and_entered(
-    spawn: Spawn, player: Play, folder: Path, gpu_core: Path, variables: dict[str, str]
+    spawn: Spawn, player: Play, device: Device, folder: Path, *, gpu_core: Path, variables: dict[str, str]
 ) -> None:
     target = job(spawn, folder, gpu_core, **ASKABLE, **variables)
     recording = folder / "device.livedbg"
-    said = livedbg("device", target.pid, "--dump", "--gdb", player("hang"), "-o", recording)
+    said = device(target.pid, "--dump", "--gdb", player("hang"), "-o", recording)
     assert said.code == 0, said.everything
     assert said.out.startswith("All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> stand at spin.cu:12")
     assert re.search(r"gpu dump: process:\S+ stood still for at most 0\.\d\d s", said.err)
@@ -73,37 +74,39 @@ def test_a_dump_is_asked_for_read_and_entered(
     assert [path for path in folder.iterdir() if path.is_fifo()] == [folder / Path(target.words[0]).name]
 
 
-def test_the_dump_is_waited_for_until_it_is_whole(spawn: Spawn, folder: Path, gpu_core: Path) -> None:
+def test_the_dump_is_waited_for_until_it_is_whole(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
     target = job(spawn, folder, gpu_core, "slow", **ASKABLE)
-    said = livedbg("device", target.pid, "--dump-only")
+    said = device(target.pid, "--dump-only")
     assert said.code == 0, said.everything
     assert Path(said.out.strip()).read_bytes() == gpu_core.read_bytes()
 
 
-def test_a_driver_that_reads_by_blocks_gets_its_megabyte(spawn: Spawn, folder: Path, gpu_core: Path) -> None:
+def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
+    spawn: Spawn, device: Device, folder: Path, gpu_core: Path
+) -> None:
     target = job(spawn, folder, gpu_core, "blocks", **ASKABLE)
-    said = livedbg("device", target.pid, "--dump-only")
+    said = device(target.pid, "--dump-only")
     assert said.code == 0 and target.line() == f"ORDERED {1 << 20}"
 
 
 @pytest.mark.parametrize(("word", "sentence"), [("never", "wrote no dump within 1 s"), ("cut", "still writing")])
 def test_a_dump_that_does_not_come_is_said_and_entered(
-    spawn: Spawn, folder: Path, gpu_core: Path, word: str, sentence: str
+    spawn: Spawn, device: Device, folder: Path, *, gpu_core: Path, word: str, sentence: str
 ) -> None:
     target = job(spawn, folder, gpu_core, word, **ASKABLE)
-    said = livedbg("device", target.pid, "--dump-only", "--timeout", "1")
+    said = device(target.pid, "--dump-only", "--timeout", "1")
     assert (said.code, said.out) == (3, "") and sentence in said.err and "try:" in said.err
     assert re.search(r"stood still for 1\.\d+ s", said.err)  # not measured, and not left out
 
 
 def test_a_process_that_ends_after_its_dump_is_read_all_the_same(
-    spawn: Spawn, player: Play, folder: Path, gpu_core: Path
+    spawn: Spawn, player: Play, device: Device, folder: Path, gpu_core: Path
 ) -> None:
     target = job(spawn, folder, gpu_core, "abort", CUDA_ENABLE_USER_TRIGGERED_COREDUMP="1")
-    refused = livedbg("device", target.pid, "--dump", "--gdb", player("hang"))
+    refused = device(target.pid, "--dump", "--gdb", player("hang"))
     assert refused.code == 2 and "may abort" in refused.err and "--may-abort" in refused.err
     assert not list(folder.glob("*.nvcudmp"))
-    said = livedbg("device", target.pid, "--dump", "--may-abort", "--gdb", player("hang"))
+    said = device(target.pid, "--dump", "--may-abort", "--gdb", player("hang"))
     assert said.code == 0 and "has ended after the dump" in said.out, said.everything
 
 
@@ -116,30 +119,42 @@ def test_a_process_that_ends_after_its_dump_is_read_all_the_same(
     ids=["not enabled", "to a command"],
 )
 def test_what_takes_no_order_is_refused_with_the_recipe(
-    spawn: Spawn, folder: Path, gpu_core: Path, variables: dict[str, str], sentence: str
+    spawn: Spawn, device: Device, folder: Path, *, gpu_core: Path, variables: dict[str, str], sentence: str
 ) -> None:
     target = job(spawn, folder, gpu_core, **variables)
     before = sorted(folder.iterdir())
-    said = livedbg("device", target.pid, "--dump-only")
+    said = device(target.pid, "--dump-only")
     assert said.code == 3 and sentence in said.err and "stood still" not in said.err
     assert variables or "--recipe cuda-user-coredump" in said.err
     assert sorted(folder.iterdir()) == before  # and nothing was made
 
 
-def test_a_fifo_of_another_name_is_left_alone(spawn: Spawn, folder: Path, gpu_core: Path) -> None:
+def test_a_launcher_points_to_the_process_below_it_that_does(
+    spawn: Spawn, device: Device, folder: Path, gpu_core: Path
+) -> None:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
+    launch = f"import subprocess, sys; subprocess.run([sys.executable, {str(DUMPER)!r}, {str(gpu_core)!r}])"
+    target = spawn([sys.executable, "-c", launch], env={**clean, **ASKABLE}, cwd=folder)
+    said = device(target.pid, "--dump-only")
+    below = re.search(r"process (\d+), which it started, does", said.err)
+    assert said.code == 3 and below is not None, said.err
+    assert device(below[1], "--dump-only").code == 0
+
+
+def test_a_fifo_of_another_name_is_left_alone(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
     os.mkfifo(folder / "corepipe.cuda.box.1")  # of that name, but nobody reads it
     target = job(spawn, folder, gpu_core)
-    assert livedbg("device", target.pid, "--dump-only").code == 3
+    assert device(target.pid, "--dump-only").code == 3
 
 
-def test_touches_are_asked_for_and_can_be_forbidden(spawn: Spawn, folder: Path, gpu_core: Path) -> None:
+def test_touches_are_asked_for_and_can_be_forbidden(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
     target = job(spawn, folder, gpu_core, **ASKABLE)
-    plain = livedbg("device", target.pid)
+    plain = device(target.pid)
     assert plain.code == 2 and "it must be touched" in plain.err and "--dump" in plain.err
     for way in ("--dump", "--attach"):
-        said = livedbg("device", target.pid, way, "--read-only")
+        said = device(target.pid, way, "--read-only")
         assert said.code == 2 and "--read-only forbids" in said.err
-    both = livedbg("device", target.pid, "--dump", "--attach")
+    both = device(target.pid, "--dump", "--attach")
     assert both.code == 2 and "leave one of them out" in both.err
     assert not list(folder.glob("*.nvcudmp"))
 

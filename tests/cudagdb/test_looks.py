@@ -97,7 +97,7 @@ async def test_warps_at_several_places(player: Play, gpu_core: Path) -> None:
     rows = [(" ", w, "0xffffffff", "0x00000000", hex(0x1000 + 16 * (w % 3)), 0, f"({b},0,0)", "(0,0,0)")
             for b in range(2) for w in range(8)]  # fmt: skip
     without(session, "-cuda-info-warps", "-cuda-info-threads")
-    session.table("-cuda-info-warps device 0 sm all warp all", "InfoCudaWarps", *rows)
+    session.table("-cuda-info-warps device 0 sm all", "InfoCudaWarps", *rows)
     state = await state_in(player(session), gpu_core)
     assert [(place.address, place.warps) for place in state.places] == [(0x1000, 6), (0x1010, 6), (0x1020, 4)]
     assert headline(state).endswith("stand at 3 places, most of them at 0x1000.")
@@ -154,7 +154,7 @@ async def test_a_table_that_is_cut_says_how_much_is_missing(player: Play, gpu_co
     (whole,) = [said[0] for command, said in hang(16).answers if command.startswith("-cuda-info-warps")]
     session.says("-cuda-info-warps *", whole[: len(whole) // 2])
     state = await state_in(player(session), gpu_core)
-    assert any("of 64 rows of `info cuda warps device 0 sm all warp all` could not be read" in n for n in state.notes)
+    assert any("of 64 rows of `info cuda warps device 0 sm all` could not be read" in n for n in state.notes)
     assert 20 < state.kernels[0].warps < 40
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg.cuda import debugger
 from livedbg.cuda.console import TABLES, console_rows
 from livedbg.cuda.corefile import read_core
 from livedbg.cuda.fault_table import FAULTS
@@ -20,7 +22,7 @@ from livedbg.cuda.rows import focus_of
 from livedbg.errors import SourceError
 from livedbg.gdbmi.records import parse_line
 from livedbg.gdbmi.tables import MiTable
-from tests.cli.conftest import livedbg
+from tests.cli.conftest import Said
 from tests.cudagdb.conftest import EM_X86_64, core_bytes
 from tests.cudagdb.sessions import FIXTURES, hang
 
@@ -47,9 +49,9 @@ def test_what_is_no_core_dump_is_said_with_its_name(tmp_path: Path, content: byt
     assert str(path) in raised.value.message
 
 
-def test_files_that_are_not_there_or_not_files(tmp_path: Path) -> None:
+def test_files_that_are_not_there_or_not_files(device: Callable[..., Said], tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", tmp_path):
-        said = livedbg("device", path)
+        said = device(path)
         assert said.code == 3 and str(path) in said.err and "try:" in said.err
 
 
@@ -88,10 +90,15 @@ def test_a_host_core_alone_and_two_gpu_cores_are_refused(tmp_path: Path) -> None
         cores_of([gpu, gpu])
 
 
-def test_without_a_cuda_gdb_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_a_cuda_gdb_it_says_what_to_install(
+    device: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gpu = tmp_path / "gpu.core"
     gpu.write_bytes(core_bytes())
-    said = livedbg("device", gpu, env={"PATH": str(tmp_path), "CUDA_HOME": ""})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.setattr(debugger, "_FOLDERS", ())
+    said = device(gpu)
     assert said.code == 3 and "cuda-gdb is not installed" in said.err and "--gdb" in said.err
 
 
