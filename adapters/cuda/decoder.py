@@ -14,7 +14,7 @@ from livedbg.adapters.cuda.driver_log import DriverLog
 from livedbg.adapters.cuda.host_errors import WORDS, host_error, more_frames
 from livedbg.adapters.cuda.sanitizer import RULE, Sanitizer
 from livedbg.adapters.cuda.statement import Statement
-from livedbg.adapters.cuda.xid import XidKind, meaning_of, parse_xid
+from livedbg.adapters.cuda.xid_lines import xid_statement
 from livedbg.events import Event, Stamp
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.shapes import split_prefix
@@ -24,7 +24,11 @@ __all__ = ["CudaDecoder"]
 
 _TELL_NS: Final = 1_000_000_000  # at least so often counts are told while a big log is read
 _OWNERS: Final = 256  # ranks or workers in one log that are kept apart
-_RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]|^(\d{1,6}): |\[\w+/(\d{1,6})\]")
+_RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]|^ *(\d{1,6}): |\[\w+/(\d{1,6})\]|\[\d{1,6},(\d{1,6})\]<")
+_LAUNCHER: Final = re.compile(  # `mpirun --tag-output`, `srun --label`
+    r"\[\d{1,6},\d{1,6}\]<std\w{3}>:? ?| *\d{1,6}: (?==========|/\S+\.cuh?:\d)"
+)
+_FAR: Final = 60  # characters before the rule of a sanitizer, at most
 _WORKER: Final = re.compile(r"\([\w .-]{0,40}?pid=(?P<pid>\d{1,10})(?:, ip=[\w.:]+)?\) ?")
 _ASSERTS: Final = 1_000  # different asserts that are counted without being understood again
 _POINTS: Final = re.compile(
@@ -88,11 +92,8 @@ class CudaDecoder(LogDecoder):
         stream = self._stream(record, "")
         taken = False
         for number, line in enumerate(record.text.split("\n")):
-            prefix, body = split_prefix(line)
-            worker = _WORKER.match(body)
-            if worker is not None:
-                prefix, body = worker[0], body[worker.end() :]
-            if prefix and not plain:
+            prefix, body = _split(line)
+            if prefix and (not plain or RULE in body):
                 stream = self._stream(record, _owner(prefix))
             plain.append(body)
             ids = self._again(stream, body) if "] Assertion " in body else None
@@ -143,7 +144,7 @@ class CudaDecoder(LogDecoder):
         if "] Assertion " in line:
             return self._asserted(stream, line, place)
         if "Xid (" in line:
-            return self._said(stream, _xid(line), place)
+            return self._said(stream, xid_statement(line), place)
         if "[CUDA][" in line:
             return self._add(stream, stream.driver.line(line), place)
         if "coredump: " in line or "core dump" in line:
@@ -239,36 +240,22 @@ def _one(statement: Statement | None) -> list[Statement]:
     return [] if statement is None else [statement]
 
 
+def _split(line: str) -> tuple[str, str]:
+    """A line as (what tells whose it is, the rest)."""
+    prefix, body = split_prefix(line)
+    worker = _WORKER.match(body) or (_LAUNCHER.match(body) if not prefix else None)
+    if worker is not None:
+        prefix, body = worker[0], body[worker.end() :]
+    ruled = body.find(f"{RULE} ", 0, _FAR)
+    if ruled > 0:  # behind a time, or whatever collected the log
+        body = body[ruled:]
+    return prefix, body
+
+
 def _owner(prefix: str) -> str:
     rank, worker = _RANK.search(prefix), _WORKER.search(prefix)
     if worker is not None:
         return f"pid {worker['pid']}"
     if rank is not None:
         return f"rank {next(number for number in rank.groups() if number)}"
-    return prefix.strip()[:40]
-
-
-def _xid(line: str) -> Statement | None:
-    xid = parse_xid(line)
-    if xid is None:
-        return None
-    kind, words, steps = meaning_of(xid.number)
-    severity = {XidKind.NOTICE: Severity.INFO, XidKind.AFTERMATH: Severity.WARNING}.get(kind, Severity.CRITICAL)
-    fault = f": {xid.fault}" if xid.fault else ""
-    attributes = {
-        "xid": str(xid.number),
-        "kind": kind.value,
-        "gpu": xid.gpu,
-        "pid": str(xid.pid) if xid.pid is not None else "",
-        "name": xid.name,
-        "fault": xid.fault,
-        "rest": xid.rest[:500],
-        "next": "\n".join(steps),
-    }
-    return Statement(
-        "xid",
-        f"Xid {xid.number} of GPU {xid.gpu}: {words}{fault}",
-        severity,
-        key=(str(xid.pid),),
-        attributes={name: value for name, value in attributes.items() if value},
-    )
+    return ""

@@ -2,9 +2,9 @@
 
 Sources: PyTorch c10/cuda/CUDAException.cpp and CUDAMiscFunctions.cpp (what stands below `CUDA error:`; the line about
 asynchronous errors is left out under CUDA_LAUNCH_BLOCKING=1), CUDACachingAllocator.cpp (out of memory),
-aten/src/ATen/cuda/CUDABlas.cpp, aten/src/ATen/cudnn/Exceptions.h; NCCL src/include/checks.h (`Cuda failure 2 'out of
-memory'`); NVIDIA cuda-samples Common/helper_cuda.h (`CUDA error at F:L code=700(NAME) "CALL"`); thrust's and XLA's
-`NAME: TEXT`.
+aten/src/ATen/cuda/CUDABlas.cpp, aten/src/ATen/cudnn/Exceptions.h; ggml src/ggml-cuda/ggml-cuda.cu; NCCL
+src/include/checks.h (`Cuda failure 2 'out of memory'`); NVIDIA cuda-samples Common/helper_cuda.h (`CUDA error at F:L
+code=700(NAME) "CALL"`); thrust's and XLA's `NAME: TEXT`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ _SAMPLES: Final = re.compile(
     r"\"(?P<call>[^\"\n]{1,500})\""
 )
 _GPU_ASSERT: Final = re.compile(r"GPUassert: (?P<text>.+?) (?P<file>\S+) (?P<line>\d{1,9})\s*$", re.MULTILINE)
+_BELOW: Final = re.compile(  # ggml-cuda.cu's ggml_cuda_error
+    r"\n +current device: -?\d+, in function (?P<function>\w{1,200}) at (?P<file>[^\s:]{1,500}):(?P<line>\d{1,9})"
+    r"(?:\n +(?P<call>cu\w{1,100})\()?"
+)
 _NCCL: Final = re.compile(r"Cuda failure (?:(?P<number>\d{1,9}) )?'(?P<text>[^'\n]+)'")
 _TRITON: Final = re.compile(r"Triton Error \[CUDA\]: (?P<text>[^\n]+)")
 _NAMED: Final = re.compile(r"(?P<name>cudaError[A-Z]\w+|CUDA_ERROR_[A-Z_]+)(?:\W{1,3}(?P<text>[a-zA-Z][^\n]*))?")
@@ -134,7 +138,11 @@ def _torch(text: str) -> Statement | None:
         return None
     said = match["text"]
     named = _NAMED.match(said)
-    return _coded((by_name(named["name"]) if named is not None else None) or by_text(said), said)
+    code = (by_name(named["name"]) if named is not None else None) or by_text(said)
+    below = _BELOW.match(text, match.end())
+    if below is None:
+        return _coded(code, said)
+    return _coded(code, said, below["call"] or "", f"{below['function']} at {place_of(below['file'], below['line'])}")
 
 
 def _checked(text: str) -> Statement | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["Xid", "XidKind", "meaning_of", "parse_xid"]
+__all__ = ["SwitchXid", "Xid", "XidKind", "meaning_of", "parse_switch_xid", "parse_xid"]
 
 _LINE: Final = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]{5,20})(?: GPU-I:\d+)?\): (?P<number>\d{1,4})(?:, ?(?P<rest>.*))?"
@@ -111,6 +111,22 @@ _TABLE: Final[dict[int, tuple[XidKind, str, tuple[str, ...]]]] = {
 _UNKNOWN: Final = (XidKind.DRIVER, "no meaning is known here", ("look it up in NVIDIA's Xid catalog",))
 
 
+_SWITCH: Final = re.compile(
+    r"SXid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]{5,20})\): (?P<number>\d{1,6}), "
+    r"(?:(?P<fatal>Non-fatal|Fatal), )?(?P<rest>.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchXid:
+    """What an NVSwitch's driver says (Fabric Manager User Guide, "SXid Errors")."""
+
+    switch: str
+    number: int
+    fatal: bool
+    rest: str
+
+
 @dataclass(frozen=True, slots=True)
 class Xid:
     """One Xid line.
@@ -152,6 +168,14 @@ def parse_xid(line: str) -> Xid | None:
         name=name["name"].strip() if name is not None else "",
         rest=rest.strip(),
     )
+
+
+def parse_switch_xid(line: str) -> SwitchXid | None:
+    """The SXid that a line tells of."""
+    match = _SWITCH.search(line)
+    if match is None:
+        return None
+    return SwitchXid(match["gpu"], int(match["number"]), match["fatal"] == "Fatal", match["rest"].strip())
 
 
 def meaning_of(number: int) -> tuple[XidKind, str, tuple[str, ...]]:

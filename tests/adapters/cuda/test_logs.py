@@ -255,3 +255,37 @@ RuntimeError: CUDA error: misaligned address
 def test_an_exception_in_the_form_of_its_repr() -> None:
     log = b"ERROR worker died: RuntimeError('CUDA error: an illegal memory access was encountered')\n"
     assert "cudaErrorIllegalAddress" in read(log).chief.sentence
+
+
+@pytest.mark.parametrize("tag", ["{}: ", "[1,{}]<stdout>:", "[rank{}]: ", "(worker pid={}) "])
+def test_ranks_that_a_launcher_tags(tag: str) -> None:
+    one, two = (fixture(name).decode().splitlines() for name in ("memcheck_11", "synccheck"))
+    lines = [tag.format(rank) + line for pair in zip(one, two, strict=False) for rank, line in enumerate(pair)]
+    told = [finding.sentence for finding in read("\n".join(lines).encode()).findings if finding.rule == "cuda-fault"]
+    who = ("Pid 0: ", "Pid 1: ") if "pid" in tag else ("Rank 0: ", "Rank 1: ")
+    assert any(sentence.startswith(who[0]) and "reduce.cuh:118" in sentence for sentence in told)
+    assert any(sentence.startswith(who[1]) and "tiles.cu:42" in sentence for sentence in told)
+
+
+def test_a_report_behind_the_times_of_what_collected_it() -> None:
+    text = fixture("memcheck_11").decode().splitlines()
+    stamped = "\n".join(f"2026-11-21T03:11:{number:02}.000000000Z {line}" for number, line in enumerate(text))
+    assert "kernel reduce_kernel" in read(stamped.encode()).chief.sentence
+
+
+def test_ggml_says_where_below_the_error() -> None:
+    log = b"""\
+CUDA error: an illegal memory access was encountered
+  current device: 0, in function ggml_backend_cuda_synchronize at /src/ggml-cuda.cu:2461
+  cudaStreamSynchronize(cuda_ctx->stream())
+"""
+    chief = read(log).chief
+    assert "by cudaStreamSynchronize at ggml_backend_cuda_synchronize at ggml-cuda.cu:2461" in chief.sentence
+
+
+def test_errors_of_an_nvswitch() -> None:
+    line = "[ 123.456789] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): {}, {}, Link 46 {}\n"
+    text = line.format(28006, "Non-fatal", "MC TS crumbstore MCTO") + line.format(20034, "Fatal", "LTSSM Fault Up")
+    fatal, harmless = read(text.encode()).findings
+    assert "SXid 20034 of NVSwitch 0000:c1:00.0: a fatal error: Link 46 LTSSM Fault Up" in fatal.sentence
+    assert fatal.state == "crashed" and harmless.state is None
