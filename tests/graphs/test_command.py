@@ -290,3 +290,41 @@ def test_the_reader_keeps_so_many_elements(tmp_path: Path, monkeypatch: pytest.M
     graph = depsfile.read_graph(tmp_path / "deps.json")
     assert (len(graph.tasks), len(graph.dependencies)) == (300, 150)
     assert "it has more than 150 edges" in graph.cut
+
+
+def _without_edges(tmp_path: Path, **changes: str) -> Path:
+    """The good run, whose second task reads what the first wrote, without their edge."""
+    folder = tmp_path / "run"
+    shutil.copytree(GOOD, folder)
+    path = folder / "dfx" / "deps.json"
+    file = json.loads(path.read_text())
+    file["edges"] = []
+    file["tasks"][1] |= {name: value for name, value in changes.items() if name == "scope"}
+    file["tasks"][1]["args"][0] |= {name: value for name, value in changes.items() if name == "type"}
+    path.write_text(json.dumps(file))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"type": "INPUT"}, ["reads 1024 bytes", "may read what was there before", "manual_dep=true"]),
+        ({}, ["reads 1024 bytes", "(INOUT)", "manual_dep=true"]),
+        ({"type": "INPUT", "scope": "manual"}, ["manual scope", "set_dependencies()"]),
+        ({"type": "OUTPUT_EXISTING"}, ["overwrites 1024 bytes", "add_inout()"]),
+    ],
+)
+def test_the_report_has_it(tmp_path: Path, changes: dict[str, str], words: list[str]) -> None:
+    done = livedbg("report", "--logs", _without_edges(tmp_path, **changes))
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 12 and said.startswith("DIVERGED")
+    for word in ["r0t0 → r0t1 is missing", "SLOW_ADD", "INC", "deps.json", *words]:
+        assert word in said, (word, said)
+
+
+def test_the_report_of_a_cut_file(tmp_path: Path) -> None:
+    folder = _without_edges(tmp_path)
+    path = folder / "dfx" / "deps.json"
+    path.write_text(path.read_text()[:-60])
+    done = livedbg("report", "--logs", folder)
+    assert done.returncode == 0 and "is not whole" in " ".join(done.stdout.split())
