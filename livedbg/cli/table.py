@@ -67,9 +67,10 @@ COMMANDS: dict[str, CommandEntry] = {
                     "livedbg launch --timeout 300 --report a.json -- python test.py",
                     "end a hung test, report first",
                 ),
+                ("livedbg launch --repeat 20 --gpus 0-3 -- ./train", "always the same point?"),
             ),
-            (*_LOOKS, 4),
-            "When CMD ended by itself, its own exit code.",
+            (*_LOOKS, 10, 11, 4),
+            "When CMD ended by itself, its own exit code; 10 and 11 with --repeat.",
         ),
         CommandEntry(
             "ps",
@@ -157,8 +158,9 @@ COMMANDS: dict[str, CommandEntry] = {
                 ("livedbg recipes", "all of them"),
                 ("livedbg recipes nvfuser-dump", "what one sets, costs and shows"),
                 ("livedbg launch --recipe nvfuser-trace -- python bench.py", "use one"),
+                ("livedbg recipes 4711", "those that fit a process"),
             ),
-            (0, 2),
+            (0, 2, 3),
         ),
         CommandEntry(
             "values",
