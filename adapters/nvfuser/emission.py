@@ -31,7 +31,7 @@ class Emitter:
         self.scope = f"nvfuser/{label}" if label else "nvfuser"
         self._label = label
         self._tasks: dict[str, Task] = {}
-        self._edges: tuple[Edge, ...] = ()
+        self._edges: dict[str, tuple[Edge, ...]] = {}
         self._said: dict[str, Diagnostic] = {}
         self._hits: dict[str, ExceptionHit] = {}
 
@@ -41,24 +41,24 @@ class Emitter:
             return []
         self.job.changed = False
         self._name()
-        tasks: list[Task] = []
-        edges: list[Edge] = []
-        for record in self.job.fusions:
-            tasks += [self._task(record, group) for group in record.groups.values()]
-            edges += self._edges_of(record)
+        records = [record for record in self.job.fusions if record.changed]
         events: list[Event] = []
-        new = [task for task in tasks if self._tasks.get(task.id) != task]
-        if new:
-            self._tasks.update((task.id, task) for task in new)
-            events.append(TasksSeen(tasks=tuple(new), **stamp))
-        if tuple(edges) != self._edges:
-            self._edges = tuple(edges)
-            events.append(EdgesReplaced(scope=self.scope, edges=self._edges, **stamp))
-        for hit in self._exceptions():
-            if self._hits.get(hit.id) != hit:
-                self._hits[hit.id] = hit
-                events.append(ExceptionSeen(hit=hit, **stamp))
-        for said in diagnostics(self.job, self.scope, self.id_of):
+        for record in records:
+            record.changed = False
+            tasks = [self._task(record, group) for group in record.groups.values()]
+            new = [task for task in tasks if self._tasks.get(task.id) != task]
+            if new:
+                self._tasks.update((task.id, task) for task in new)
+                events.append(TasksSeen(tasks=tuple(new), **stamp))
+            edges = tuple(self._edges_of(record))
+            if edges != self._edges.get(record.label, ()):
+                self._edges[record.label] = edges
+                events.append(EdgesReplaced(scope=f"{self.scope}/{record.label}", edges=edges, **stamp))
+            for hit in self._exceptions(record):
+                if self._hits.get(hit.id) != hit:
+                    self._hits[hit.id] = hit
+                    events.append(ExceptionSeen(hit=hit, **stamp))
+        for said in diagnostics(self.job, records, self.scope, self.id_of):
             if self._said.get(said.id) != said:
                 self._said[said.id] = said
                 events.append(DiagnosticSeen(diagnostic=said, **stamp))
@@ -137,21 +137,20 @@ class Emitter:
                 evidence=f"{record.mark.source}: group {consumer.number} reads{tensor} of group {producer.number}",
             )
 
-    def _exceptions(self) -> Iterator[ExceptionHit]:
-        for record in self.job.fusions:
-            errors = [(g.error, g.error_mark, f"group {g.number}: ") for g in record.groups.values() if g.error]
-            errors += [(failure, mark, "") for failure, mark in record.failures]
-            for failure, mark, lead in errors:
-                told = "\n".join((self.scope, record.label, lead, failure.message, mark.source))
-                yield ExceptionHit(
-                    id=f"exception:nvfuser/{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}",
-                    type=type_of(failure),
-                    message=lead + failure.message[:4096],
-                    stack=tuple(failure.frames),
-                    at_wall_ns=mark.wall_ns,
-                    catchpoint="nvfuser's error text",
-                    partial=not failure.complete,
-                )
+    def _exceptions(self, record: FusionRecord) -> Iterator[ExceptionHit]:
+        errors = [(g.error, g.error_mark, f"group {g.number}: ") for g in record.groups.values() if g.error is not None]
+        errors += [(failure, mark, "") for failure, mark in record.failures]
+        for failure, mark, lead in errors:
+            told = "\n".join((self.scope, record.label, lead, failure.message, mark.source))
+            yield ExceptionHit(
+                id=f"exception:nvfuser/{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}",
+                type=type_of(failure),
+                message=lead + failure.message[:4096],
+                stack=tuple(failure.frames),
+                at_wall_ns=mark.wall_ns,
+                catchpoint="nvfuser's error text",
+                partial=not failure.complete,
+            )
 
 
 def type_of(failure: Failure) -> str:
@@ -163,12 +162,7 @@ def type_of(failure: Failure) -> str:
 
 def _attributes(group: GroupRecord) -> dict[str, str]:
     found = {"phase": group.phase or "cut", "inferred": group.inferred}
-    details = group.details
-    if details is not None:
-        found["expressions"] = str(len(details.expressions))
-        found["inputs"] = ", ".join(f"T{tensor.number}" for tensor in details.inputs)
-        found["outputs"] = ", ".join(f"T{tensor.number}" for tensor in details.outputs)
-        found["operations"] = ", ".join(dict.fromkeys(e.operation or "?" for e in details.expressions))[:_TEXT]
+    found.update(group.about)
     if group.launch is not None:
         found["block"] = " x ".join(map(str, group.launch.block))
         found["grid"] = " x ".join(map(str, group.launch.grid))

@@ -29,6 +29,7 @@ class _Followed:
     inode: int = 0
     offset: int = 0
     live: bool = False  # its first end was reached: what comes now is new
+    fresh: bool = False  # what was read last was new
     open: bool = False  # something was read since the last end
     changed: float = 0.0
     packed: bool = False
@@ -90,10 +91,11 @@ class LogFollower:
                 file.reader, file.offset, file.inode = StatementReader(), 0, status.st_ino
             while data := os.pread(descriptor, _BLOCK, file.offset):
                 file.offset += len(data)
-                file.open, file.changed = True, time.monotonic()
+                file.open, file.changed, file.fresh = True, time.monotonic(), file.live
                 self._take(file, data)
                 yield
-            if file.open and (final or time.monotonic() - file.changed > _QUIET_S):
+            old = not file.live and time.time() - status.st_mtime > _QUIET_S
+            if file.open and (final or old or time.monotonic() - file.changed > _QUIET_S):
                 file.open = False
                 self._take(file, None)
             file.live = True
@@ -104,4 +106,4 @@ class LogFollower:
         now_ns = time.time_ns()
         with self._model.lock:
             for said in file.reader.end() if data is None else file.reader.feed(data):
-                self._model.take(file.source, said, file.live, now_ns)
+                self._model.take(file.source, said, file.fresh, now_ns)

@@ -33,6 +33,7 @@ __all__ = ["FusionRecord", "GroupRecord", "Job", "Mark", "Place"]
 
 _FUSIONS: Final = 2_000  # of one job that are kept
 _CONSIDERED: Final = 5_000
+_TEXT: Final = 400
 _STATES: Final = {
     "": TaskState.SUBMITTED,
     "compiling": TaskState.RUNNING,
@@ -89,6 +90,8 @@ class GroupRecord:
     Attributes:
         phase: "", `compiling`, `compiled`, `executing`, `executed`, `failed`.
         inferred: why the phase is believed, where no line says it.
+        about: what the dump says of it: inputs, outputs, operations.
+        expressions: how many it has, where a dump says so.
         refused: (scheduler, why) of those that did not take it.
         error: what it failed with.
         error_mark: where that stands.
@@ -101,7 +104,8 @@ class GroupRecord:
     inferred: str = ""
     mark: Mark = NOWHERE
     text: str = ""
-    details: Group | None = None
+    about: dict[str, str] = field(default_factory=dict)
+    expressions: int = 0
     launch: Launch | None = None
     arguments: Arguments | None = None
     runs: int = 0
@@ -131,6 +135,7 @@ class FusionRecord:
         failures: errors that name no group.
         when: what was going on when it failed: `compile`, `run` or "".
         uncut: why no scheduler took the whole fusion.
+        changed: something was said of it that was not emitted yet.
     """
 
     ordinal: int
@@ -144,6 +149,7 @@ class FusionRecord:
     failures: list[tuple[Failure, Mark]] = field(default_factory=list)
     when: str = ""
     uncut: list[tuple[str, str]] = field(default_factory=list)
+    changed: bool = True
 
     @property
     def failed(self) -> bool:
@@ -205,16 +211,22 @@ class Job:
         else:
             record = self._new(mark)
         record.segmented = cut
+        record.changed = True
         record.mark = mark
         if self._uncut is not None:
             record.uncut, self._uncut = self._uncut.rejected, None
         for number, details in cut.groups.items():
             group = record.group(number)
-            group.details, group.scheduler = details, details.scheduler
+            group.scheduler, group.expressions, group.about = (
+                details.scheduler,
+                len(details.expressions),
+                _about(details),
+            )
             if not group.mark.source:
                 group.mark, group.text = mark, f"group {number}: {details.scheduler}"
             asked = self._considered.get((details.defines, details.scheduler))
             group.refused = asked.rejected if asked is not None else []
+            details.expressions.clear()  # big, and not needed any more
         self._considered.clear()
 
     def _consider(self, asked: Considered) -> None:
@@ -236,6 +248,7 @@ class Job:
     def _kernel(self, kernel: Kernel, mark: Mark) -> None:
         record = self._of_kernel(kernel) or self._new(mark)
         record.number, record.concrete, record.runtime = kernel.fusion, kernel.concrete, kernel.runtime
+        record.changed = True
         group = record.group(kernel.group)
         group.kernel = kernel.name
         group.scheduler = group.scheduler or kernel.scheduler
@@ -261,6 +274,7 @@ class Job:
         if record is None:
             record = self._new(mark)
         record.number = said.fusion
+        record.changed = True
         for group in record.groups.values():
             if group.phase == "compiling":
                 group.enter("compiled", mark, group.text, "a group runs only when all are compiled")
@@ -288,6 +302,7 @@ class Job:
         parts = list(parts_of(failure))
         groups = [part.group for part in parts if part.group is not None]
         record = self._of_failure(groups) or self._new(mark)
+        record.changed = True
         record.when = "compile" if failure.parts else "run" if groups else record.when
         for part in parts:
             part.exception = part.exception or failure.exception
@@ -332,3 +347,13 @@ class Job:
             for number in {before for one in failed for before in record.segmented.before(one)}:
                 if record.groups[number].phase in {"", "compiled"}:
                     record.groups[number].enter("executed", mark, "", "a group that needs its output was begun")
+
+
+def _about(details: Group) -> dict[str, str]:
+    operations = dict.fromkeys(expression.operation or "?" for expression in details.expressions)
+    return {
+        "expressions": str(len(details.expressions)),
+        "inputs": ", ".join([*(f"T{tensor.number}" for tensor in details.inputs), *(n for n, _ in details.scalars)]),
+        "outputs": ", ".join(f"T{tensor.number}" for tensor in details.outputs),
+        "operations": ", ".join(operations)[:_TEXT],
+    }

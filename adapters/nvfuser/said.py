@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job, Mark
 from livedbg.model import Diagnostic, Evidence, Severity
@@ -14,16 +14,17 @@ IdOf = Callable[[FusionRecord, GroupRecord], str]
 _NOTES = 6
 
 
-def diagnostics(job: Job, scope: str, id_of: IdOf) -> Iterator[Diagnostic]:
-    """All that a job says now.
+def diagnostics(job: Job, records: Sequence[FusionRecord], scope: str, id_of: IdOf) -> Iterator[Diagnostic]:
+    """What a job says now.
 
     Args:
         job: the job.
+        records: those of its fusions that are to be spoken of.
         scope: what its identifiers begin with.
         id_of: the identifier of a group's task.
     """
     about = {"scope": scope, "script": "yes" if job.scripts else "", "generation": _generation(job)}
-    for record in job.fusions:
+    for record in records:
         for group in record.groups.values():
             if group.error is not None:
                 yield _failed(record, group, group.error, about, id_of)
@@ -49,7 +50,7 @@ def _failed(
     record: FusionRecord, group: GroupRecord, failure: Failure, about: dict[str, str], id_of: IdOf
 ) -> Diagnostic:
     fusion = f"fusion {record.number}" if record.number is not None else "a fusion"
-    expressions = len(group.details.expressions) if group.details is not None else 0
+    expressions = group.expressions
     what = ", ".join(
         word
         for word in (

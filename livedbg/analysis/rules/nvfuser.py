@@ -99,7 +99,7 @@ class BadOption:
             alive = _goes_on(state)
             yield Finding(
                 rule=self.name,
-                severity=Severity.ERROR,
+                severity=Severity.ERROR if alive else Severity.CRITICAL,
                 sentence=said.sentence,
                 evidence=said.evidence,
                 next=tuple(steps),
