@@ -182,7 +182,7 @@ def _steps(error: Diagnostic) -> tuple[str, ...]:
             PIN_DOWN[0],
         )
     if error.code == "device-exception":
-        return (f"look at {where}", *PIN_DOWN[1:2])
+        return tuple(filter(None, (told.get("next"), f"look at {where}", PIN_DOWN[1])))
     steps = [f"look at {where}"]
     if not told.get("where"):
         steps.append("compile with -lineinfo: the report then has source lines")

@@ -289,3 +289,46 @@ def test_errors_of_an_nvswitch() -> None:
     fatal, harmless = read(text.encode()).findings
     assert "SXid 20034 of NVSwitch 0000:c1:00.0: a fatal error: Link 46 LTSSM Fault Up" in fatal.sentence
     assert fatal.state == "crashed" and harmless.state is None
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "says"),
+    [
+        ("RuntimeError: Triton Error [CUDA]: an illegal memory access was encountered", "cuda-fault", "IllegalAddress"),
+        (
+            "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: Failed to complete all kernels launched on stream 0x5: "
+            "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered",
+            "cuda-fault",
+            "IllegalAddress",
+        ),
+        (
+            "terminate called after throwing an instance of 'thrust::system::system_error'\n"
+            "  what():  CUDA free failed: cudaErrorMisalignedAddress: misaligned address",
+            "cuda-fault",
+            "misaligned address",
+        ),
+        (
+            "[2026-04-18 12:45:41] gpu2:70:90 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 700 "
+            "'an illegal memory access was encountered'",
+            "cuda-fault",
+            "by NCCL",
+        ),
+        ("gpu2:70:90 [0] init.cc:1 NCCL WARN Cuda failure 'invalid device ordinal'", "cuda-error", "invalid device"),
+        ("RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "cuda-error", "cuDNN error"),
+        ("GPUassert: unspecified launch failure heat.cu 41", "cuda-fault", "at heat.cu:41"),
+        (
+            "CUDA Error at run.cu:62 - cudaMemcpy(h, d, n, kind): an illegal memory access was encountered",
+            "cuda-fault",
+            "by cudaMemcpy at run.cu:62",
+        ),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "cuda-fault", "ECC"),
+        (
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "cuda-error",
+            "no kernel image",
+        ),
+    ],
+)
+def test_forms_of_one_line(line: str, rule: str, says: str) -> None:
+    chief = read(f"{line}\n".encode()).chief
+    assert chief.rule == rule and says in chief.sentence and chief.next
