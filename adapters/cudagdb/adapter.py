@@ -28,6 +28,8 @@ from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus
 __all__ = ["CudaGdbAdapter"]
 
 _LOOK_S: Final = 1.0
+_LAST_LOOKS: Final = 4
+_LAST_S: Final = 0.25
 _READ_S: Final = 120.0
 
 
@@ -59,8 +61,13 @@ class CudaGdbAdapter(Adapter):
                 if process.target:
                     await self._look(context, process)
             if over:
-                return
+                break
             await context.sleep(_LOOK_S)
+        for _ in range(_LAST_LOOKS if any(self._watches.values()) else 0):  # a job often ends right after its dump
+            await asyncio.sleep(_LAST_S)
+            for process in list(context.snapshot().processes.values()):
+                if process.target:
+                    await self._look(context, process)
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Take a dump of one process and read it.

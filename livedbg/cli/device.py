@@ -76,6 +76,8 @@ def command(
         raise UsageError("--dump and --attach are two ways to the same.", "leave one of them out", "usage")
     if asked:
         refuse_touch(Request(host=host_name(), read_only=read_only), f"{asked[0]} makes the kernels of a process stand")
+    if output is not None and output.exists():
+        raise UsageError(f"{output} exists already.", "choose another name, or remove it", "usage")
     run = _Run(Stamper(host_name()))
     try:
         with quit_on_signals():

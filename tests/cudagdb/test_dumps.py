@@ -179,10 +179,12 @@ def test_the_app_s_intent_takes_a_dump_and_says_what_stands(
     assert [touch.what for touch in snapshot.intrusions] == ["gpu dump"]
 
 
+@pytest.mark.parametrize("aborts", [False, True], ids=["goes on", "aborts"])
 def test_a_dump_that_the_job_writes_by_itself_is_read_without_a_touch(
-    spawn: Spawn, player: Play, folder: Path, gpu_core: Path
+    spawn: Spawn, player: Play, folder: Path, gpu_core: Path, aborts: bool
 ) -> None:
-    target = job(spawn, folder, gpu_core, "slow", CUDA_ENABLE_COREDUMP_ON_EXCEPTION="1", CUDA_COREDUMP_FILE="gpu.core")
+    named = {"CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "1", "CUDA_COREDUMP_FILE": "gpu.core"}
+    target = job(spawn, folder, gpu_core, "slow", *(["abort"] if aborts else []), **named)
     request = Request(host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("illegal-address"))
     view = LiveView(request, adapters=[ProcAdapter(), CudaGdbAdapter()])
     view.start()
@@ -198,6 +200,14 @@ def test_a_dump_that_the_job_writes_by_itself_is_read_without_a_touch(
     assert state.faults[0].code == 14 and state.source == "core dump"
     assert [hit.type for hit in update.snapshot.exceptions.values()] == ["CUDA_EXCEPTION_14"]
     assert "CUDA exception 14, Warp Illegal Address" in update.diagnosis.verdict.sentence
+
+
+def test_a_recording_that_is_there_is_not_replaced_and_nothing_is_touched_for_it(
+    spawn: Spawn, device: Device, folder: Path, gpu_core: Path
+) -> None:
+    target = job(spawn, folder, gpu_core, **ASKABLE)
+    said = device(target.pid, "--dump", "-o", gpu_core)
+    assert said.code == 2 and "exists already" in said.err and not list(folder.glob("*.nvcudmp"))
 
 
 def test_json_is_one_object(player: Play, gpu_core: Path) -> None:
