@@ -12,6 +12,7 @@ import msgspec
 
 from livedbg.cli.saying import warn
 from livedbg.errors import SourceError, UsageError
+from livedbg.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.values import Dump, Selection
@@ -81,7 +82,7 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
             "several",
         )
     for place in here.keys() ^ there.keys():
-        warn(f"{place or '.'} is in one of the runs only.")
+        warn(f"{clean_line(place) or '.'} is in one of the runs only.")
     return both
 
 
@@ -112,7 +113,7 @@ def _compare(
         found = diverge(dump, golden, wiring_of(dump), wiring_of(golden), tolerance)
         if found.counted("uncompared") == len(found.verdicts):
             raise SourceError(
-                f"Nothing of {path} can be compared with {other}.",
+                f"Nothing of {clean_line(str(path))} can be compared with {clean_line(str(other))}.",
                 "dump both runs with level 2: every task with its values",
                 "nothing-in-common",
             )
@@ -127,7 +128,7 @@ def _compare(
 def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, limit: int) -> None:
     from livedbg.values.sentences import comparison_text, headline, summary, verdict_line
 
-    click.echo(f"{dump.path} against {golden}")
+    click.echo(f"{clean_line(str(dump.path))} against {clean_line(str(golden))}")
     for line in summary(dump, found, tolerance):
         click.echo(line)
     first = found.first

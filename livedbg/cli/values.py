@@ -15,6 +15,7 @@ import msgspec
 
 from livedbg.cli.saying import warn
 from livedbg.errors import SourceError, UsageError
+from livedbg.sanitize import clean_line
 
 if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values import Dump, Entry, Selection, Tensor
@@ -118,11 +119,11 @@ def _show(paths: Sequence[Path], want: _Want) -> int:
             if dump.orphan and not want.as_json:
                 warn(
                     "A part of it can be read as a type.",
-                    f"livedbg values {path} --as float32 --shape 16,16 --offset 0",
+                    f"livedbg values {clean_line(str(path))} --as float32 --shape 16,16 --offset 0",
                 )
             chosen = list(islice(want.select.of(dump), want.limit + 1))
             if dump.entries and not chosen:
-                warn(f"No entry of {path} is selected.", f"livedbg values {path}")
+                warn(f"No entry of {clean_line(str(path))} is selected.", f"livedbg values {clean_line(str(path))}")
             if want.export is not None:
                 _export(dump, chosen, want, several=len(paths) > 1)
             elif want.as_json:
@@ -157,7 +158,7 @@ def _lines(dump: Dump, chosen: Sequence[Entry], want: _Want) -> Iterator[str]:
 
     tasks = len({entry.task for entry in dump.entries})
     size = dump.payload.size if dump.payload is not None else 0
-    yield f"{dump.path}: {len(dump.entries)} entries of {tasks} tasks, {size} bytes of values"
+    yield f"{clean_line(str(dump.path))}: {len(dump.entries)} entries of {tasks} tasks, {size} bytes of values"
     shown = chosen[: want.limit]
     if not want.views:
         if shown:
@@ -239,7 +240,9 @@ def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
 
         bins = [found for found in find_dumps(path) if found.suffix == ".bin"]
         if len(bins) != 1:
-            raise UsageError(f"--as reads one .bin, and {path} is a folder.", f"livedbg values {path}", "several")
+            raise UsageError(
+                f"--as reads one .bin, and {path} is a folder.", f"livedbg values {clean_line(str(path))}", "several"
+            )
         path = bins[0]
     payload = Payload(path)
     there = max(0, payload.size - offset)
@@ -256,7 +259,7 @@ def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
     from livedbg.values.export import export
     from livedbg.values.listing import shape_text, tensor_json
 
-    what = f"{path} as {tensor.element.name} {shape_text(tensor.shape)}"
+    what = f"{clean_line(str(path))} as {tensor.element.name} {shape_text(tensor.shape)}"
     if tensor.count < tensor.total:
         warn(f"{tensor.count} of {tensor.total} elements are there.")
     if want.export is not None:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from livedbg.errors import SourceError, UsageError
+from livedbg.sanitize import clean_line
 from livedbg.values.dtypes import ElementType, element_type, raw_bytes
 from livedbg.values.finding import MANIFESTS, kernel_names
 from livedbg.values.manifest import Entry, Manifest, read_manifest
@@ -182,7 +183,7 @@ def open_dump(path: Path) -> Dump:
     if path.suffix == ".bin":
         payload = Payload(path)
         dump = Dump(path, Manifest(layout="payload only"), payload, kernel_names(path))
-        dump.problems.append(_DRAINED.format(name=path.name, size=payload.size))
+        dump.problems.append(_DRAINED.format(name=clean_line(path.name), size=payload.size))
         return dump
     manifest = read_manifest(path)
     dump = Dump(path, manifest, names=kernel_names(path), problems=list(manifest.problems))
@@ -199,7 +200,7 @@ def _say_losses(dump: Dump) -> None:
     if dump.payload is not None:
         end = max((e.bin_offset + e.bin_size for e in dump.entries if not e.scalar), default=0)
         if end > dump.payload.size:
-            dump.problems.append(f"{dump.payload.path.name} has {dump.payload.size} of {end} bytes.")
+            dump.problems.append(f"{clean_line(dump.payload.path.name)} has {dump.payload.size} of {end} bytes.")
     states = [dump.state(entry) for entry in dump.entries]
     for word, said in (
         ("truncated", "tensors are there in part only: they were larger than the dump's arena"),

@@ -35,13 +35,15 @@ def find_dumps(path: Path) -> list[Path]:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise SourceError(f"{path} can't be read: {error.strerror}.", "give a run's folder", "missing") from None
+        raise SourceError(
+            f"{clean_line(str(path))} can't be read: {error.strerror}.", "give a run's folder", "missing"
+        ) from None
     if stat.S_ISREG(mode):
         return [_manifest_of(path)]
     found = _below(path) if stat.S_ISDIR(mode) else []
     if not found:
         raise SourceError(
-            f"{path} holds no args_dump or tensor_dump.",
+            f"{clean_line(str(path))} holds no args_dump or tensor_dump.",
             "dump the arguments: enable_dump_args=2 of run_jit, --dump-args 2 of simpler's tests",
             "no-dump",
         )

@@ -68,10 +68,12 @@ def load(path: Path) -> Held:
         array = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _load_pt(path)
         return Held(array)
     except OSError as error:
-        raise SourceError(f"{path} can't be read: {error.strerror or error}.", "", "unreadable") from None
+        raise SourceError(
+            f"{clean_line(str(path))} can't be read: {error.strerror or error}.", "", "unreadable"
+        ) from None
     except (ValueError, EOFError) as error:
         raise SourceError(
-            f"{path} holds no tensor that can be compared ({clean_line(str(error), 120)}).",
+            f"{clean_line(str(path))} holds no tensor that can be compared ({clean_line(str(error), 120)}).",
             "save one tensor a file: torch.save(tensor, path)",
             "no-tensor",
         ) from None
@@ -88,8 +90,8 @@ def _load_pt(path: Path) -> Array:
         tensor = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise SourceError(
-            f"{path} is refused: it holds more than tensors, or is damaged, and reading it could run code "
-            f"({clean_line(str(error), 100)}).",
+            f"{clean_line(str(path))} is refused: it holds more than tensors, or is damaged, and reading it could run "
+            f"code ({clean_line(str(error), 100)}).",
             "save the tensor alone: torch.save(tensor.detach().cpu(), path)",
             "pickle",
         ) from None

@@ -152,7 +152,7 @@ def read_manifest(path: Path) -> Manifest:
             start = _START.search(head)
             if start is None or not head.lstrip().startswith(b"{"):
                 raise SourceError(
-                    f"{path} is no manifest of a tensor dump.",
+                    f"{clean_line(str(path))} is no manifest of a tensor dump.",
                     "give args_dump.json, tensor_dump.json, or the folder of the run",
                     "not-a-dump",
                 )
@@ -160,7 +160,7 @@ def read_manifest(path: Path) -> Manifest:
             file.seek(start.end())
             _fill(manifest, _scan(iter(lambda: file.read(_CHUNK), b"")), total)
     except OSError as error:
-        raise SourceError(f"{path} can't be read: {error.strerror}.", "", "unreadable") from None
+        raise SourceError(f"{clean_line(str(path))} can't be read: {error.strerror}.", "", "unreadable") from None
     return manifest
 
 
@@ -168,7 +168,7 @@ def _begin(head: bytes, array: bytes) -> tuple[Manifest, int | None]:
     manifest = Manifest(layout="args_dump" if array == b"args" else "tensor_dump")
     try:
         header = msgspec.json.decode(head + b"]}", type=_Header)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # msgspec's errors are, and those of wrong UTF-8
         manifest.problems.append(f"The manifest's head is damaged ({clean_line(str(error), 120)}).")
         header = _Header()
     default = "args.bin" if manifest.layout == "args_dump" else "tensor_dump.bin"
@@ -231,7 +231,7 @@ def _fill(manifest: Manifest, pieces: Iterator[bytes | _Damage], total: int | No
             continue
         try:
             manifest.entries.append(_entry(decoder.decode(piece), len(manifest.entries) + wrong, share))
-        except (msgspec.DecodeError, ValueError):
+        except ValueError:
             wrong += 1
 
 

@@ -109,6 +109,8 @@ def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str
     yield f"{compared} tasks compared {order}: {counts or 'none'}."
     if not found.ordered:
         yield f"{found.order_problem}: which task waits for which is not known."
+    elif found.order_problem:
+        yield f"{found.order_problem}: the order is that of the golden run where needed."
     yield f"Tolerance: {tolerance_of(found.elements, tolerance) or 'nothing was compared'}."
     uncompared = [one for one in found.verdicts if one.verdict == "uncompared"]
     if uncompared:

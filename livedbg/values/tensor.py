@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from livedbg.errors import SourceError
+from livedbg.sanitize import clean_line
 from livedbg.values.dtypes import Array, ElementType, of_numpy
 
 __all__ = ["BLOCK", "Held", "Payload", "Stored", "Tensor", "blocks", "index_of", "window"]
@@ -57,7 +58,7 @@ class Payload:
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise SourceError(f"{path} can't be read: {error.strerror}.", "", "unreadable") from None
+            raise SourceError(f"{clean_line(str(path))} can't be read: {error.strerror}.", "", "unreadable") from None
         self.path = path
         self.size = os.fstat(self._fd).st_size
 

@@ -13,6 +13,7 @@ from livedbg.errors import SourceError
 from livedbg.graphs.buffers import Buffers
 from livedbg.graphs.declared import WRITES, Access, TaskGraph
 from livedbg.graphs.depsfile import parse_graph
+from livedbg.sanitize import clean_line
 from livedbg.values.dump import Dump
 from livedbg.values.finding import beside
 
@@ -27,7 +28,7 @@ class Wiring:
 
     Attributes:
         graph: of its deps.json; None where there is none.
-        problem: why there is none.
+        problem: why there is none, or what it lacks.
     """
 
     graph: TaskGraph | None = None
@@ -97,10 +98,11 @@ def wiring_of(dump: Dump) -> Wiring:
     """The wiring of a dump's run, from the deps.json beside it."""
     path = beside(dump.path, "deps.json")
     if path is None:
-        return Wiring(problem=f"There is no deps.json beside {dump.path.parent.name}")
+        return Wiring(problem=f"There is no deps.json beside {clean_line(dump.path.parent.name)}")
     try:
         if path.stat().st_size > _DEPS_BYTES:
             raise SourceError(f"{path} is too large")
-        return Wiring(parse_graph(path.read_bytes()))
+        graph = parse_graph(path.read_bytes())
+        return Wiring(graph, f"{path.name} is not whole ({clean_line(graph.cut, 120)})" if graph.cut else "")
     except (OSError, ValueError, SourceError) as error:
-        return Wiring(problem=f"{path.name} can't be read ({str(error)[:120]})")
+        return Wiring(problem=f"{path.name} can't be read ({clean_line(str(error), 120)})")

@@ -146,11 +146,16 @@ def test_garbage_is_no_traceback(tmp_path: Path, data: bytes, inside: Inside) ->
 
 def test_words_of_the_dump_are_data(tmp_path: Path) -> None:
     evil = "\x1b]52;c;AAAA\x07\x1b[2J"
-    path = write_dump(tmp_path, [Arg(0, 0, evil, evil, b"\0" * 4, evil, (4,), 0, {"kind": evil})])
-    (tmp_path / "name_map_x.json").write_text(json.dumps({"callable_id_to_name": {"0": evil + "K"}}))
+    folder = tmp_path / "\x1b]0;t\x07run"
+    path = write_dump(folder, [Arg(0, 0, evil, evil, b"\0" * 4, evil, (4,), 0, {"kind": evil})])
+    (folder / "name_map_x.json").write_text(json.dumps({"callable_id_to_name": {"0": evil + "K"}}))
     for words in ((), ("--json",), ("--stats", "--numbers")):
         said = livedbg("values", path, *words)
-        assert said.code == 0 and "\x1b" not in said.everything and "\\u001b" not in said.out and "K" in said.out
+        assert said.code == 0 and "\x1b" not in said.everything and "K" in said.out
+    (path.parent / "args.bin").unlink()
+    for words in ((), ("--task", "r9t9"), ("--against", path.parent / "gone"), ("--against", path)):
+        said = livedbg("values", folder, *words)
+        assert "\x1b" not in said.everything and "\x07" not in said.everything and said.everything
 
 
 def test_absurd_numbers_are_left_out_or_shown(tmp_path: Path, inside: Inside) -> None:
