@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from livedbg.cli.one_run import Order, run_once
+from livedbg.errors import LivedbgError
 from livedbg.repeats.compare import Comparison, Group, compare
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import RunEnd
@@ -38,6 +39,10 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
     pool.start()
     try:
         _collect(pool, ran, count)
+    except LivedbgError as error:  # a run could not be started or kept: what there is counts still
+        if not ran:
+            raise
+        interruption = error
     except (KeyboardInterrupt, click.exceptions.Exit) as signalled:  # Exit: by SIGTERM (quit_on_signals)
         interruption = signalled
         click.echo("livedbg: ending the runs that are under way", err=True)

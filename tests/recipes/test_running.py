@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.recipes import Part
+from livedbg.recipes import Ended, Part, plan, recipes, without_effect
 from livedbg.recipes.growing import Growing, bytes_in_use
 from livedbg.recipes.model import Grows
-from tests.cli.conftest import livedbg
+from tests.cli.conftest import ASCEND, livedbg
 from tests.conftest import Target
 from tests.recipes.test_recipes import MINE, own
 
@@ -86,14 +87,6 @@ def test_gccs_sanitizer_is_preloaded_for_a_plugin(home: dict[str, str], tmp_path
     assert "had no effect" not in said.err
 
 
-def test_a_variable_that_is_lost_on_the_way_is_named(home: dict[str, str]) -> None:
-    own(home, "mine", MINE + '[environment]\nMY_FLAG = "1"\n[[effect]]\nloaded = "libc[.]so"\n')
-    kept = livedbg("launch", "--headless", "--recipe", "mine", "--", "sleep", "1", env=home)
-    assert kept.code == 0 and "mine" not in kept.err
-    lost = livedbg("launch", "--headless", "--recipe", "mine", "--", "env", "-u", "MY_FLAG", "sleep", "1", env=home)
-    assert re.search(r"recipe mine had no effect.*MY_FLAG did not reach process \d+ \(sleep\)", lost.err)
-
-
 @pytest.mark.parametrize(
     ("recipe", "program", "text"),
     [
@@ -145,3 +138,45 @@ def test_recipes_of_a_process_have_the_command_to_run_it_again(
     assert "'it'\"'\"'s'" in said.out and "nvfuser" not in said.out
     assert livedbg("recipes", "--for", target.pid, env=home).out == said.out
     assert livedbg("recipes", "--for", "999999999", env=home).code == 3
+
+
+@pytest.mark.parametrize(
+    ("capture", "text"), [("timeout_debug", ""), ("timeout_info", "of level TIMING"), ("timeout_v0", "of level TIMING")]
+)
+def test_the_level_of_a_real_ascend_run_is_told(capture: str, text: str, tmp_path: Path) -> None:
+    """Captures of the simulator: level `debug` shows dispatches; at `v0`, an old name, it logs as by default."""
+    output = sorted((ASCEND / "02_hang_kernel" / capture).glob("*.txt"))
+    assert output
+    made = plan([(recipes()[0]["ascend-log"], "")], tmp_path, {})
+    said = " ".join(without_effect(made.parts, Ended(output)))
+    assert text in said and bool(text) == bool(said)
+
+
+def test_a_tool_around_the_command_and_its_summary(home: dict[str, str], tmp_path: Path) -> None:
+    """A stand-in for nsys, which writes its report and sums it up."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    nsys = tools / "nsys"
+    nsys.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = stats ]; then shift $(($# - 1)); echo "summary of $(cat "$1")"; exit; fi\n'
+        'test "$1 $2" = "profile --output" || exit 9\n'
+        'echo "a report" > "$3.nsys-rep"; shift 7; exec "$@"\n'
+    )
+    nsys.chmod(0o755)
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    said = livedbg("launch", "--headless", "--recipe", "nsys", "--", "echo", "hello", env={**home, "PATH": path})
+    assert said.code == 0 and said.out == "hello\n" and "had no effect" not in said.err
+    assert "livedbg:     summary of a report\n" in said.err
+    assert re.search(r"open it: nsys-ui \S+/profile\.nsys-rep\n", said.err)
+
+
+def test_a_recipe_of_cuda_is_seen_by_the_driver_that_is_loaded(
+    home: dict[str, str], libraries: tuple[str, str]
+) -> None:
+    """A stand-in for the driver's library: the flag is set where it is loaded, and not where something unsets it."""
+    program = f"import ctypes, time; ctypes.CDLL({libraries[0]!r}); time.sleep(1)"
+    words = ("launch", "--headless", "--recipe", "cuda-blocking", "--")
+    assert "cuda-blocking" not in livedbg(*words, sys.executable, "-c", program, env=home).err
+    lost = livedbg(*words, "env", "-u", "CUDA_LAUNCH_BLOCKING", sys.executable, "-c", program, env=home)
+    assert re.search(r"cuda-blocking had no effect.*CUDA_LAUNCH_BLOCKING did not reach process \d+", lost.err)
