@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend.live.view import LiveView
-from livedbg.events import Stamp
+from livedbg.analysis import VerdictState
+from livedbg.analysis.engine import Diagnostician
+from livedbg.events import Stamp, Tick
 from livedbg.model import EdgeKey, EdgeKind, EdgeState, TaskState
 from livedbg.snapshot import CounterKey, Snapshot
 from tests.adapters.ascend.replay import NOW, Replay
@@ -45,7 +47,7 @@ class Joined:
             world = self.replay.model.world(self.source)
             self.view = world.live = LiveView(world, self.simulator.pid)
         self.view.take(self.simulator.look(), stamp["wall_ns"])
-        self.replay.store.apply_all(self.replay.model.collect(stamp, whole=True))
+        self.replay.store.apply_all([Tick(**stamp), *self.replay.model.collect(stamp, whole=True)])
         return self.replay.store.snapshot()
 
 
@@ -138,6 +140,15 @@ def test_silence_needs_that_nothing_moves(joined: Joined) -> None:
     assert joined.look(11).diagnostics["ascend/run-state"].attributes["quiet"] == "yes"
     joined.simulator.tell("done 0.0")
     assert joined.look().diagnostics["ascend/run-state"].attributes["quiet"] == "no"
+
+
+def test_a_stall_is_found_without_any_log(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 2", "submit 0 0 0.0", "run 8 0.0", "submitted")
+    assert Diagnostician().diagnose(joined.look()).verdict.state is not VerdictState.STALLED
+    verdict = Diagnostician().diagnose(joined.look(11)).verdict
+    assert (verdict.state, verdict.roots) == (VerdictState.STALLED, (f"{T}r0t0",))
+    assert "Task r0t0 (func 2) has been running on core 8 (AIV0)" in verdict.sentence
+    assert "1 task waits behind it, 1 directly. 0 of 2 tasks are done." in verdict.sentence
 
 
 def test_a_scheduler_that_does_not_turn_is_paused_or_starved(joined: Joined) -> None:

@@ -1,0 +1,143 @@
+"""Whole sessions on stand-ins: what a user sees of a live scheduler, and what is said where it can't be seen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.model import SourceHealth, SourceStatus, TaskState
+from livedbg.session import Session
+from livedbg.snapshot import StatusKey
+from livedbg.view import Update
+from tests.adapters.ascend_live.conftest import Simulator
+from tests.conftest import Target
+
+Start = Callable[..., Simulator]
+T = "task:ascend/"
+
+
+class Watched:
+    """A session on some processes."""
+
+    def __init__(self, pids: tuple[int, ...], *, gdb: str | None = None) -> None:
+        self.updates: list[Update] = []
+        request = Request(host="box", processes=tuple(TargetProcess(pid) for pid in pids), gdb=gdb, stacks="none")
+        self.ascend = AscendAdapter()
+        self.session = Session(request, [ProcAdapter(), self.ascend], self.updates.append)
+
+    async def until(self, condition: Callable[[Update], bool], deadline_s: float = 60.0) -> Update:
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end:
+            if self.updates and condition(self.updates[-1]):
+                return self.updates[-1]
+            await asyncio.sleep(0.05)
+        raise AssertionError(self.updates[-1].snapshot.statuses if self.updates else "nothing came")
+
+    async def status(self, pid: int, code: str) -> SourceStatus:
+        key = StatusKey("ascend", f"process:box/{pid}", code)
+        return (await self.until(lambda update: key in update.snapshot.statuses)).snapshot.statuses[key]
+
+
+@contextlib.asynccontextmanager
+async def _watching(*pids: int, gdb: str | None = None) -> AsyncIterator[Watched]:
+    watched = Watched(pids, gdb=gdb)
+    running = asyncio.create_task(watched.session.run())
+    try:
+        yield watched
+    finally:
+        watched.session.stop()
+        await asyncio.wait_for(running, 30)
+
+
+async def test_a_scheduler_is_followed_while_it_works_and_when_it_dies(simulator: Start) -> None:
+    target = simulator()
+    async with _watching(target.pid) as watched:
+        await watched.until(lambda update: bool(update.snapshot.processes))
+        target.tell("submit 0 0", "submit 1 1 0.0", "run 8 0.0")
+        await watched.until(lambda u: u.snapshot.tasks.keys() >= {f"{T}r0t0", f"{T}r1t0"})
+        target.tell("done 0.0", "run 9 1.0")
+        update = await watched.until(lambda u: u.snapshot.tasks[f"{T}r1t0"].state is TaskState.RUNNING)
+        assert update.snapshot.tasks[f"{T}r0t0"].state is TaskState.COMPLETED
+        assert update.snapshot.resources["core:ascend/9"].attributes["task"] == f"{T}r1t0"
+        target.begin("fast 30")
+        await watched.until(lambda u: len(u.snapshot.tasks) > 30)
+        target.target.process.kill()  # in the middle of it
+        target.target.process.wait(20)
+        update = await watched.until(lambda u: u.snapshot.processes[f"process:box/{target.pid}"].exited)
+        assert not any(
+            s.health is SourceHealth.FAILED for s in update.snapshot.statuses.values() if s.source == "ascend"
+        )
+
+
+async def test_two_schedulers_are_kept_apart(simulator: Start) -> None:
+    first, second = simulator(), simulator("polling")
+    for target in (first, second):
+        target.tell("submit 0 0", "submit 0 1 0.0")
+    first.tell("run 8 0.0")
+    second.tell("run 9 0.0", "done 0.0", "run 9 0.1")
+    async with _watching(first.pid, second.pid) as watched:
+
+        def both(update: Update) -> bool:
+            return sum(task.state is TaskState.RUNNING for task in update.snapshot.tasks.values()) == 2
+
+        tasks = (await watched.until(both)).snapshot.tasks
+    running = {name for name, task in tasks.items() if task.state is TaskState.RUNNING}
+    assert running in (
+        {f"{T}r0t0", f"{T}pid{second.pid}/r0t1"},
+        {f"{T}r0t1", f"{T}pid{first.pid}/r0t0"},
+    )
+
+
+async def test_fields_that_are_missing_are_named(simulator: Start) -> None:
+    target = simulator("lacks")
+    target.tell("submit 0 2", "submit 0 0 0.0")
+    async with _watching(target.pid) as watched:
+        said = await watched.status(target.pid, "live-fields")
+        assert said.health is SourceHealth.DEGRADED
+        assert "sched_ctx_.core_exec_states_ (which core runs what)" in said.sentence
+        assert "kernel_id (which kernel a task runs)" in said.sentence
+        update = await watched.until(lambda u: f"{T}r0t1" in u.snapshot.tasks)
+    assert update.snapshot.tasks[f"{T}r0t1"].fanin_left == 1
+
+
+@pytest.mark.parametrize(("kind", "code", "words"), [("no_types", "live-layout", "the scheduler's types")])
+async def test_a_library_without_debug_information(simulator: Start, kind: str, code: str, words: str) -> None:
+    target = simulator(kind)
+    async with _watching(target.pid) as watched:
+        said = await watched.status(target.pid, code)
+    assert said.health is SourceHealth.FAILED and words in said.sentence and "-g" in said.remedy
+
+
+async def test_a_stripped_library(simulator: Start, spawn: Callable[..., Target], tmp_path: Path) -> None:
+    program = tmp_path / "aicpu_sim_Ab12Cd"
+    shutil.copy(simulator("stripped").program, program)
+    target = spawn([program])
+    async with _watching(target.pid) as watched:
+        said = await watched.status(target.pid, "live-stripped")
+    assert said.sentence.startswith("aicpu_sim_Ab12Cd of process")
+    assert "no symbols" in said.sentence and "not stripped" in said.remedy
+
+
+async def test_another_program_is_left_alone(simulator: Start) -> None:
+    target = simulator("bare")
+    async with _watching(target.pid) as watched:
+        await watched.until(lambda _: bool(watched.ascend._live._finder._keys))  # it has looked through its files
+        await watched.until(lambda u: bool(u.snapshot.threads))
+        assert not [s for s in watched.updates[-1].snapshot.statuses.values() if s.code.startswith("live")]
+
+
+async def test_without_a_gdb_that_is_said(simulator: Start) -> None:
+    target = simulator()
+    target.tell("submit 0 2")
+    async with _watching(target.pid, gdb="/nowhere/gdb") as watched:
+        said = await watched.status(target.pid, "live-no-gdb")
+    assert "there is none" in said.sentence and "install gdb" in said.remedy
