@@ -5,7 +5,9 @@
 //   run CORE RING.LOCAL | queue CORE RING.LOCAL | return RING.LOCAL | defer RING.LOCAL | done RING.LOCAL
 //   consume RING | submitted | error CODE | reset | turn | half RING | signal
 //   fast SECONDS                     one task after another through ring 0, as quickly as it goes
+//   kernel FILE                      a thread runs a kernel of a file that is deleted then; four more wait elsewhere
 //   exit
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -425,6 +427,12 @@ int main() {
             double seconds = 0;
             words >> seconds;
             fast(seconds);
+        } else if (what == "kernel") {
+            words >> word;
+            auto entry = reinterpret_cast<void (*)(int64_t *)>(dlsym(dlopen(word.c_str(), RTLD_NOW), "kernel_entry"));
+            unlink(word.c_str());
+            for (int i = 0; i < 4; i++) std::thread([] { pause(); }).detach();
+            std::thread(entry, nullptr).detach();
         } else if (what == "exit") {
             return 0;
         }
