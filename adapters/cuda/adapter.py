@@ -7,17 +7,19 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.cuda.decoder import CudaDecoder
-from livedbg.adapters.cuda.kernel_log import KernelLine, KernelLog
 from livedbg.events import Event, LogSourceSeen, LogsSeen
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, Severity
+
+if TYPE_CHECKING:
+    from livedbg.adapters.cuda.kernel_log import KernelLine, KernelLog
 
 __all__ = ["CudaAdapter"]
 
@@ -57,6 +59,8 @@ class CudaAdapter(Adapter):
         if not context.request.processes or not (named or _DRIVER.exists()):
             context.settled()
             return
+        from livedbg.adapters.cuda.kernel_log import KernelLog
+
         log = KernelLog(Path(named)) if named else KernelLog()
         try:
             await self._watch(context, log)

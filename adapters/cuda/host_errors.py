@@ -16,14 +16,7 @@ from livedbg.adapters.cuda.errors import CudaError, by_name, by_number, by_text,
 from livedbg.adapters.cuda.statement import Statement, place_of
 from livedbg.model import Frame, Severity
 
-__all__ = ["WORDS", "host_error", "more_frames"]
-
-WORDS: Final = (
-    *("CUDA error", "CUDA driver error", "CUDA Error", "CUDA out of memory", "Cuda failure", "cuDNN error"),
-    *("Triton Error [CUDA]", "GPUassert: ", "cudaError", "CUDA_ERROR_", "unhandled cuda error"),
-    *known_texts(of_kernel=True),
-)
-"""One of these stands in every text that `host_error` understands."""
+__all__ = ["host_error", "more_frames"]
 
 _LIMIT: Final = 200_000  # characters of a record that are looked at
 _FRAMES: Final = 100

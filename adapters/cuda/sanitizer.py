@@ -13,11 +13,11 @@ from typing import Final
 from livedbg.adapters.cuda.errors import by_name, by_number
 from livedbg.adapters.cuda.frames import device_place, host_frame, kernel_name, with_module
 from livedbg.adapters.cuda.statement import Point, Statement, place_of
+from livedbg.adapters.cuda.words import RULE
 from livedbg.model import Frame, Severity
 
-__all__ = ["RULE", "Sanitizer"]
+__all__ = ["Sanitizer"]
 
-RULE: Final = "========="
 _FRAMES: Final = 100
 _ACCESS: Final = re.compile(r"Invalid __(?P<space>\w+)__ (?P<access>[\w ]+?) of size (?P<size>[\d,]+)")
 _API: Final = re.compile(
