@@ -43,6 +43,7 @@ class NvfuserDecoder(LogDecoder):
     def __init__(self, model: NvfuserModel) -> None:
         self._model = model
         self._sources: dict[str, LogSource] = {}
+        self._fusion: dict[tuple[str, str], int] = {}  # that was spoken of last
 
     def opened(self, source: LogSource) -> None:
         """A log begins."""
@@ -59,10 +60,11 @@ class NvfuserDecoder(LogDecoder):
         prefix = split_prefix(record.text)[0].strip()
         for pattern in _NAMES:
             for match in pattern.finditer(record.text):
-                fusion = match.groupdict().get("fusion")
-                task = self._model.task_of(
-                    record.source, prefix, int(match["group"][:9]), int(fusion[:9]) if fusion else None
-                )
+                said = match.groupdict().get("fusion")
+                if said is not None:
+                    self._fusion[record.source, prefix] = int(said[:9])
+                fusion = self._fusion.get((record.source, prefix))
+                task = self._model.task_of(record.source, prefix, int(match["group"][:9]), fusion)
                 if task is not None:
                     links[task] = None
         return (), tuple(links)

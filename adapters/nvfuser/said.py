@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePath
 
 from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job, Mark
 from livedbg.model import Diagnostic, Evidence, Severity
@@ -27,7 +28,8 @@ def diagnostics(job: Job, records: Sequence[FusionRecord], scope: str, id_of: Id
     for record in records:
         for group in record.groups.values():
             if group.error is not None:
-                yield _failed(record, group, group.error, about, id_of)
+                about_it = {**about, "log": _log(job, record, group.error_mark)}
+                yield _failed(record, group, group.error, about_it, id_of)
         for number, (failure, mark) in enumerate(record.failures, 1):
             yield _nameless(record, failure, mark, number, about)
     for number, (option, words, mark) in enumerate(job.bad_options, 1):
@@ -77,7 +79,6 @@ def _failed(
             "kernel": group.kernel,
             "groups": str(len(record.groups)),
             "behind": str(len(behind)),
-            "log": group.error_mark.path,
             "dump": "yes" if record.segmented is not None else "",
             "inferred": group.inferred,
             "place": failure.place,
@@ -86,6 +87,14 @@ def _failed(
         evidence=_evidence(failure, group.error_mark),
         at_wall_ns=group.error_mark.wall_ns,
     )
+
+
+def _log(job: Job, record: FusionRecord, error: Mark) -> str:
+    """Where the error, the dump and the script stand: a log, or the folder of several."""
+    marks = [error, *([record.mark] if record.segmented is not None else []), *(mark for _, mark in job.scripts[-1:])]
+    paths = {mark.path for mark in marks if mark.path}
+    folders = {str(PurePath(path).parent) for path in paths}
+    return error.path if len(paths) < 2 or len(folders) > 1 else folders.pop()
 
 
 def _nameless(record: FusionRecord, failure: Failure, mark: Mark, number: int, about: dict[str, str]) -> Diagnostic:

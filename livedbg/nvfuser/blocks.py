@@ -40,6 +40,7 @@ __all__ = [
 _SEGMENT_LINES: Final = 400_000
 _SCRIPT_LINES: Final = 200_000
 _ITEMS: Final = 1_000
+_FOREIGN: Final = 20
 _LONG: Final = 4_096
 
 _REJECTED: Final = re.compile(r"Scheduler _(\w+?)_ \*\*\*rejected\*\*\* because : (.*)$")
@@ -95,6 +96,7 @@ class ConsideredBlock:
     def __init__(self, number: int | None) -> None:
         self._said = Considered(number)
         self._defines: set[int] = set()
+        self._foreign = 0
         self._first = True
         self._over = False
 
@@ -118,7 +120,8 @@ class ConsideredBlock:
             if not self._said.rejected and len(self._defines) < _ITEMS:
                 self._defines.add(int(output[1]))
         elif not _of_fusion(line):
-            return False
+            self._foreign += 1  # what another thread prints meanwhile
+            return self._foreign <= _FOREIGN
         return True
 
     def end(self) -> Statement | None:

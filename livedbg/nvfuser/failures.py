@@ -35,6 +35,7 @@ _NOTES: Final = 12
 _FRAMES: Final = 100
 _LONG: Final = 2_000  # characters of a line
 _GAP: Final = 3  # empty lines that may stand inside an error text
+_FOREIGN: Final = 200  # lines of others that may stand in the midst of an error that gathers several
 _LONGEST: Final = 50_000  # lines after which an error text without an end is over
 
 
@@ -115,6 +116,7 @@ class FailureReader:
         self._now: Failure | None = None
         self._in_frames = False
         self._gap = 0
+        self._foreign = 0
         self._count = 0
         if _RAISED.search(line) and "INTERNAL ASSERT" not in line:
             message = _above(before)
@@ -211,7 +213,10 @@ class FailureReader:
         if not line.strip():
             self._gap += 1
             return self._gap <= _GAP
-        return _OUTER.search(line) is not None and bool(self._parts)
+        if _OUTER.search(line) is not None and self._parts:
+            return True
+        self._foreign += 1  # the end is known to come: what others print meanwhile is passed over
+        return self._outer is not None and not self._outer.complete and self._foreign <= _FOREIGN
 
 
 def _frame(match: re.Match[str]) -> Frame:

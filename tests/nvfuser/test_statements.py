@@ -123,3 +123,21 @@ def test_bytes_that_are_no_text() -> None:
     reader = StatementReader()
     noise = bytes(range(256)) * 5_000 + b"Segmented_Fusion{\n" + b"\xff" * 3_000_000
     assert [*reader.feed(noise), *reader.end()] == []
+
+
+def test_lines_of_others_in_between_do_not_mix_the_messages(tmp_path: Path) -> None:
+    log = tmp_path / "mixed.log"
+    with log.open("w") as file:
+        for number, line in enumerate((_HERE / "two_errors.log").read_text().splitlines()):
+            file.write(line + "\n")
+            if number > 240 and number % 3 == 0:
+                file.write(f"step {number} loss 0.125\n")
+    (found,) = [said.statement for said in read_statements(log) if isinstance(said.statement, Failed)]
+    parts = {part.group: part for part in found.failure.parts}
+    assert set(parts) == {1, 2} and found.failure.function == "compileFusionParallel"
+    assert all("CUDA_ERROR_NO_BINARY_FOR_GPU" in part.summary and len(part.frames) == 13 for part in parts.values())
+    asked = tmp_path / "asked.log"
+    lines = (_HERE / "compile_error.log").read_text().splitlines()
+    asked.write_text("\n".join(line + ("\nloss 0.125" if "rejected" in line else "") for line in lines))
+    taken = [said.statement for said in read_statements(asked) if isinstance(said.statement, Considered)]
+    assert sum(len(one.rejected) for one in taken) == sum("***rejected***" in line for line in lines)

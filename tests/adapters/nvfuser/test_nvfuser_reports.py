@@ -113,6 +113,14 @@ def test_output_and_errors_in_two_files_are_one_job(tmp_path: Path) -> None:
     said, document = report(tmp_path)
     tasks = {name: one["state"] for name, one in document["entities"].items() if name.startswith("task:")}
     assert said.code == 11 and len(tasks) == 3 and "failed" in tasks.values()
+    step = finding(document, "nvfuser-failed")["next"][0]
+    assert step == f"livedbg repro {tmp_path} --segment 1 -o repro.py --run"
+
+
+def test_records_lead_to_the_groups_that_they_speak_of() -> None:
+    records = seen(_HERE / "run_error.log").recent_logs
+    linked = {link for record in records for link in record.links if link.startswith("task:nvfuser/")}
+    assert linked == {"task:nvfuser/f0/g0", "task:nvfuser/f0/g1", "task:nvfuser/f0/g2"}
 
 
 def test_ranks_in_one_log_are_jobs_of_their_own(tmp_path: Path) -> None:
