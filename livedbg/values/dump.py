@@ -19,9 +19,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from livedbg.errors import SourceError, UsageError
+from livedbg.graphs.depsfile import parse_graph
 from livedbg.sanitize import clean_line
 from livedbg.values.dtypes import ElementType, element_type, raw_bytes
-from livedbg.values.finding import MANIFESTS, kernel_names
+from livedbg.values.finding import MANIFESTS, beside, kernel_names
 from livedbg.values.manifest import Entry, Manifest, read_manifest
 from livedbg.values.tensor import Payload, Stored
 
@@ -70,7 +71,7 @@ class Selection:
                 and (not self.stage or entry.stage.startswith(self.stage))
                 and (not self.roles or entry.role in self.roles)
                 and (not self.args or entry.arg in self.args)
-                and (not self.kernels or self.kernels & dump.kernel_words(entry.kernels))
+                and (not self.kernels or self.kernels & dump.kernel_words(dump.kernels_of(entry.task)))
             ):
                 yield entry
 
@@ -97,6 +98,8 @@ class Dump(AbstractContextManager["Dump"]):
         for entry in self.entries:
             if entry.kernels:
                 self._kernels.setdefault(entry.task, entry.kernels)
+        if self.entries and not self._kernels:  # June 2026, and host_build_graph, which writes -1
+            self._kernels = _declared_kernels(self.path)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -172,6 +175,16 @@ class Dump(AbstractContextManager["Dump"]):
         if known is None:
             known = self._elements[entry.dtype] = element_type(entry.dtype) or raw_bytes(entry.dtype)
         return known
+
+
+def _declared_kernels(path: Path) -> dict[int, tuple[int, ...]]:
+    """Func ids of tasks from the deps.json beside a dump; empty where it does not tell."""
+    deps = beside(path, "deps.json")
+    try:
+        tasks = parse_graph(deps.read_bytes()).tasks.values() if deps is not None else ()
+    except (OSError, ValueError):  # names are an extra
+        return {}
+    return {task.task_id: tuple(kernel for kernel in task.kernel_ids if kernel >= 0) for task in tasks}
 
 
 def open_dump(path: Path) -> Dump:

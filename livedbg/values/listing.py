@@ -42,7 +42,7 @@ def row(dump: Dump, entry: Entry) -> tuple[str, ...]:
     return (
         str(entry.number),
         task_name(entry.task),
-        dump.kernel(entry.kernels),
+        dump.kernel(dump.kernels_of(entry.task)),
         stage_word(entry),
         entry.role,
         str(entry.arg),
@@ -62,7 +62,7 @@ def scalar_text(entry: Entry) -> str:
 
 def title(dump: Dump, entry: Entry) -> str:
     """An entry in one line."""
-    kernel = dump.kernel(entry.kernels)
+    kernel = dump.kernel(dump.kernels_of(entry.task))
     words = [task_name(entry.task) + (f" ({kernel})" if kernel else ""), stage_word(entry), entry.role]
     return f"#{entry.number} {' '.join(words)} arg {entry.arg}: {entry.dtype} {shape_text(entry.shape)}"
 
@@ -86,8 +86,8 @@ def entry_json(dump: Dump, entry: Entry) -> Json:
         "number": entry.number,
         "task": task_name(entry.task),
         "task_id": entry.task,
-        "kernels": list(entry.kernels),
-        "kernel": dump.kernel(entry.kernels),
+        "kernels": list(dump.kernels_of(entry.task)),
+        "kernel": dump.kernel(dump.kernels_of(entry.task)),
         "stage": stage_word(entry),
         "role": entry.role,
         "arg": entry.arg,

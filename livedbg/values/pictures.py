@@ -51,6 +51,8 @@ def heat_map(tensor: Tensor, width: int = 64, height: int = 16, ascii_only: bool
 
     A tensor of one dimension is folded into lines. A cell that holds NaN is `N`, one with Inf `I`.
     """
+    if not tensor.total:
+        return HeatMap((), "no elements")
     columns, rows = _grid(tensor, width)
     across, down = min(width, columns), min(height, rows)
     sums, counts = np.zeros(across * down), np.zeros(across * down)
