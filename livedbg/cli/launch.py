@@ -133,6 +133,8 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
     from livedbg.app import run
 
     child: Launched | None = None
+    while held:  # what is to be known before it starts
+        _say(held.pop(0))
     try:
         child = job.start()
         title = f"{host_name()}:{child.pid} {' '.join(job.argv)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -68,7 +69,9 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     folder.mkdir(mode=0o700)
     notes: list[str] = []
     job = job_of(order.argv, order.logs, order.catches, order.recipes, notes.append, folder)
-    job = replace(job, follow=order.follow, environment=dict.fromkeys(_VISIBLE, device) if device else {})
+    around = {} if "PYTHONUNBUFFERED" in os.environ else {"PYTHONUNBUFFERED": "1"}  # a crash must not lose markers
+    around |= dict.fromkeys(_VISIBLE, device) if device else {}
+    job = replace(job, follow=order.follow, environment=around)
     child = job.begin()
     try:
         recording = folder / "recording.livedbg"

@@ -52,7 +52,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
         pool.stop()
         pool.join()
     ends = [one.end for one in marked(sorted(ran, key=lambda one: one.end.run))]
-    outcome = compare(ends)
+    outcome = compare(ends, held_back=not any(recipe.wrapper[:1] == ("stdbuf",) for recipe, _ in order.recipes))
     if as_json:
         click.echo(msgspec.json.format(_encoded(order, count, ends, outcome, interruption is not None)).decode())
     else:

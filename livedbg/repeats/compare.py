@@ -57,8 +57,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
     next: tuple[str, ...] = ()
 
 
-def compare(ends: Sequence[RunEnd]) -> Comparison:
-    """Compare the ends of some runs."""
+def compare(ends: Sequence[RunEnd], *, held_back: bool = True) -> Comparison:
+    """Compare the ends of some runs.
+
+    Args:
+        ends: in order.
+        held_back: programs may hold their output back, as to a file, and lose its end at a crash.
+    """
     counted = [end for end in ends if end.how != "cut"]
     crashed = [end for end in counted if end.how in ("signal", "code")]
     hung = [end for end in counted if end.how == "hung"]
@@ -80,7 +85,7 @@ def compare(ends: Sequence[RunEnd]) -> Comparison:
         hangs=hangs,
         groups=tuple(_groups(ends)),
         sentences=tuple(sentences),
-        next=tuple(_next(crashed, crashes, hung)),
+        next=tuple(_next(crashed, crashes, hung, held_back)),
     )
 
 
@@ -141,12 +146,12 @@ def _groups(ends: Sequence[RunEnd]) -> list[Group]:
     ]
 
 
-def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd]) -> list[str]:
+def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd], held_back: bool) -> list[str]:
     lines = []
     if crashed and not any(end.stack for end in crashed):
         lines.append("--catch signals gives each crash its stack; --catch '*' each C++ exception")
-    if crashed and not any(end.marker for end in crashed):
-        lines.append("--recipe unbuffered keeps the last lines of output")
+    if held_back and any(end.how == "signal" for end in crashed):
+        lines.append("--recipe unbuffered: a crash may lose the last lines of a program that holds its output back")
     if judged == "moves":
         lines.append("--recipe asan-gcc or asan-clang (host), --recipe compute-sanitizer=memcheck or =racecheck (CUDA)")
     bad = [*crashed, *hung][:_MOST_NAMED]

@@ -82,6 +82,16 @@ def test_a_python_exception_is_read_from_what_the_program_printed(home: dict[str
     assert answer["runs"][0]["stack"] == ["work at train.py:3", "<module> at train.py:4"]
 
 
+def test_a_python_that_dies_loses_no_marker(home: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os\nfor step in range(9):\n    print(f'Running {step}...')\n    if step == 4: os.abort()\n"
+        "    print(f'Finished {step}')\n"
+    )
+    said = livedbg("launch", "--repeat", 2, "--parallel", 2, "--", sys.executable, script, env=home)
+    assert said.code == 11 and "2 of 2 runs crashed, after `Running 4...`: the same point each time." in said.out
+
+
 def test_a_run_that_hangs_is_ended_at_its_time(program: Path, home: dict[str, str]) -> None:
     words = ("launch", "--repeat", 2, "--parallel", 2, "--timeout", 2, "--json", "--", program, "hang", 2)
     said = livedbg(*words, env=home)
