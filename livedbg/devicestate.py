@@ -72,6 +72,7 @@ class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
         warps: whose active lanes stand here.
         divergent: how many of these have other lanes that wait elsewhere.
         threads: lanes that stand here, active or not.
+        instruction: at `address`, where it could be disassembled.
         example: where one of them is: `block (0,0,0) thread (0,0,0)`.
     """
 
@@ -83,6 +84,7 @@ class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
     warps: int = 0
     divergent: int = 0
     threads: int = 0
+    instruction: str = ""
     example: str = ""
 
 

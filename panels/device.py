@@ -151,7 +151,7 @@ class DevicePanel(LinePanel):
         """How to begin."""
         if self.needle:
             return "Nothing on a device matches."
-        return "Nothing was looked at yet. D, twice, has the CUDA driver write a core dump of the process."
+        return "Nothing was looked at yet. D, twice: GPU core dump (kernels stand meanwhile)."
 
     def action_dump(self) -> None:
         """Ask for a dump, at the second time."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from livedbg.cuda.instructions import meaning_of
+from livedbg.cuda.words import place_name
 from livedbg.devicestate import DeviceState
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
@@ -14,6 +17,8 @@ from livedbg.panels.stack import frame_place
 from livedbg.themes import Role
 
 __all__ = ["DeviceThreadPanel"]
+
+_PLACES: Final = 6
 
 
 class DeviceThreadPanel(LinePanel):
@@ -87,6 +92,13 @@ def _parts(state: DeviceState) -> Iterator[SheetLine]:
         yield SheetLine(state.focus, Role.HEADING, bold=True)
         for number, frame in enumerate(state.stack):
             yield SheetLine(f"#{number} {frame.function}  {frame_place(frame)}".rstrip(), indent=2)
+    told = [place for place in state.places[:_PLACES] if place.instruction]
+    if told:
+        yield SheetLine("what stands there", Role.HEADING)
+    for place in told:
+        meaning = meaning_of(place.instruction)
+        words = f"{place_name(place)}  {place.instruction}{f'   {meaning}' if meaning else ''}"
+        yield SheetLine(words, Role.NATIVE, indent=2)
     for title, lines in (("barriers", state.barriers), ("contexts", state.contexts), ("managed", state.managed)):
         if lines:
             yield SheetLine(title, Role.HEADING)

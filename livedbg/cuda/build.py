@@ -30,6 +30,7 @@ class _Stand:
     warps: int = 0
     divergent: int = 0
     threads: int = 0
+    instruction: str = ""
     example: str = ""
 
 
@@ -111,7 +112,8 @@ def _places(seen: Seen) -> list[DevicePlace]:
         file, line = lines.get(pc, (symbol.file, symbol.line))
         key: _Key = (kernel, file, line, "", 0) if line is not None else (kernel, None, None, symbol.function, pc)
         found = stands.setdefault(key, _Stand(pc, symbol.function))
-        found.address = min(found.address, pc)
+        if pc <= found.address:
+            found.address, found.instruction = pc, symbol.instruction
         found.function = found.function or symbol.function
         return found
 
@@ -136,6 +138,7 @@ def _places(seen: Seen) -> list[DevicePlace]:
             warps=stand.warps,
             divergent=stand.divergent,
             threads=stand.threads,
+            instruction=stand.instruction,
             example=stand.example,
         )
         for key, stand in stands.items()

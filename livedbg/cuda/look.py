@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from livedbg.cuda.asking import Asker
+from livedbg.cuda.instructions import instruction_of
 from livedbg.cuda.rows import (
     BlockRow,
     DeviceRow,
@@ -41,6 +42,7 @@ _KERNELS: Final = 64  # whose blocks and threads are asked for
 _RANGES: Final = 30_000  # of threads, as many as one answer may have
 _APART: Final = 8  # ranges that a divergent warp makes, about
 _SYMBOLS: Final = 64
+_INSTRUCTIONS: Final = 16
 _WARPS_ASKED: Final = 32  # for exceptions of their lanes
 _FRAMES: Final = 40
 _LINES: Final = 40
@@ -55,11 +57,13 @@ class Symbol:
 
     Attributes:
         function: with its distance, `spin(int*)+64`, where there is no line.
+        instruction: what stands there; asked for the first few only.
     """
 
     function: str = ""
     file: str | None = None
     line: int | None = None
+    instruction: str = ""
 
 
 @dataclass(slots=True)
@@ -166,18 +170,20 @@ async def _symbols(asker: Asker, seen: Seen) -> None:
     for thread in seen.threads:
         numbers[thread.pc] += thread.threads
     known = {thread.pc: thread for thread in seen.threads if thread.line is not None}
-    for pc in sorted(numbers, key=lambda pc: (-numbers[pc], pc))[:_SYMBOLS]:
+    for place, pc in enumerate(sorted(numbers, key=lambda pc: (-numbers[pc], pc))[:_SYMBOLS]):
         found = _SYMBOL.match(await asker.console(f"info symbol {pc:#x}"))
         function = clean_line(found[1], 500) if found else ""
+        instruction = instruction_of(await asker.console(f"x/i {pc:#x}")) if place < _INSTRUCTIONS else ""
         if pc in known:
-            seen.symbols[pc] = Symbol(function, known[pc].file, known[pc].line)
+            seen.symbols[pc] = Symbol(function, known[pc].file, known[pc].line, instruction)
             continue
         at = _LINE.match(await asker.console(f"info line *{pc:#x}"))
         if at is not None:
-            seen.symbols[pc] = Symbol(function, clean_line(at[2], 1000), int(at[1]))
-        elif function:
+            seen.symbols[pc] = Symbol(function, clean_line(at[2], 1000), int(at[1]), instruction)
+        elif function or instruction:
             distance = int(found[2] or 0) if found else 0
-            seen.symbols[pc] = Symbol(f"{function}+{distance}" if distance else function)
+            name = f"{function}+{distance}" if distance else function
+            seen.symbols[pc] = Symbol(name, instruction=instruction)
     if len(numbers) > _SYMBOLS:
         asker.notes.append(f"{_SYMBOLS} of {len(numbers):,} addresses were looked up by name.")
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from livedbg.cuda.instructions import meaning_of
 from livedbg.cuda.words import fault_sentence, headline, place_name, places_of, share_of, unit_sentence
 from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState
 from livedbg.model import Frame
@@ -78,6 +79,9 @@ def _kernel(state: DeviceState, kernel: DeviceKernel) -> Iterator[str]:
     places = places_of(state, kernel.number)
     for place in places[:_PLACES]:
         yield f"    {100 * share_of(place, kernel):4.0f} %  {_place(place, kernel)}"
+        if place.instruction:
+            meaning = meaning_of(place.instruction)
+            yield f"            {place.instruction}{f'   {meaning}' if meaning else ''}"
     if len(places) > _PLACES:
         yield f"           and {len(places) - _PLACES:,} places more"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from livedbg.cuda.instructions import meaning_of
 from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 
 __all__ = [
@@ -51,13 +52,15 @@ def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
     first, share = places[0], share_of(places[0], kernel)
     where = f"at {place_name(first, kernel)}"
     inside = f", in {_short(first.function)}" if first.line is not None and first.function else ""
+    meaning = meaning_of(first.instruction)
+    does = f": each {meaning}" if meaning else ""
     if first.warps == kernel.warps:
         if kernel.warps == 1:
-            return f"The only warp of {name} stands {where}{inside}."
-        return f"All {kernel.warps:,} warps of {name} stand {where}{inside}."
+            return f"The only warp of {name} stands {where}{inside}{f': it {meaning}' if meaning else ''}."
+        return f"All {kernel.warps:,} warps of {name} stand {where}{inside}{does}."
     if share >= _MOST:
         word = "Nearly all" if share >= _NEARLY_ALL else "Most"
-        return f"{word} warps of {name} stand {where} ({first.warps:,} of {kernel.warps:,}){inside}."
+        return f"{word} warps of {name} stand {where} ({first.warps:,} of {kernel.warps:,}){inside}{does}."
     return f"The {kernel.warps:,} warps of {name} stand at {len(places):,} places, most of them {where}."
 
 

@@ -90,6 +90,8 @@ def hang(blocks: int = 264, *, apart: int = 32, per_sm: int = 2) -> Session:
          threads - waiting, "0x00007f2e6fbff300", "spin.cu", 12),
         (" ", 0, "(0,0,0)", "(1,0,0)", "(7,0,0)", "(127,0,0)", waiting, "0x00007f2e6fbff480", "spin.cu", 18),
     )  # fmt: skip
+    session.prints("x/i 0x7f2e6fbff300", "   0x7f2e6fbff300 <wait_for(int volatile*)+0>:\tLDG.E.STRONG.SYS R4, [R2.64]")
+    session.prints("x/i 0x7f2e6fbff480", "   0x7f2e6fbff480 <spin(int volatile*)+384>:\tBSYNC B0")
     session.prints("info symbol 0x7f2e6fbff300", "wait_for(int volatile*) in section .text.spin")
     session.prints("info symbol 0x7f2e6fbff480", "spin + 384 in section .text.spin")
     return session

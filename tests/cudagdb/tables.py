@@ -45,7 +45,7 @@ def quoted(value: object) -> str:
 
 def console(text: str) -> list[str]:
     """Console output, and `^done` behind it."""
-    lines = [f'~"{quoted(line)}\\n"' for line in text.splitlines()]
+    lines = [f'~"{quoted(line)}\\n"'.replace("\t", "\\t") for line in text.splitlines()]
     return [*lines, "^done"]
 
 

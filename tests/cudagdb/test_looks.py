@@ -47,8 +47,9 @@ async def test_a_hung_kernel_says_where_all_its_warps_stand(player: Play, gpu_co
     assert (spinning.file, spinning.line, spinning.warps, spinning.divergent) == ("spin.cu", 12, 64, 2)
     assert (waiting.line, waiting.warps, waiting.threads) == (18, 0, 32)
     assert spinning.function == "wait_for(int volatile*)" and waiting.function == "spin"
-    sentence = "All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> stand at spin.cu:12, in wait_for(int volatile*)."
-    assert headline(state) == sentence
+    sentence = "All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> stand at spin.cu:12, in wait_for(int volatile*)"
+    assert headline(state) == f"{sentence}: each reads memory: in a loop it polls."
+    assert waiting.instruction == "BSYNC B0"
     assert [frame.line for frame in state.stack] == [12, 21]
     assert state.focus == "block (0,0,0) thread (0,0,0) on device 0 SM 0 warp 0 lane 0"
     assert state.barriers[0] == "Focus is blocked on a Warp Barrier."

@@ -17,6 +17,7 @@ from livedbg.cuda.console import TABLES, console_rows
 from livedbg.cuda.corefile import read_core
 from livedbg.cuda.fault_table import FAULTS
 from livedbg.cuda.faults import announced, fault_named
+from livedbg.cuda.instructions import instruction_of, meaning_of
 from livedbg.cuda.opening import cores_of
 from livedbg.cuda.rows import focus_of
 from livedbg.errors import SourceError
@@ -127,6 +128,25 @@ def test_a_hundred_megabytes_of_nonsense_are_no_rows() -> None:
     said = announced("CUDA Exception: " * 1_000_000)
     assert said is not None and len(said.name) <= 100
     assert time.monotonic() - before < 60  # no run-away expression
+
+
+@pytest.mark.parametrize(
+    ("printed", "instruction", "meaning"),
+    [
+        ("=> 0x0000000202156690 <_Z8test_braPlj+656>:\t@P0 BRA 0x6c0 \n", "@P0 BRA 0x6c0", "loop"),
+        ("   0x202156680 <_Z8test_braPlj+640>:\tBSSY B0, 0x6d0\n", "BSSY B0, 0x6d0", ""),
+        ("*> 0x555555c08620 <_Z16exception_kernelPv11exception_t+1056>: ST.E.U8.STRONG.SYS [R6.64], R5\n",
+         "ST.E.U8.STRONG.SYS [R6.64], R5", "writes memory"),
+        ("   0x7f00:\tBAR.SYNC.DEFER_BLOCKING 0x0", "BAR.SYNC.DEFER_BLOCKING 0x0", "__syncthreads"),
+        ("   0x7f00:\tBAR.ARV 0x1, 0x40", "BAR.ARV 0x1, 0x40", ""),
+        ("   0x7f00:\tSYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R2+URZ], R3", None, "mbarrier"),
+        ("Cannot access memory at address 0x7f00\n", "", ""),
+    ],
+)  # fmt: skip
+def test_instructions_and_what_they_wait_for(printed: str, instruction: str | None, meaning: str) -> None:
+    found = instruction_of(printed)
+    assert instruction is None or found == instruction
+    assert meaning in meaning_of(found) if meaning else meaning_of(found) == ""
 
 
 def test_every_exception_of_the_manual_has_words_and_a_next_step() -> None:
