@@ -65,8 +65,7 @@ def command(
 
     SOURCE is a deps.json, the folder of a run, a recording, or a folder of logs (the tasks that they tell of).
     """
-    path = _deps_of(source)
-    drawing = _declared(path, against, war) if path is not None else _state(source, against)
+    drawing = _drawing(source, against, war)
     for note in drawing.notes:
         if form not in {None, "text"} or output is not None:
             warn(note)
@@ -77,6 +76,18 @@ def command(
     text = to_text(drawing, limit) if form == "text" else _forms(form, drawing)
     _write(text, output)
     return _LOST if _lacks(drawing) else 0
+
+
+def _drawing(source: Path, against: Path | None, war: bool) -> Drawing:
+    path = _deps_of(source)
+    if path is None:
+        return _state(source, against)
+    try:
+        return _declared(path, against, war)
+    except SourceError as error:
+        if error.code != "no-graph" or path != source or path.name == "deps.json":
+            raise
+    return _state(source, against)  # a trace may be an object too
 
 
 def _forms(form: str, drawing: Drawing) -> str:
@@ -105,7 +116,16 @@ def _deps_of(source: Path) -> Path | None:
         raise SourceError(
             f"{source} does not exist.", "give a deps.json, the folder of a run or a recording", "missing"
         )
-    return None if is_recording(source) or source.suffix in {".log", ".txt"} else source
+    return source if source.name == "deps.json" or (not is_recording(source) and _is_object(source)) else None
+
+
+def _is_object(source: Path) -> bool:
+    """Whether a file begins like a JSON object."""
+    try:
+        with source.open("rb") as file:
+            return file.read(256).lstrip().startswith(b"{")
+    except OSError:
+        return False
 
 
 def _declared(path: Path, against: Path | None, war: bool) -> Drawing:

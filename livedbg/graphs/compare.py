@@ -72,6 +72,12 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, naming: Naming
         naming: names of kernels.
         other: what `there` was read from.
     """
+    if here.cut or there.cut:
+        lacking = "it" if here.cut else f"{other} ({there.cut})"
+        note = (
+            f"Not compared with {other}: {lacking} is not whole, so that an edge that is missing may have been cut off."
+        )
+        return replace(drawing, notes=(*drawing.notes, note))
     matching = match(here, there)
     back = {partner: raw for raw, partner in matching.there.items()}
     mine = {(pred, succ) for succ, preds in here.predecessors.items() for pred in preds}
@@ -103,8 +109,6 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, naming: Naming
     notes = [f"Compared with {other}, tasks matched by {matching.by}.{same}"]
     if matching.only_here or matching.only_there:
         notes.append(f"Tasks without a partner: {matching.only_here} here, {matching.only_there} there.")
-    if there.cut:
-        notes.append(f"{other} is not whole: {there.cut}.")
     return replace(drawing, arrows=tuple(arrows), remarks=(*drawing.remarks, *remarks), notes=(*drawing.notes, *notes))
 
 

@@ -106,7 +106,7 @@ def _oracle(tasks: list[Any], edges: list[Any]) -> dict[tuple[int, int], set[tup
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(_graphs())
 def test_H1_exactly_the_hazards_without_a_path(made: tuple[list[Any], list[Any]]) -> None:
     tasks, edges = made
@@ -120,7 +120,7 @@ def test_H1_exactly_the_hazards_without_a_path(made: tuple[list[Any], list[Any]]
         assert (str(one.tensor), one.offset) in hazard
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(_accesses(), _accesses(), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]))
 def test_G2_shared_bytes_are_exact(one: Any, other: Any, unit: int, its: int) -> None:
     mine, others = _bytes(one, unit), _bytes(other, its)

@@ -18,6 +18,12 @@ ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
 PAIR = ("task:ascend/r0t1", "task:ascend/r0t0")
 
 
+@pytest.fixture(scope="module")
+def lost() -> Update:
+    """The lost dependency, as a session shows it."""
+    return _update("09_dep_lost")
+
+
 def _update(folder: str) -> Update:
     view = LiveView(Request(host="box", logs=(str(ASCEND / folder),), once=True))
     view.start()
@@ -30,11 +36,10 @@ def _update(folder: str) -> Update:
 
 @pytest.mark.parametrize("selection", [None, *PAIR, "task:ascend/other"])
 @pytest.mark.parametrize("scope", list(Scope))
-def test_missing_edges_are_chosen(selection: str | None, scope: Scope) -> None:
-    update = _update("09_dep_lost")
-    missing = missing_edges(update.diagnosis, update.snapshot.edges)
+def test_missing_edges_are_chosen(lost: Update, selection: str | None, scope: Scope) -> None:
+    missing = missing_edges(lost.diagnosis, lost.snapshot.edges)
     assert missing == (PAIR,)
-    part = around(update.diagnosis, selection, scope, 2, missing=missing)
+    part = around(lost.diagnosis, selection, scope, 2, missing=missing)
     assert set(part.nodes) == set(PAIR) and part.edges == (PAIR,) and part.missing == {PAIR}
 
 
@@ -48,11 +53,11 @@ class _Alone(App[None]):
         yield GraphPanel()
 
 
-async def test_the_panel_says_so_in_words() -> None:
+async def test_the_panel_says_so_in_words(lost: Update) -> None:
     """A word on the line, not a colour alone."""
     async with _Alone().run_test(size=(80, 24)) as pilot:
         panel = pilot.app.query_one(GraphPanel)
-        panel.look = Look(update=_update("09_dep_lost"))
+        panel.look = Look(update=lost)
         await pilot.pause()
         panel.look_changed(panel.look)
         rows = [panel.line(row, 60).strip().text for row in range(panel.count())]
