@@ -1,7 +1,8 @@
 """Finds the scheduler in a process: the shared library of the AICPU, which the simulator loads once a device.
 
 The simulator copies it to /tmp/aicpu_sim_XXXXXX and loads the copy (simpler src/a2a3/platform/sim/host/
-device_runner.cpp); any mapped file that has the executor's symbol is taken, whatever its name.
+device_runner.cpp). Only files with `aicpu` in their names are opened: to look through the symbols of everything that a
+process has mapped would take seconds of some.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
-from livedbg.linux.maps import Mapping, copies, parse_maps
+from livedbg.linux.maps import Mapping, copies, parse_maps_text
 
 __all__ = ["Library", "LibraryFinder"]
 
 _SYMBOLS: Final = ("_ZL16g_aicpu_executor", "g_aicpu_executor")  # a static variable, and one that is not
+_WORD: Final = "aicpu"
 _SIMULATOR: Final = re.compile(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
 
 
@@ -55,7 +57,10 @@ class LibraryFinder:
         Raises:
             OSError: the process is gone, or may not be looked at.
         """
-        mappings = [mapping for mapping in parse_maps(pid) if mapping.path.startswith("/")]
+        text = Path(f"/proc/{pid}/maps").read_bytes()
+        if _WORD.encode() not in text:
+            return []
+        mappings = [mapping for mapping in parse_maps_text(text) if _WORD in mapping.path.rpartition("/")[2]]
         by_file: dict[tuple[str, str, int], list[Mapping]] = {}
         for mapping in mappings:
             by_file.setdefault((mapping.path, mapping.device, mapping.inode), []).append(mapping)

@@ -12,6 +12,7 @@ from livedbg.adapter import Context, targets_ended
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
+from livedbg.adapters.ascend.live.state import Look
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.world import World
@@ -25,7 +26,9 @@ __all__ = ["LiveWatch"]
 
 _LOOK_S: Final = 0.5
 _SEARCH_S: Final = 2.0
+_SEARCH_MOST_S: Final = 30.0  # where no log speaks of the runtime
 _COST_SHARE: Final = 0.02  # of one core
+_SLOWEST_S: Final = 10.0
 _AGAIN_S: Final = 0.3  # between the two looks of a report
 _PATIENCE_S: Final = 5.0
 _NEEDED: Final = "build the runtime with its debug information (-g, not stripped)"
@@ -44,9 +47,15 @@ class _Scheduler:
 
 @dataclass(slots=True)
 class _Seen:
-    """One process that has been looked through."""
+    """One process that has been looked through.
 
-    maps_ns: float = 0.0
+    Attributes:
+        next_s: when it is looked through again, by time.monotonic(), if nothing was found.
+        pause_s: how long that is.
+    """
+
+    next_s: float = 0.0
+    pause_s: float = _SEARCH_S
     schedulers: dict[int, _Scheduler] = field(default_factory=dict)
 
 
@@ -63,6 +72,7 @@ class LiveWatch:
         self._layouts: dict[str, Layout | None] = {}
         self._seen: dict[str, _Seen] = {}
         self._said: dict[tuple[str, str], SourceStatus] = {}
+        self._spent_s = 0.0
 
     async def run(self, context: Context) -> None:
         """Look until the processes have ended; once, or rather twice, for a report."""
@@ -70,18 +80,19 @@ class LiveWatch:
             return
         await self._first_processes(context)
         while not targets_ended(context):
-            spent = time.process_time()
             await self.look(context)
-            cost_s = time.process_time() - spent
             if context.request.once:
                 if self._seen_any:
                     await context.sleep(_AGAIN_S)
                     await self.look(context)
                 return
-            await context.sleep(max(_LOOK_S, min(10.0, cost_s / _COST_SHARE)) if self._seen_any else _SEARCH_S)
+            await context.sleep(
+                max(_LOOK_S, min(_SLOWEST_S, self._spent_s / _COST_SHARE)) if self._seen_any else _SEARCH_S
+            )
 
     async def look(self, context: Context) -> None:
         """One look at all schedulers."""
+        self._spent_s = 0.0
         snapshot = context.snapshot()
         alive = [process for process in snapshot.processes.values() if not process.exited]
         for process in alive:
@@ -95,8 +106,11 @@ class LiveWatch:
                 if not await self._read(scheduler, context):
                     self._end(seen)
                     seen.schedulers.pop(number, None)
-        with self._model.lock:
-            context.emit(*self._model.collect(context.stamp(), whole=self._model.settled))
+        if self._seen_any:
+            began = time.thread_time()
+            with self._model.lock:
+                context.emit(*self._model.collect(context.stamp(), whole=self._model.settled))
+            self._spent_s += time.thread_time() - began
 
     @property
     def _seen_any(self) -> bool:
@@ -115,9 +129,10 @@ class LiveWatch:
 
     async def _search(self, process: Process, context: Context) -> None:
         seen = self._seen.setdefault(process.id, _Seen())
-        if seen.schedulers or time.monotonic() < seen.maps_ns:
+        if seen.schedulers or time.monotonic() < seen.next_s:
             return
-        seen.maps_ns = time.monotonic() + _SEARCH_S
+        seen.next_s = time.monotonic() + (_SEARCH_S if self._model.worlds else seen.pause_s)
+        seen.pause_s = min(_SEARCH_MOST_S, 2 * seen.pause_s)
         try:
             libraries = await asyncio.to_thread(self._finder.find, process.pid)
         except OSError:
@@ -194,7 +209,7 @@ class LiveWatch:
 
     async def _read(self, scheduler: _Scheduler, context: Context) -> bool:
         try:
-            look = await asyncio.to_thread(scheduler.reader.look)
+            look, spent_s = await asyncio.to_thread(_timed, scheduler.reader)
         except ProcessLookupError:
             return False
         except OSError as error:
@@ -202,9 +217,11 @@ class LiveWatch:
             remedy = "run livedbg as the process's user or as root"
             self._say(context, scheduler.process, "no-permission", sentence, remedy=remedy)
             return False
+        began = time.thread_time()
         with self._model.lock:
             scheduler.view.take(look, time.time_ns())
             names = dict(scheduler.world.kernels.by_id)
+        self._spent_s += spent_s + time.thread_time() - began
         if names:
             name_kernels(scheduler.process.pid, names)
         if look is not None and scheduler.reader.cut != scheduler.cut:
@@ -242,3 +259,9 @@ class LiveWatch:
         if self._said.get((process.id, code)) != status:
             self._said[process.id, code] = status
             context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def _timed(reader: SchedulerReader) -> tuple[Look | None, float]:
+    """A look, and the processor time that it took."""
+    began = time.thread_time()
+    return reader.look(), time.thread_time() - began

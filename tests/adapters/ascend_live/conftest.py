@@ -84,7 +84,7 @@ def simulator(build_target: Callable[..., Path], spawn: Callable[..., Target]) -
     """Starts a stand-in of one of the kinds in FLAGS."""
 
     def start(kind: str = "ringbuffer") -> Simulator:
-        program = build_target("ascend_live", *FLAGS[kind], output=f"ascend_live_{kind}")
+        program = build_target("ascend_live", *FLAGS[kind], output=f"aicpu_live_{kind}")
         return Simulator(spawn([program]), program)
 
     return start
