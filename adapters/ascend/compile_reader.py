@@ -22,7 +22,7 @@ KEYWORDS: Final = (
     b"  --> ", b" | ", b"  [", b" = help: ", b"Check failed: ",
     b"Failed to compile ", b"failed to compile:", b"erification failed ",
     b"] ERROR - ", b"  Message: ", b"  Location: ", b"Full details: ", b"error: ", b"Error: ", b"ptoas compilation ",
-    b"AicpuExecutor: Initializing", b"Dispatched ",
+    b"AicpuExecutor: Initializing",
 )  # fmt: skip
 """Byte strings, one of which stands in every line that begins or completes an error."""
 
@@ -58,7 +58,7 @@ _MLIR: Final = re.compile(
 _TABLE: Final = re.compile(r"(?P<count>\d{1,6}) function\(s\) failed to compile:")
 _ROW: Final = re.compile(rf"^ {{2}}(?P<name>{_NAME})? *\| (?P<text>.*)$")
 _DETAILS: Final = re.compile(r"^ *Full details: (?P<path>\S.*)$")
-_RUNS: Final = re.compile(r"AicpuExecutor: Initializing|Thread \d+: Dispatched ")
+_RUNS: Final = "AicpuExecutor: Initializing"
 _INTERNAL: Final = ("InternalError", "AssertionError")
 
 
@@ -107,7 +107,7 @@ class CompileReader:
     # what begins an error
 
     def _begin(self, line: str) -> bool:
-        if _RUNS.search(line):
+        if _RUNS in line:
             news, self.overtaken = bool(self.errors) and not self.overtaken, bool(self.errors)
             return news
         arrow = _ARROW.match(line)

@@ -251,6 +251,11 @@ class Run:
         index, subslot = divmod(offset, 3)
         return clusters[index][subslot] if index < len(clusters) else None
 
+    @property
+    def shows_dispatches(self) -> bool:
+        """The log is written at a level at which each dispatch has a line, and begins before the first."""
+        return self.dispatches > 0 and self.orchestrator != "unknown"
+
     # time
 
     def progressed(self, mark: Mark) -> None:

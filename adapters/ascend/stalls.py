@@ -13,7 +13,7 @@ from typing import Final
 
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
-from livedbg.adapters.ascend.run import Run
+from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.model import TaskState
 
 __all__ = ["Stall", "StallReader"]
@@ -51,6 +51,20 @@ class Stall:
     waiting: set[int] = field(default_factory=set)
     anomalies: dict[int, int] = field(default_factory=dict)
     dispatches: int = 0
+
+    def class_by(self, counts: Counts) -> str:
+        """The class that its counts mean, by the runtime's own rule, for versions that print none; "" without counts.
+
+        Source: classify_stall_detail in simpler's pto_runtime_status.h: running before ready before waiting.
+        """
+        if counts.running:
+            return "S1:running-stalled"
+        if counts.ready:
+            return "S3:ready-but-all-idle"
+        if counts.waiting:
+            return "S4:dependency-deadlock"
+        known = None not in {counts.running, counts.ready, counts.waiting}
+        return "S5:orchestrator-starvation" if known and self.orchestrator_done is False else ""
 
     @property
     def listed(self) -> set[int]:
@@ -100,6 +114,7 @@ class StallReader:
         elif state == "READY":
             stall.ready.add(raw)
             record.deferred = record.dispatched > 0 or record.deferred
+            record.held_back = not record.deferred and run.shows_dispatches
             self._leave_cores(raw)
             run.set_state(record, TaskState.READY, mark, earlier=True)
         else:
@@ -234,6 +249,7 @@ class StallReader:
         if fields["state"] == "READY":
             stall.ready.add(raw)
             record.deferred = record.dispatched > 0
+            record.held_back = not record.deferred and self.run.shows_dispatches
             self._leave_cores(raw)
             self.run.set_state(record, TaskState.READY, mark, earlier=True)
         else:

@@ -149,11 +149,13 @@ def _progress_sentence(world: World) -> str:
 def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
     counts = world.run.counts
     entities = tuple(world.names.task(raw) for raw in world.suspicion.tasks)
+    sub_class = stall.sub_class or stall.class_by(counts)
     attributes = {
         "idle_iterations": str(stall.idle),
-        "sub_class": stall.sub_class,
+        "sub_class": sub_class,
+        "sub_class_by": "counts" if sub_class and not stall.sub_class else "",
         "code": _named_code(100),
-        "advice": stall_class(stall.sub_class).advice if stall.sub_class else "",
+        "advice": stall_class(sub_class).advice if sub_class else "",
     }
     if stall.orchestrator_done is not None:
         attributes["orch_done"] = "yes" if stall.orchestrator_done else "no"
@@ -170,7 +172,7 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
             marks=(stall.mark,),
         )
     else:
-        why = f" ({stall.sub_class}: {stall_class(stall.sub_class).meaning})" if stall.sub_class else ""
+        why = f" ({sub_class}: {stall_class(sub_class).meaning})" if sub_class else ""
         sentence = f"The scheduler's watchdog ended the run{why}; {done}."
         yield said(
             world,

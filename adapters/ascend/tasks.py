@@ -27,6 +27,7 @@ class TaskRecord:
         met: dependencies met, of `fanin` in all.
         deferred: its kernel has returned and it waits for an asynchronous completion.
         waits: what it waits for, where the scheduler's memory says so.
+        held_back: it is ready, and the log, which shows what others were given to cores, shows no core that got it.
         inferred: why its state is believed, where no line states it.
         evidence: `file:line` of the newest statement about it, whose text and time follow.
         entered: the line that gave it to a core, while it runs.
@@ -46,6 +47,7 @@ class TaskRecord:
     fanin: int | None = None
     missing: int | None = None
     deferred: bool = False
+    held_back: bool = False
     waits: str = ""
     inferred: str = ""
     evidence: str = ""
@@ -73,6 +75,7 @@ class TaskRecord:
             attributes["blocks"] = str(self.blocks)
         attributes["inferred"] = self.inferred
         attributes["deferred"] = "yes" if self.deferred else ""
+        attributes["held_back"] = "yes" if self.held_back and self.open else ""
         attributes["waits_for"] = self.waits if self.open else ""
         attributes["since"] = "exact" if self.since_exact else "not before"
         if self.evidence:

@@ -228,6 +228,11 @@ def _who(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
             f"The kernel of task {name_of(task)} has returned, but its deferred (asynchronous) completion has not "
             f"come{since}: all cores are idle.{f' It waits for this: {waits}.' if waits else ''}"
         )
+    if task.state is TaskState.READY and task.attributes.get("held_back") == "yes":
+        return (
+            f"Task {name_of(task)} has everything that it waits for, and the scheduler gave it to no core{since}, "
+            "though the log shows what it gave to cores."
+        )
     if task.state is TaskState.READY:
         return (
             f"Task {name_of(task)} has everything that it waits for and is on no core{since}: either its kernel has "
@@ -249,7 +254,12 @@ def _behind(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
 def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
     steps = []
     kernel = roots[0].kernel or "its kernel"
-    if roots[0].state is TaskState.READY:
+    if roots[0].attributes.get("held_back") == "yes":
+        steps.append(
+            f"look whether {kernel} must start on more cores at once than are free (require_sync_start, block_num); "
+            "else report the dispatch loop to the runtime's maintainers"
+        )
+    elif roots[0].state is TaskState.READY:
         steps.append(f"find who should signal the asynchronous completion that {kernel} registered")
     else:
         steps.append(f"look at what {kernel} waits for: a flag or signal that nobody sets, or a loop without end")

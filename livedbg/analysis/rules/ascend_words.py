@@ -221,7 +221,10 @@ def ended_by(told: Diagnostic | None) -> str:
     """` The scheduler's watchdog ended the run (code 100, …; S1:running-stalled).` where it did."""
     if told is None or told.code != "timeout-exit":
         return ""
-    words = "; ".join(word for word in (told.attributes.get("code"), told.attributes.get("sub_class")) if word)
+    sub_class = told.attributes.get("sub_class", "")
+    if sub_class and told.attributes.get("sub_class_by") == "counts":
+        sub_class += " by its counts"
+    words = "; ".join(word for word in (told.attributes.get("code"), sub_class) if word)
     return f" The scheduler's watchdog ended the run ({words})."
 
 
