@@ -181,7 +181,7 @@ class GpuTrouble:
     doc = (
         "NVML says that a GPU is lost or must be reset, that it has uncorrected memory errors or rows that wait for a "
         "reset or could not be remapped, or that heat or the power supply hold its clocks down. A lost GPU is a crash "
-        "for the processes that use it; the others decide nothing. (A power cap alone is usual and not reported.)"
+        "for the processes that use it; the others decide nothing, and a power cap alone is usual and not reported."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
