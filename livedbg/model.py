@@ -74,7 +74,7 @@ class EdgeKind(StrEnum):
     DEPENDS_ON = "depends_on"  # task -> task that must complete before it
     WAITS_FOR = "waits_for"  # entity -> what it waits for now
     HOLDS = "holds"  # thread or process -> resource that it holds or serves
-    RUNS_ON = "runs_on"  # task -> core, stream or thread
+    RUNS_ON = "runs_on"  # task -> core, stream or thread; process -> GPU
     PART_OF = "part_of"  # member -> whole
 
 
