@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -87,7 +88,9 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     how, sign = (cause, "") if cause is not None else how_ended(child.exit_code or 0)
     caught = tuple(hit for hit in snapshot.exceptions.values() if hit.stack or hit.message)
     printed = _printed(child) if how in ("code", "signal") else ()
-    hit = newest_hit(printed, caught) if how == "code" else newest_hit(caught, printed)
+    named = tuple(hit for hit in caught if hit.type not in signal.Signals.__members__)
+    hit = newest_hit(printed, caught) if how == "code" else newest_hit(named, printed, caught)
+    where = newest_hit(printed, caught) if how == "code" else newest_hit(caught, printed)
     end = RunEnd(
         run=number,
         device=device,
@@ -97,7 +100,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
         seconds=round(seconds, 3),
         exception=clean_line(hit.type, 200) if hit is not None and how in ("code", "signal") else "",
         message=clean_line(hit.message, 300) if hit is not None and how in ("code", "signal") else "",
-        stack=_stack(snapshot, hit, how),
+        stack=_stack(snapshot, where, how),
         verdict=verdict if how == "hung" else "",
         folder=str(folder),
         recording=str(recording),

@@ -120,8 +120,9 @@ def _sentence(ends: Sequence[RunEnd], judged: Judgement, total: int, verb: str) 
             return f"{begin}, {at}: the same point each time.{more}"
         case "moves":
             places = len({end.place for end in ends if end.marker or end.stack})
+            often = "once" if count == 1 else f"{count} times"
             likely = "a race or memory corruption is likely" if verb == "crashed" else "a race is likely"
-            return f"{begin}, at {places} different points ({count} times {at}): it moves: {likely}."
+            return f"{begin}, at {places} different points ({often} {at}): it moves: {likely}."
         case _:
             return f"{begin}, {at}, as far as is known: whether it moves can't be told without markers or stacks."
 
