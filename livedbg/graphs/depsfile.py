@@ -20,6 +20,7 @@ WHOLE: Final = 64 << 20
 """Bytes of a file that is decoded at once."""
 
 _READ: Final = 1 << 20
+_LONGEST: Final = 512 << 20  # characters of a file that are read
 _ELEMENT: Final = 4 << 20  # characters of one element
 _MOST: Final = {"tasks": 400_000, "tensors": 400_000, "edges": 1_200_000}  # elements that are kept
 _TYPES: Final = {"tasks": DeclaredTask, "tensors": Tensor, "edges": Dependency}
@@ -180,6 +181,8 @@ class _Parts:
         self._at += 1
 
     def _more(self) -> None:
+        if self._before + len(self._text) >= _LONGEST:
+            raise _End(f"it is longer than {_LONGEST >> 20} MiB")
         self._before += self._at
         read = self._file.read(_READ)
         self._over = not read

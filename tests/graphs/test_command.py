@@ -329,6 +329,9 @@ def test_the_reader_keeps_so_many_elements(tmp_path: Path, monkeypatch: pytest.M
     graph = depsfile.read_graph(tmp_path / "deps.json")
     assert (len(graph.tasks), len(graph.dependencies)) == (300, 150)
     assert "it has more than 150 edges" in graph.cut
+    monkeypatch.setattr(depsfile, "_LONGEST", 1 << 14)
+    graph = depsfile.read_graph(tmp_path / "deps.json")
+    assert 10 < len(graph.tasks) < 300 and "it is longer than" in graph.cut
 
 
 def _without_edges(tmp_path: Path, **changes: str) -> Path:
