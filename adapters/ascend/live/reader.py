@@ -82,6 +82,7 @@ class SchedulerReader:
         self._lists = WaiterLists(layout)
         self._scheduler = 0
         self._last = Look()
+        self._shown: dict[int, LiveTask] = {}
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
         self._seen: dict[tuple[int, int], bytes] = {}
@@ -237,12 +238,14 @@ class SchedulerReader:
                 fresh.add(raw)
         for ring in shot.rings:
             self._heads[ring.number] = ring.head
+        if fresh or gone or known.fresh:
+            self._shown = dict(known.tasks)  # a copy: others iterate it while the next look changes ours
         numbers = shot.numbers
         look = Look(
             fresh=known.fresh,
             changed=fresh,
             gone=gone,
-            tasks=known.tasks,
+            tasks=self._shown,
             waiters=waiters,
             cores={**known.cores, **cores},
             completed=numbers.get("completed"),
@@ -254,7 +257,7 @@ class SchedulerReader:
             errors=shot.errors,
             moving=moving,
         )
-        self._last = Look(tasks=look.tasks, cores=look.cores, completed=look.completed)
+        self._last = Look(tasks=known.tasks, cores=look.cores, completed=look.completed)
         return look
 
     def _see_again(self, unfinished: set[int]) -> None:

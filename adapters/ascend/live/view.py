@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.ascend.live.state import LiveTask, Look
@@ -18,6 +18,7 @@ from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, TaskState
 
 if TYPE_CHECKING:
+    from livedbg.adapters.ascend.run import Run
     from livedbg.adapters.ascend.tasks import TaskRecord
     from livedbg.adapters.ascend.world import World
 
@@ -41,6 +42,7 @@ class LiveView:
         self._look: Look | None = None
         self._progress: tuple[object, ...] | None = None
         self._mark: Mark | None = None
+        self._run: Run | None = None
         self._put: dict[EdgeKey, Edge] = {}
         self._drop: set[EdgeKey] = set()
         self._behind: dict[int, set[int]] = {}
@@ -56,9 +58,9 @@ class LiveView:
         return self._look is not None
 
     @property
-    def source(self) -> str:
-        """What it is called as evidence."""
-        return self._source
+    def tasks(self) -> Mapping[int, LiveTask]:
+        """The tasks that have a slot."""
+        return self._look.tasks if self._look is not None else {}
 
     # looks
 
@@ -76,8 +78,9 @@ class LiveView:
         self._progress = look.progress
         if moved or world.last_wall_ns is None:
             self._went_on(wall_ns)
-        spoke, self._mark = self._mark is not world.last_mark, world.last_mark
         run, errors = world.run, look.errors
+        again, self._run = self._run is not run, run  # the log has begun another run: all that is there is said again
+        spoke, self._mark = again or self._mark is not world.last_mark, world.last_mark
         run.orchestrator = "done" if look.submitted else "submitting"
         run.counts.completed, run.counts.total = look.completed, look.total
         mark = Mark(self._source, "", wall_ns if former is not None else None, seen=former is not None, kind="memory")
@@ -94,6 +97,10 @@ class LiveView:
         self._compare(look, spoke)
         self._cores(look)
         self._link(look)
+        if again:
+            for producer, consumers in self._behind.items():
+                for consumer in consumers:
+                    self._draw(producer, consumer, look)
         if look.changed or look.gone or spoke or former is None:
             states = [task.state for task in look.tasks.values()]
             run.counts.running = states.count(TaskState.RUNNING)

@@ -171,3 +171,12 @@ def test_the_next_run_in_the_same_process(joined: Joined) -> None:
     assert state.tasks[f"{T}r0t0"].kernel == "func 4"
     assert _edge(state, "r0t2", "r0t1") is EdgeState.PENDING
     assert _edge(state, "r0t1", "r0t0") is None
+
+
+def test_the_log_begins_the_run_after_memory_has_seen_it(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
+    joined.look()
+    joined.replay.model.world(joined.source).begin(on_device=True)
+    state = joined.look()
+    assert state.tasks[f"{T}r0t0"].state is TaskState.RUNNING
+    assert _edge(state, "r0t1", "r0t0") is EdgeState.PENDING
