@@ -61,7 +61,8 @@ class Emitter:
         Args:
             former: the run that ended.
         """
-        self._abandoned.update(raw for raw, record in former.tasks.items() if record.open)
+        live = self._world.live.tasks if self._world.live is not None else {}
+        self._abandoned.update(raw for raw, record in former.tasks.items() if record.open and raw not in live)
         self._former.update(former.tasks)
         self._edges.clear()
         self._inferred.clear()
