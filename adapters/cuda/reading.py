@@ -176,6 +176,7 @@ class CudaReader:
     def _block(self, stream: _Stream, record: LogRecord, text: str) -> tuple[str, ...]:
         """What a whole record says."""
         place = self._place(record, 0, record.text.partition("\n")[0])
+        text = _headless(text)
         if "GPU assertion failure message" in text:
             number = text.count("\n", 0, text.find("GPU assertion failure message"))
             place = self._place(record, number, record.text.split("\n")[number])
@@ -216,6 +217,15 @@ _KEPT: Final = {
     "device-exception": "stops",
     "api-error": "driver",
 }
+
+
+def _headless(text: str) -> str:
+    """A traceback of which a logger has put its header before each line, without that."""
+    found = text.find("Traceback (most recent call")
+    head = text[text.rfind("\n", 0, found) + 1 : found] if found > 0 else ""
+    if not head or head.isspace():
+        return text
+    return "\n".join(line.removeprefix(head) for line in text.split("\n"))
 
 
 def _one(statement: Statement | None) -> list[Statement]:

@@ -167,6 +167,7 @@ def _basic(match: re.Match[str], clock: SourceClock) -> Header:
 # vLLM and friends: `INFO 11-21 03:11:22 [file.py:12] message`, workers' prefix in parentheses.
 _LEVEL_FIRST = re.compile(
     r"(?:\([^()]{1,60}\) )?(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? "
+    r"(?:\[[\w./-]{1,100}:\d{1,6}\] )?"
 )
 
 

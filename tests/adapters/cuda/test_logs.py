@@ -332,3 +332,15 @@ def test_errors_of_an_nvswitch() -> None:
 def test_forms_of_one_line(line: str, rule: str, says: str) -> None:
     chief = read(f"{line}\n".encode()).chief
     assert chief.rule == rule and says in chief.sentence and chief.next
+
+
+def test_a_traceback_with_a_logger_s_header_on_each_line() -> None:
+    """As vLLM's workers write it."""
+    head = "(EngineCore_0 pid=5304) ERROR 09-04 06:41:07 [core.py:700] "
+    block = fixture("illegal").decode().partition("\n")[2].partition("\n\n")[0].splitlines()
+    seen = read("\n".join(head + line for line in block).encode())
+    assert "Pid 5304: CUDA error: an illegal memory access" in seen.chief.sentence
+    assert "reported at step (train.py:14)" in seen.chief.sentence and "asynchronously" in seen.chief.sentence
+    assert [finding.rule for finding in seen.findings] == ["cuda-fault"]
+    (hit,) = seen.snapshot.exceptions.values()
+    assert hit.type == "torch.AcceleratorError" and hit.stack[0].function == "step"
