@@ -44,6 +44,7 @@ class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
         grid_dim, block_dim: `(264,1,1)`.
         sms: on how many SMs it runs.
         blocks, warps, threads: how many of each are on the device now; 0 where that was not asked.
+        still_since_wall_ns: when an earlier look saw it stand where it does; None where none did.
     """
 
     number: int
@@ -59,6 +60,7 @@ class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     blocks: int = 0
     warps: int = 0
     threads: int = 0
+    still_since_wall_ns: int | None = None
 
 
 class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -19,7 +19,9 @@ from livedbg.cuda.debugger import find_cuda_gdb
 from livedbg.cuda.events import events_of
 from livedbg.cuda.opening import cores_of, open_core
 from livedbg.cuda.pipes import find_place, has_place
+from livedbg.cuda.still import compared
 from livedbg.cuda.taking import dump, opened, refuse_abort
+from livedbg.devicestate import DeviceState
 from livedbg.errors import LivedbgError, TargetGone
 from livedbg.events import StatusSeen, Touched
 from livedbg.intents import DumpDevice, Intent
@@ -45,6 +47,7 @@ class CudaGdbAdapter(Adapter):
     def __init__(self) -> None:
         self._watches: dict[str, DumpWatch | None] = {}
         self._ready: set[str] = set()
+        self._newest: dict[str, DeviceState] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     @classmethod
@@ -97,7 +100,7 @@ class CudaGdbAdapter(Adapter):
             if watch is not None:
                 watch.forget()
             state = await opened(gdb, dumped, place, process.id, _READ_S)
-        context.emit(*events_of(state, context.stamp()))
+        self._emit(context, state)
 
     async def _look(self, context: Context, process: Process) -> None:
         """Whether a process takes orders, and the dumps that it wrote."""
@@ -123,7 +126,12 @@ class CudaGdbAdapter(Adapter):
             said = f"A GPU core dump was written, {path}, and can't be read: {error.message}"
             self._say(context, self._status(process, SourceHealth.DEGRADED, error.code, said, error.remedy))
             return
-        context.emit(*events_of(state, context.stamp()))
+        self._emit(context, state)
+
+    def _emit(self, context: Context, state: DeviceState) -> None:
+        known = compared(self._newest.get(state.target), state)
+        self._newest[state.target] = known
+        context.emit(*events_of(known, context.stamp()))
 
     def _status(self, target: str, health: SourceHealth, code: str, sentence: str, remedy: str = "") -> SourceStatus:
         return SourceStatus(source=self.name, target=target, health=health, code=code, sentence=sentence, remedy=remedy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from livedbg.cuda.debugger import find_cuda_gdb
 from livedbg.cuda.events import events_of
 from livedbg.cuda.opening import cores_of, open_core
 from livedbg.cuda.pipes import find_place
+from livedbg.cuda.still import compared
 from livedbg.cuda.taking import dump, opened, refuse_abort
 from livedbg.cuda.text import state_text
 from livedbg.devicestate import DeviceState
@@ -42,6 +44,9 @@ _CRASHED = 11
 @click.option(
     "--dump-only", is_flag=True, help="The same, and print its path instead of reading it: no cuda-gdb needed."
 )
+@click.option(
+    "--again", type=click.FloatRange(0), metavar="SECONDS", help="Dump once more after that time, and compare."
+)
 @click.option("--may-abort", is_flag=True, help="Dump also where the driver may abort the process afterwards.")
 @click.option(
     "--attach", "by_attach", is_flag=True, help="Attach cuda-gdb: process and GPUs stand. Not tried on a GPU."
@@ -55,6 +60,7 @@ def command(
     words: tuple[str, ...],
     by_dump: bool,
     dump_only: bool,
+    again: float | None,
     may_abort: bool,
     by_attach: bool,
     read_only: bool,
@@ -82,7 +88,7 @@ def command(
     try:
         with quit_on_signals():
             if asked:
-                state = asyncio.run(_live(run, words, gdb, asked[0], dump_only, may_abort, timeout))
+                state = asyncio.run(_live(run, words, gdb, asked[0], dump_only, may_abort, again, timeout))
             else:
                 state = asyncio.run(_dead(*_cores(words), gdb, timeout))
     except GdbTimeout as error:
@@ -146,6 +152,7 @@ async def _live(
     way: str,
     dump_only: bool,
     may_abort: bool,
+    again_s: float | None,
     timeout_s: float,
 ) -> DeviceState | None:
     """From a process.
@@ -170,7 +177,12 @@ async def _live(
     if path is None:
         click.echo(str(dumped.path))
         return None
-    return await opened(path, dumped, place, target, timeout_s)
+    first = await opened(path, dumped, place, target, timeout_s)
+    if again_s is None:
+        return first
+    await asyncio.sleep(max(0.0, again_s - (time.time_ns() - (first.taken_wall_ns or 0)) / 1e9))
+    dumped = await dump(place, target, run.touches.append, timeout_s)
+    return compared(first, await opened(path, dumped, place, target, timeout_s))
 
 
 def _record(output: Path, events: list[Any], state: DeviceState) -> None:

@@ -75,6 +75,9 @@ def _kernel(state: DeviceState, kernel: DeviceKernel) -> Iterator[str]:
     parent = f", launched by kernel {kernel.parent}" if kernel.parent is not None else ""
     on = f" on {kernel.sms:,} SM{_s(kernel.sms)}" if kernel.sms else ""
     yield f"  kernel {kernel.number}  {kernel.name}<<<{kernel.grid_dim},{kernel.block_dim}>>>{kernel.arguments}"
+    if kernel.still_since_wall_ns and state.taken_wall_ns:
+        apart_s = (state.taken_wall_ns - kernel.still_since_wall_ns) / 1e9
+        yield f"    stands still: a look {apart_s:.1f} s earlier saw it at the same place"
     yield f"    grid {kernel.grid}, {kernel.status}{on}{parent}{f'; {counts}' if counts else ''}"
     places = places_of(state, kernel.number)
     for place in places[:_PLACES]:

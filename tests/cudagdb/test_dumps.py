@@ -81,6 +81,15 @@ def test_the_dump_is_waited_for_until_it_is_whole(spawn: Spawn, device: Device, 
     assert Path(said.out.strip()).read_bytes() == gpu_core.read_bytes()
 
 
+def test_a_second_dump_says_what_has_not_moved(
+    spawn: Spawn, player: Play, device: Device, folder: Path, gpu_core: Path
+) -> None:
+    target = job(spawn, folder, gpu_core, **ASKABLE)
+    said = device(target.pid, "--dump", "--again", "1.1", "--gdb", player("hang"))
+    assert said.code == 0 and re.search(r"stands still: a look \d\.\d s earlier saw it at the same place", said.out)
+    assert len(list(folder.glob("*.nvcudmp"))) == 2 and said.err.count("stood still") == 2
+
+
 def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
     spawn: Spawn, device: Device, folder: Path, gpu_core: Path
 ) -> None:

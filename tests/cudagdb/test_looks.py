@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from livedbg.analysis import Diagnostician
 from livedbg.cuda import look as look_module
 from livedbg.cuda.opening import cores_of, open_core
+from livedbg.cuda.still import compared
 from livedbg.cuda.text import state_text
 from livedbg.cuda.words import headline, kernel_sentence
 from livedbg.devicestate import DeviceState
 from livedbg.errors import SourceError, ToolMissing
+from livedbg.events import DeviceSeen
 from livedbg.gdbmi import GdbGone, GdbTimeout
+from livedbg.store import Store
 from tests.cudagdb.conftest import EM_X86_64, core_bytes
 from tests.cudagdb.sessions import FIXTURES, SESSIONS, hang, illegal_address
 from tests.cudagdb.tables import Session, asked, mi
@@ -206,6 +212,38 @@ async def test_what_is_no_gpu_core_is_the_debuggers_word(player: Play, gpu_core:
 async def test_another_gdb_is_told_from_cuda_gdb(gpu_core: Path) -> None:
     with pytest.raises(ToolMissing, match=r"is no cuda-gdb, but GNU gdb"):
         await state_in("/usr/bin/gdb", gpu_core)
+
+
+def seen_again(state: DeviceState, after_s: float, **changes: Any) -> DeviceState:
+    """The same state at another look, but for some fields."""
+    later_ns = (state.taken_wall_ns or 0) + round(after_s * 1e9)
+    return replace(state, taken_wall_ns=later_ns, path=f"{state.path}-{after_s}", **changes)
+
+
+async def test_what_stands_still_at_two_looks_is_a_stall(player: Play, gpu_core: Path) -> None:
+    first = replace(await state_in(player("hang"), gpu_core), target="process:box/4711")
+    (kernel,) = first.kernels
+    second = compared(first, seen_again(first, 20))
+    third = compared(second, seen_again(first, 32))
+    assert [k.still_since_wall_ns for k in (*second.kernels, *third.kernels)] == [first.taken_wall_ns] * 2
+    moved = seen_again(first, 20, places=(replace(first.places[0], line=13), *first.places[1:]))
+    launched = seen_again(first, 20, kernels=(replace(kernel, grid=54),))
+    fewer = seen_again(first, 20, kernels=(replace(kernel, warps=60),))
+    for other in (moved, launched, fewer, replace(seen_again(first, 20), target="process:box/4712")):
+        assert compared(first, other).kernels[0].still_since_wall_ns is None
+    assert compared(first, first).kernels[0].still_since_wall_ns is None  # one look is no proof
+
+    def verdict(state: DeviceState) -> tuple[str, str]:
+        store = Store()
+        store.apply(DeviceSeen(device=state, host="box", mono_ns=1, wall_ns=state.taken_wall_ns or 0))
+        found = Diagnostician().diagnose(store.snapshot())
+        (finding,) = [f for f in found.findings.values() if f.rule.startswith("device-")]
+        return found.verdict.state.value, f"{finding.rule}: {finding.sentence}"
+
+    state, sentence = verdict(third)
+    assert state == "stalled" and sentence.startswith("device-hang: All 64 warps of kernel 0 spin")
+    assert sentence.endswith("a look 32 s earlier saw the same.") and "stands still" in state_text(third)
+    assert verdict(first)[0] != "stalled" and verdict(first)[1].startswith("device-stands: All 64 warps")
 
 
 async def test_a_host_core_beside_it_is_opened_with_it(player: Play, gpu_core: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg.analysis.rules import ascend, cuda, cycles, gpu, holders, nvfuser, processes, progress, sight
+from livedbg.analysis.rules import ascend, cuda, cycles, device, gpu, holders, nvfuser, processes, progress, sight
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 
 __all__ = ["Rule", "RuleInput", "Settings", "all_rules", "rules_page"]
@@ -12,6 +12,7 @@ _TITLES = {
     holders: "Locks that are not released",
     ascend: "Ascend",
     cuda: "CUDA",
+    device: "Devices",
     gpu: "GPUs",
     nvfuser: "nvFuser",
     processes: "Processes",
