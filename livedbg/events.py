@@ -37,6 +37,7 @@ from livedbg.model import (
     Task,
     Thread,
 )
+from livedbg.valuedump import ValueComparison, ValueDump, ValueLook
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -44,6 +45,8 @@ __all__ = [
     "CounterSeen",
     "DeviceSeen",
     "DiagnosticSeen",
+    "DumpCompared",
+    "DumpSeen",
     "EdgesAdded",
     "EdgesRemoved",
     "EdgesReplaced",
@@ -65,6 +68,7 @@ __all__ = [
     "ThreadsSeen",
     "Tick",
     "Touched",
+    "ValuesSeen",
     "decode",
     "encode",
 ]
@@ -218,6 +222,24 @@ class LaunchesSeen(EventBase, frozen=True, tag="launches"):
     trails: tuple[LaunchTrail, ...]
 
 
+class DumpSeen(EventBase, frozen=True, tag="dump"):
+    """A dump of tensors was found, or has changed."""
+
+    dump: ValueDump
+
+
+class ValuesSeen(EventBase, frozen=True, tag="values"):
+    """What a dumped tensor is like; was asked for."""
+
+    look: ValueLook
+
+
+class DumpCompared(EventBase, frozen=True, tag="dump-compared"):
+    """How a dump compares with a golden one; replaces its former comparison."""
+
+    comparison: ValueComparison
+
+
 class Touched(EventBase, frozen=True, tag="touched"):
     """The target was touched."""
 
@@ -250,6 +272,9 @@ Event: TypeAlias = (
     | CatchpointSeen
     | DeviceSeen
     | LaunchesSeen
+    | DumpSeen
+    | ValuesSeen
+    | DumpCompared
     | Touched
     | StatusSeen
 )

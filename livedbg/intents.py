@@ -14,10 +14,12 @@ from livedbg.catchpoints import Moment
 __all__ = [
     "GLANCE_ONCE",
     "Catch",
+    "CompareValues",
     "DumpDevice",
     "Glance",
     "GoOn",
     "Intent",
+    "LookAtValues",
     "OpenLog",
     "Refresh",
     "Uncatch",
@@ -123,6 +125,30 @@ class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
     share: float = 0.0
 
 
+class LookAtValues(Struct, frozen=True, kw_only=True, tag="look-at-values"):
+    """Look at a tensor of a dump that was found.
+
+    Attributes:
+        path: of the dump.
+        number: of the entry.
+    """
+
+    path: str
+    number: int
+
+
+class CompareValues(Struct, frozen=True, kw_only=True, tag="compare-values"):
+    """Compare a dump that was found with another, or with golden data.
+
+    Attributes:
+        path: of the dump.
+        golden: of a second dump, of a run's folder, or of a folder with in/ and out/.
+    """
+
+    path: str
+    golden: str
+
+
 class Refresh(Struct, frozen=True, kw_only=True, tag="refresh"):
     """Look at everything again now instead of at the next turn."""
 
@@ -133,4 +159,16 @@ class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):
     path: str
 
 
-Intent: TypeAlias = WantStacks | Glance | Catch | GoOn | Uncatch | WatchLaunches | DumpDevice | Refresh | OpenLog
+Intent: TypeAlias = (
+    WantStacks
+    | Glance
+    | Catch
+    | GoOn
+    | Uncatch
+    | WatchLaunches
+    | DumpDevice
+    | LookAtValues
+    | CompareValues
+    | Refresh
+    | OpenLog
+)

@@ -27,6 +27,7 @@ _BUILT_IN: dict[str, str] = {
     "cudagdb": "livedbg.adapters.cudagdb:CudaGdbAdapter",
     "launches": "livedbg.adapters.launches:LaunchesAdapter",
     "logs": "livedbg.adapters.logfiles:LogAdapter",
+    "values": "livedbg.adapters.values:ValuesAdapter",
     "ascend": "livedbg.adapters.ascend:AscendAdapter",
     "cuda": "livedbg.adapters.cuda:CudaAdapter",
     "nvml": "livedbg.adapters.nvml:NvmlAdapter",

@@ -32,6 +32,7 @@ from livedbg.model import (
 )
 from livedbg.numbering import Numbering
 from livedbg.tables import FrozenTable
+from livedbg.valuedump import ValueComparison, ValueDump, ValueLook
 
 __all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey"]
 
@@ -144,6 +145,9 @@ class Snapshot:
         activity: by thread id.
         devices: what was seen on devices last, by process identifier or `file:PATH`.
         launches: by thread id, what it launched.
+        dumps: of tensors, by path.
+        value_looks: the newest looks at tensors, by path and number.
+        comparisons: of dumps with golden ones, by path.
     """
 
     revision: int = 0
@@ -170,6 +174,9 @@ class Snapshot:
     kernels: Mapping[tuple[str, str], Durations] = field(default_factory=_empty)
     devices: Mapping[str, DeviceState] = field(default_factory=_empty)
     launches: Mapping[str, LaunchTrail] = field(default_factory=_empty)
+    dumps: Mapping[str, ValueDump] = field(default_factory=_empty)
+    value_looks: Mapping[tuple[str, int], ValueLook] = field(default_factory=_empty)
+    comparisons: Mapping[str, ValueComparison] = field(default_factory=_empty)
 
     def now(self, host: str | None = None) -> Clock:
         """The newest stamp of `host`, or of the host that was heard last."""

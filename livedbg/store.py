@@ -49,6 +49,9 @@ LOG_WINDOW: Final = 20_000
 EXITED_WINDOW: Final = 4_096
 """How many exited threads the state keeps."""
 
+LOOK_WINDOW: Final = 64
+"""How many looks at tensors the state keeps."""
+
 _TABLES: Final = (
     "clocks",
     "processes",
@@ -64,6 +67,9 @@ _TABLES: Final = (
     "kernels",
     "devices",
     "launches",
+    "dumps",
+    "value_looks",
+    "comparisons",
 )
 
 
@@ -109,6 +115,9 @@ class Store:
             ev.CatchpointSeen: self._catchpoint_seen,
             ev.DeviceSeen: self._device_seen,
             ev.LaunchesSeen: self._launches_seen,
+            ev.DumpSeen: self._dump_seen,
+            ev.ValuesSeen: self._values_seen,
+            ev.DumpCompared: self._dump_compared,
             ev.Touched: self._touched,
             ev.StatusSeen: self._status_seen,
         }
@@ -348,6 +357,23 @@ class Store:
 
     def _launches_seen(self, event: ev.LaunchesSeen) -> None:
         self._dirty("launches").update((trail.thread, trail) for trail in event.trails)
+
+    def _dump_seen(self, event: ev.DumpSeen) -> None:
+        path = event.dump.path
+        self._dirty("dumps")[path] = event.dump
+        looks = self._dirty("value_looks")
+        for key in [key for key in looks if key[0] == path]:  # the file has changed
+            del looks[key]
+
+    def _values_seen(self, event: ev.ValuesSeen) -> None:
+        looks, key = self._dirty("value_looks"), (event.look.path, event.look.number)
+        looks.pop(key, None)  # the newest stands last
+        looks[key] = event.look
+        if len(looks) > LOOK_WINDOW:
+            del looks[next(iter(looks))]
+
+    def _dump_compared(self, event: ev.DumpCompared) -> None:
+        self._dirty("comparisons")[event.comparison.path] = event.comparison
 
     def _touched(self, event: ev.Touched) -> None:
         self._intrusions.append(event.intrusion)

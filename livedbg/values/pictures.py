@@ -15,9 +15,11 @@ from livedbg.values.numbers import number_text
 from livedbg.values.statistics import Histogram
 from livedbg.values.tensor import Tensor, blocks
 
-__all__ = ["HeatMap", "heat_map", "histogram_lines"]
+__all__ = ["PLAIN_SHADES", "HeatMap", "heat_map", "histogram_lines"]
 
-_SHADES: Final = (" .:-=+*#%@", " ░▒▓█")
+PLAIN_SHADES: Final = " .:-=+*#%@"
+"""The shades of a heat map in ASCII, the least first."""
+_SHADES: Final = (PLAIN_SHADES, " ░▒▓█")
 
 
 def histogram_lines(found: Histogram, width: int = 60, ascii_only: bool = False) -> Iterator[str]:

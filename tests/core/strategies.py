@@ -32,6 +32,7 @@ from livedbg.model import (
     Thread,
     ThreadState,
 )
+from livedbg.valuedump import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
 
 HOSTS = ("box", "node-2")
 PROCESSES = tuple(f"process:{host}/{pid}" for host in HOSTS for pid in (10, 20))
@@ -150,6 +151,27 @@ trails = st.builds(
     ).map(tuple),
 )
 
+dump_paths = st.sampled_from(("/run/args_dump.json", "/run/tensor_dump.json"))
+value_dumps = st.builds(
+    ValueDump,
+    path=dump_paths,
+    count=small,
+    rows=st.lists(
+        st.builds(ValueRow, number=small, task=st.sampled_from(TASKS), name=words, shape=st.tuples(small)), max_size=2
+    ).map(tuple),
+    problems=st.lists(words, max_size=1).map(tuple),
+)
+value_looks = st.builds(ValueLook, path=dump_paths, number=small, title=words, counts=st.tuples(small), problem=words)
+comparisons = st.builds(
+    ValueComparison,
+    path=dump_paths,
+    golden=words,
+    first=st.none() | st.sampled_from(TASKS),
+    tasks=st.lists(
+        st.builds(TaskComparison, task=st.sampled_from(TASKS), verdict=words, sentence=words), max_size=2
+    ).map(tuple),
+)
+
 
 def _several(values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(values, max_size=4).map(tuple)
@@ -215,6 +237,9 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
     ),
     _event(ev.DeviceSeen, device=devices),
     _event(ev.LaunchesSeen, trails=_several(trails)),
+    _event(ev.DumpSeen, dump=value_dumps),
+    _event(ev.ValuesSeen, look=value_looks),
+    _event(ev.DumpCompared, comparison=comparisons),
     _event(ev.ExceptionSeen, hit=st.builds(ExceptionHit, id=st.sampled_from(("x", "y")), type=words, message=words)),
     _event(
         ev.Touched,
