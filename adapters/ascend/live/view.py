@@ -232,8 +232,9 @@ class LiveView:
         names = self._world.names
         return EdgeKey(EdgeKind.DEPENDS_ON, names.task(consumer), names.task(producer))
 
-    def _draw(self, producer: int, consumer: int, look: Look) -> None:
-        task = look.tasks.get(producer)
+    def _draw(self, producer: int, consumer: int, look: Look | None) -> None:
+        """An edge as a look has it; None: all tasks have completed."""
+        task = look.tasks.get(producer) if look is not None else None
         done = task is None or not task.open
         key = self._key(producer, consumer)
         self._drop.discard(key)
@@ -247,6 +248,12 @@ class LiveView:
 
     def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
         """Edges that are new or changed since the last call, and those that are no more."""
+        if self._world.run.phase == "completed":
+            for producer, consumers in self._behind.items():
+                for consumer in consumers:
+                    self._draw(producer, consumer, None)
+            self._behind.clear()
+            self._before.clear()
         put, drop, self._put, self._drop = self._put, self._drop, {}, set()
         return put.values(), drop
 

@@ -70,11 +70,15 @@ class Simulator:
         layout = self.layout()
         return SchedulerReader(self.pid, library.bias + layout.address, layout)
 
-    def look(self) -> Look:
-        """One look; there must be a run."""
+    def try_look(self) -> Look | None:
+        """One look, always by the same reader."""
         if self._reader is None:
             self._reader = self.reader()
-        look = self._reader.look()
+        return self._reader.look()
+
+    def look(self) -> Look:
+        """One look; there must be a run."""
+        look = self.try_look()
         assert look is not None
         return look
 

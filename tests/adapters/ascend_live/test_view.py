@@ -46,7 +46,7 @@ class Joined:
             self.replay.flush()
             world = self.replay.model.world(self.source)
             self.view = world.live = LiveView(world, self.simulator.pid)
-        self.view.take(self.simulator.look(), stamp["wall_ns"])
+        self.view.take(self.simulator.try_look(), stamp["wall_ns"])
         self.replay.store.apply_all([Tick(**stamp), *self.replay.model.collect(stamp, whole=True)])
         return self.replay.store.snapshot()
 
@@ -180,3 +180,13 @@ def test_the_log_begins_the_run_after_memory_has_seen_it(joined: Joined) -> None
     state = joined.look()
     assert state.tasks[f"{T}r0t0"].state is TaskState.RUNNING
     assert _edge(state, "r0t1", "r0t0") is EdgeState.PENDING
+
+
+def test_a_run_that_ends_between_two_looks_leaves_nothing_pending(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
+    assert _edge(joined.look(), "r0t1", "r0t0") is EdgeState.PENDING
+    joined.simulator.tell("idle")
+    state = joined.look()
+    assert _edge(state, "r0t1", "r0t0") is EdgeState.SATISFIED
+    assert all(task.state is TaskState.COMPLETED for task in state.tasks.values())
+    assert all(core.state == "idle" for core in state.resources.values())
