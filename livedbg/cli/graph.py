@@ -174,7 +174,7 @@ def _found(word: str, drawing: Drawing) -> str:
         UsageError: there is none.
     """
     names: Sequence[str] = (word, task_name(int(word)) if re.fullmatch(r"\d{1,20}", word) else word)
-    for name in (*names, word.rpartition("/")[2]):
+    for name in (*names, word.partition("/")[2], word.rpartition("/")[2]):
         if name in drawing.nodes:
             return name
     some = ", ".join(list(drawing.nodes)[:5])

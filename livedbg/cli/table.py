@@ -202,10 +202,10 @@ COMMANDS: dict[str, CommandEntry] = {
             "graph",
             "A run's task graph as text, Graphviz, HTML or JSON, and what it lacks.",
             (
-                ("livedbg graph dfx_outputs", "tasks in layers, and dependencies that are missing"),
-                ("livedbg graph deps.json --against ../good/deps.json", "edges that only one of two runs has"),
+                ("livedbg graph dfx_outputs", "tasks in layers, and what is missing"),
+                ("livedbg graph deps.json --against good.json", "edges that only one of two runs has"),
                 ("livedbg graph deps.json -o graph.html", "one page to move, zoom and search in"),
-                ("livedbg graph deps.json --task r1t2 --hops 3 -o near.dot", "what is around a task, for Graphviz"),
+                ("livedbg graph deps.json --task r1t2 -o near.dot", "what is around a task, for Graphviz"),
             ),
             (0, 12, 2, 3),
             "12 when a dependency is missing.",

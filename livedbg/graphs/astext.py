@@ -11,6 +11,7 @@ from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Remark, layer
 __all__ = ["to_text"]
 
 _WIDTH = 100
+_REMARKS = 20  # of one kind
 _AFTER = 6  # predecessors of one task that are named
 _SAID = {
     "missing": "Missing",
@@ -26,7 +27,7 @@ def to_text(drawing: Drawing, most: int) -> str:
 
     Args:
         drawing: what to draw.
-        most: tasks, and remarks of one kind, that are shown.
+        most: tasks that are shown, and of each kind of remarks 20 at most.
     """
     return "\n".join(_lines(drawing, most)) + "\n"
 
@@ -43,10 +44,10 @@ def _lines(drawing: Drawing, most: int) -> Iterator[str]:
         if said:
             yield ""
             yield f"{title}: {len(said)}"
-            for remark in said[:most]:
+            for remark in said[: min(most, _REMARKS)]:
                 yield from _remark(remark)
-            if len(said) > most:
-                yield f"  … and {len(said) - most} more"
+            if len(said) > min(most, _REMARKS):
+                yield f"  … and {len(said) - min(most, _REMARKS)} more (--format json has all)"
     yield ""
     yield from _layers(drawing, most)
 

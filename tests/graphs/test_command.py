@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -130,6 +132,20 @@ def test_segments_of_a_fusion() -> None:
     done = livedbg("graph", ASCEND.parent / "nvfuser" / "compile_error.log")
     assert done.returncode == 0 and "3 tasks, 2 edges" in done.stdout
     assert re.search(r"f0/g1 reduction .*\[failed\]  after f0/g0", done.stdout)
+
+
+def test_boxes_of_a_page_do_not_overlap() -> None:
+    done = livedbg("graph", ASCEND / "01_healthy_trb", "--format", "html")
+    picture = ElementTree.fromstring(re.findall(r"<svg .*?</svg>", done.stdout, re.DOTALL)[0])
+    places = [
+        tuple(int(part) for part in re.findall(r"-?\d+", group.attrib["transform"]))
+        for group in picture.iter("{http://www.w3.org/2000/svg}g")
+        if group.attrib.get("class") == "node"
+    ]
+    width, height = (int(part) for part in picture.attrib["viewBox"].split()[2:])
+    assert len(places) == 5 and len({y for _, y in places}) == 4
+    assert all(x >= 0 and x + 150 <= width and y >= 0 and y + 46 <= height for x, y in places)
+    assert all(abs(x - x1) >= 150 or abs(y - y1) >= 46 for (x, y), (x1, y1) in itertools.combinations(places, 2))
 
 
 class _Page(HTMLParser):
