@@ -61,7 +61,10 @@ class NvfuserAdapter(Adapter):
                 context.emit(*self.model.collect(context.stamp()))
                 await context.drain()
             context.emit(*self.model.collect(context.stamp()))
-            await asyncio.to_thread(traces.look, [*context.request.logs, *await self._named_traces(context)])
+            places = [*context.request.logs, *await self._named_traces(context)]
+            while await asyncio.to_thread(traces.look, places, _SLICE_S):
+                context.emit(*traces.events(context.stamp()))
+                await context.drain()
             context.emit(*traces.events(context.stamp()))
             self._tell(context)
             if not settled:

@@ -17,7 +17,7 @@ from livedbg.nvfuser.reading import StatementReader, read_statements
 __all__ = ["LogFollower"]
 
 _BLOCK: Final = 1 << 20
-_QUIET_S: Final = 3.0  # after which a statement counts as whole
+_QUIET_S: Final = 1.0  # after which a statement counts as whole
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ __all__ = ["TraceWatch"]
 _DEPTH: Final = 6
 _ENTRIES: Final = 20_000
 _BLOCK: Final = 1 << 20
+_FIND_S: Final = 1.0  # between two searches for traces, ...
+_SHARE: Final = 100  # ... which take at most so small a part of the time
 _SHOWN: Final = 12  # passes of a thread that are listed, innermost first
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -46,17 +49,33 @@ class TraceWatch:
         self._traces: dict[Path, _Trace] = {}
         self._passed: dict[Path, tuple[int, int]] = {}
         self._said: dict[str, Task | Diagnostic] = {}
+        self._find_at = 0.0
 
-    def look(self, paths: Iterable[str]) -> None:
-        """Find traces at or below some paths, and read what is new in them. Blocking: call it in a thread."""
-        for path in _candidates(paths):
-            if path not in self._traces and self._recognised(path):
-                self._traces[path] = _Trace(path)
+    def look(self, paths: Iterable[str], for_s: float) -> bool:
+        """Find traces at or below some paths, and read on in them. Blocking: call it in a thread.
+
+        Args:
+            paths: files, folders and patterns.
+            for_s: how long to read.
+
+        Returns:
+            Whether there is more to read.
+        """
+        begun = time.monotonic()
+        if begun >= self._find_at:
+            for path in _candidates(paths):
+                if path not in self._traces and self._recognised(path):
+                    self._traces[path] = _Trace(path)
+            took_s = time.monotonic() - begun
+            self._find_at = time.monotonic() + max(_FIND_S, took_s * _SHARE)
         for trace in self._traces.values():
             try:
-                _read(trace)
+                more = _read(trace, begun + for_s)
             except OSError:
                 continue  # it is gone: what it said stays
+            if more:
+                return True
+        return False
 
     def events(self, stamp: Stamp) -> Iterator[Event]:
         """What changed."""
@@ -152,17 +171,22 @@ class TraceWatch:
         )
 
 
-def _read(trace: _Trace) -> None:
+def _read(trace: _Trace, until: float) -> bool:
+    """Read on until some time; whether there is more."""
     descriptor = os.open(trace.path, _FLAGS)
     try:
         status = os.fstat(descriptor)
         if status.st_ino != trace.inode or status.st_size < trace.offset:
             trace.reader, trace.offset, trace.inode = TraceReader(), 0, status.st_ino
+        trace.written_wall_ns = status.st_mtime_ns
         while data := os.pread(descriptor, _BLOCK, trace.offset):
             trace.offset += len(data)
             trace.reader.feed(data)
             trace.changed = True
+            if time.monotonic() > until:
+                return True
         trace.written_wall_ns = os.fstat(descriptor).st_mtime_ns
+        return False
     finally:
         os.close(descriptor)
 

@@ -308,9 +308,10 @@ def _flag(domain: Domain | None, tensor: Tensor, place: int) -> bool:
     if domain is None or len(domain.contiguity) != len(domain.allocation or domain.logical):
         return True
     axes = [axis for axis in domain.logical if axis[0] != "r"]
-    if len(axes) != len(tensor.logical):
+    memory = domain.allocation or domain.logical
+    if len(axes) != len(tensor.logical) or axes[place] not in memory:
         return True
-    return domain.contiguity[(domain.allocation or domain.logical).index(axes[place])] != "f"
+    return domain.contiguity[memory.index(axes[place])] != "f"
 
 
 def _told(said: Arguments | None) -> list[tuple[tuple[int, ...], str]]:

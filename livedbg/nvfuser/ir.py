@@ -175,7 +175,7 @@ def _operation(right: str) -> tuple[str, list[str]]:
     spread = _spread(body)
     if spread is not None:
         return spread
-    if body[:1] in "-!~":
+    if body and body[0] in "-!~":
         return f"unary {body[0]}", [body[1:].strip()]
     return "", [body]
 

@@ -103,10 +103,13 @@ class Writer:
         Raises:
             Uncovered: it can't be written.
         """
-        if not expression.outputs:
-            self._scalar(expression)
-            return
-        call = self._call(expression)
+        try:
+            if not expression.outputs:
+                self._scalar(expression)
+                return
+            call = self._call(expression)
+        except (IndexError, ValueError, OverflowError):  # fewer arguments than it has, or odd ones: it is damaged
+            raise Uncovered(_said(expression)) from None
         names = ", ".join(f"T{tensor.number}" for tensor in expression.outputs)
         self.lines.append(f"{names} = fd.ops.{call}")
         self.defined.update((tensor.number, tensor) for tensor in expression.outputs)

@@ -25,6 +25,7 @@ __all__ = ["Said", "StatementReader", "read_statements"]
 
 _BLOCK: Final = 1 << 20
 _LONGEST: Final = 1 << 20  # bytes of a line without an end that are kept
+_LINE: Final = 64 << 10  # bytes of a line that are looked at
 _PREFIXES: Final = 5_000
 
 
@@ -98,7 +99,7 @@ class StatementReader:
         self._above = [*self._above, *body[start:end].split(b"\n")[:-1]][-LOOK_BACK:]
 
     def _line(self, raw: bytes, found: list[Said]) -> None:
-        prefix, line = split_prefix(clean_bytes(raw[:_LONGEST].rstrip(b"\r")))
+        prefix, line = split_prefix(clean_bytes(raw[:_LINE].rstrip(b"\r")))
         prefix = prefix.strip()
         scanner = self._scanners.get(prefix)
         if scanner is None:

@@ -9,6 +9,7 @@ import ast
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -65,7 +66,10 @@ def number_of(text: str, known: Mapping[str, Number]) -> Number | None:
     if len(text) > _LENGTH:
         return None
     try:
-        return _value(ast.parse(text, mode="eval").body, known)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the target's text, not of ours
+            tree = ast.parse(text, mode="eval")
+        return _value(tree.body, known)
     except (SyntaxError, ValueError, ArithmeticError, TypeError, KeyError, RecursionError, MemoryError):
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 import stat
 import sys
 from pathlib import Path
@@ -184,3 +185,26 @@ def test_alike_is_up_to_addresses_and_numbers() -> None:
     )
     assert alike(first, gather(_HERE / "two_errors.log").errors[0].failure.parts[1])
     assert not alike(first, second)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_logs_give_scripts_that_parse_or_a_reason(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    lines = (_HERE / ("many_operations.log", "compile_error.log")[seed % 2]).read_text().split("\n")
+    for _ in range(80):
+        at = chance.randrange(len(lines))
+        match chance.randrange(4):
+            case 0:
+                del lines[at]
+            case 1:
+                lines.insert(at, chance.choice(lines))
+            case 2:
+                lines[at] = lines[at][: chance.randrange(len(lines[at]) + 1)]
+            case _:
+                lines[at] += chance.choice(lines)
+    log = tmp_path / "damaged.log"
+    log.write_text("\n".join(lines))
+    for cut in gather(log).cuts:
+        for number in cut.fusion.groups:
+            built = build_segment(cut, number)
+            assert built.uncovered or not check(built.text)
