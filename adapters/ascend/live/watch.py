@@ -187,23 +187,25 @@ class LiveWatch:
         seen.schedulers[number] = _Scheduler(process, reader, view, world)
 
     def _world(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> World | None:
-        """The job that a scheduler belongs to: its log's, unless several schedulers share that; None: not known yet."""
-        if not alone:
-            device = next((w.chips[process.pid] for w in self._model.worlds if process.pid in w.chips), None)
-            name = f"dev{device}" if device is not None else f"pid{process.pid}"
-            return self._model.world(f"{name}.{number}" if number else name)
+        """The job that a scheduler belongs to: its own log's, or its parent's unless several share that; None: not
+        known yet."""
         own = [source for source in sources if source.process == process.id]
-        mine = own or [source for source in sources if source.process]
-        known = [world for source in mine if (world := self._model.known(source.id)) is not None]
-        if not known and not mine:
-            known = self._model.worlds[:1] if len(self._model.worlds) == 1 else []
-        free = [world for world in known if world.live is None or not world.live.speaks]
-        if free:
-            return free[0]
-        if mine and not self._model.settled:
-            return None
-        log = next((source for source in mine if source.name == "stderr"), mine[0] if mine else None)
-        return self._model.world(log.id if log is not None and not known else f"pid{process.pid}")
+        mine = own or ([source for source in sources if source.process] if alone else [])
+        if number == 0 and (own or alone):
+            known = [world for source in mine if (world := self._model.known(source.id)) is not None]
+            if not known and not mine and len(self._model.worlds) == 1:
+                known = self._model.worlds
+            free = [world for world in known if world.live is None or not world.live.speaks]
+            if free:
+                return free[0]
+            if mine and not self._model.settled:
+                return None
+            log = next((source for source in mine if source.name == "stderr"), mine[0] if mine else None)
+            if not known:
+                return self._model.world(log.id if log is not None else f"pid{process.pid}")
+        device = next((w.chips[process.pid] for w in self._model.worlds if process.pid in w.chips), None)
+        name = f"dev{device}" if device is not None else f"pid{process.pid}"
+        return self._model.world(f"{name}.{number}" if number else name)
 
     # reading
 
