@@ -18,6 +18,7 @@ from livedbg.analysis.rules.cuda_words import (
     CudaContext,
     contexts,
     evidence,
+    launched_last,
     process_of,
     said,
     synchronous,
@@ -123,6 +124,9 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
         )
     elif not exact:
         sentence += f" {ASYNCHRONOUS}"
+    kernels, launches = launched_last(told.get("process", ""), state.snapshot, error.at_wall_ns)
+    if kernels and told.get("of_kernel") == "yes":
+        sentence += f" Launched last before it (newest first): {kernels}."
     following = context.consequences()
     sentence += _consequences(following, int(told.get("count", "1")) - 1)
     dumps = context.of("coredump")
@@ -136,7 +140,7 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
         severity=Severity.CRITICAL,
         sentence=sentence,
         entities=process_of(error),
-        evidence=evidence(error, *dumps, *following[:3]),
+        evidence=(*evidence(error, *dumps, *following[:3]), *launches),
         next=(*_of_dumps(dumps), *steps),
         inferred=not exact,
         since_wall_ns=error.at_wall_ns,

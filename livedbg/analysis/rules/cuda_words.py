@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from livedbg.analysis.rules.words import name_of
 from livedbg.model import Diagnostic, Evidence
 from livedbg.snapshot import Snapshot
 
@@ -18,6 +19,7 @@ __all__ = [
     "bytes_of",
     "contexts",
     "evidence",
+    "launched_last",
     "process_of",
     "said",
     "synchronous",
@@ -26,6 +28,7 @@ __all__ = [
 _PRECISE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})
 _REPORTED: Final = frozenset({"error", "api-error", "sanitizer-api", "library-error"})
 _PROOFS: Final = 6
+_LAUNCHES: Final = 3  # the last ones that are named
 
 ASYNCHRONOUS: Final = (
     "Kernels run asynchronously: one that was launched earlier made the error, and this is only where it was noticed."
@@ -180,6 +183,37 @@ def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
     """The log lines behind errors."""
     proofs = (proof for error in errors for proof in error.evidence)
     return tuple({(proof.source, proof.text): proof for proof in proofs}.values())[:_PROOFS]
+
+
+def launched_last(
+    process: str, snapshot: Snapshot, until_wall_ns: int | None = None
+) -> tuple[str, tuple[Evidence, ...]]:
+    """Which kernels a process launched last, newest first, in words; "" where nobody listened to its launches.
+
+    Args:
+        process: its identifier.
+        snapshot: what is known.
+        until_wall_ns: launches after it don't matter.
+    """
+    launches = [
+        (launch, trail.thread)
+        for trail in snapshot.launches.values()
+        if trail.process == process
+        for launch in trail.last
+        if until_wall_ns is None or launch.wall_ns <= until_wall_ns
+    ]
+    newest = sorted(launches, key=lambda one: -one[0].wall_ns)[:_LAUNCHES]
+    names = [launch.kernel or f"kernel {launch.handle:#x}" for launch, _thread in newest]
+    proofs = tuple(
+        Evidence(
+            kind="proc",
+            source=f"{launch.function} of {name_of(thread, snapshot)}",
+            text=f"{name}{f' <<<{launch.grid}, {launch.block}>>>' if launch.grid else ''}",
+            at_wall_ns=launch.wall_ns,
+        )
+        for (launch, thread), name in zip(newest, names, strict=True)
+    )
+    return ", ".join(dict.fromkeys(names)), proofs
 
 
 _SIZE: Final = re.compile(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")

@@ -12,6 +12,7 @@ from typing import Final
 from livedbg import ids
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.cuda_words import launched_last
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import EdgeKind, Evidence, Resource, Severity, Thread
 from livedbg.snapshot import Counter, CounterKey, Snapshot
@@ -149,6 +150,9 @@ class GpuWaits:
         self, use: _Use, lasted: int, snapshot: Snapshot, verdict: VerdictState, told: tuple[str, tuple[str, ...]]
     ) -> Finding:
         sentence, steps = told
+        kernels, launches = launched_last(use.thread.process, snapshot)
+        if kernels:
+            sentence += f" Launched last (newest first): {kernels}."
         whose = "its kernels" if use.of_process else "kernels of all processes"
         now = snapshot.now().wall_ns
         return Finding(
@@ -165,6 +169,7 @@ class GpuWaits:
                 ),
                 thread_evidence(use.thread, snapshot),
                 Evidence(kind="stack", source=f"stack of {name_of(use.thread.id, snapshot)}", text=use.function),
+                *launches,
             ),
             next=steps,
             inferred=True,

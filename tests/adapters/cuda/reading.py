@@ -43,9 +43,10 @@ class Read:
         return list(self.diagnosis.findings.values())
 
 
-def read(*logs: bytes, process: Process | None = None, step: int = 1 << 16) -> Read:
-    """What livedbg makes of logs; with a process that writes them, if given."""
+def read(*logs: bytes, process: Process | None = None, step: int = 1 << 16, before: Sequence[Event] = ()) -> Read:
+    """What livedbg makes of logs; with a process that writes them, and other events before, if given."""
     store = Store()
+    store.apply_all(before)
     if process is not None:
         store.apply(ProcessSeen(process=process, **STAMP()))
     decoding = Decoding((CrashDecoder(), CudaDecoder()))

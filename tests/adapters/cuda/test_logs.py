@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.analysis.verdict import exit_code
+from livedbg.events import LaunchesSeen
+from livedbg.launches import Launch, LaunchTrail
 from livedbg.model import Severity
-from tests.adapters.cuda.reading import FIXTURES, PID, fixture, read, target
+from tests.adapters.cuda.reading import FIXTURES, PID, STAMP, fixture, read, target
 
 
 @dataclass(frozen=True)
@@ -344,3 +346,14 @@ def test_a_traceback_with_a_logger_s_header_on_each_line() -> None:
     assert [finding.rule for finding in seen.findings] == ["cuda-fault"]
     (hit,) = seen.snapshot.exceptions.values()
     assert hit.type == "torch.AcceleratorError" and hit.stack[0].function == "step"
+
+
+def test_the_kernels_that_were_launched_last_are_named_at_an_asynchronous_error() -> None:
+    process = target()
+    launches = tuple(
+        Launch(function="cudaLaunchKernel", kernel=f"step{n}", grid=(n, 1, 1), block=(64, 1, 1), mono_ns=n, wall_ns=n)
+        for n in range(1, 6)
+    )
+    trail = LaunchTrail(thread=f"thread:box/{PID}/{PID}", process=process.id, count=5, last=launches)
+    seen = read(fixture("illegal"), process=process, before=[LaunchesSeen(trails=(trail,), **STAMP())])
+    assert "Launched last before it (newest first): step5, step4, step3." in seen.chief.sentence

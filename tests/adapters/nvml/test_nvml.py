@@ -125,12 +125,26 @@ def test_an_nvml_that_does_not_work_is_told_and_holds_nothing_up(
     assert not found["resources"]
 
 
-def test_lost_gpus(library: Path, tmp_path: Path, target: Target) -> None:
-    found = look(library, VALUES.replace("count=2", "count=3") + "0.utilization=!15\n1.handle=!15\n", tmp_path, target)
-    assert found["resources"]["gpu:box/0"][1] == "lost"
-    assert found["resources"]["gpu:box/0"][2]["lost"] == "the GPU is lost"
-    assert found["resources"]["gpu:box/1"][1] == "lost"
-    assert found["resources"]["gpu:box/2"][1] is None  # it answers, and tells nothing
+def test_lost_gpus_through_the_command_line(library: Path, tmp_path: Path, target: Target) -> None:
+    file = tmp_path / "values"
+    values = VALUES.replace("count=2", "count=3").replace("PID", str(target.pid))
+    file.write_text(values.replace("0.busy", "0.busy=!15\n0.ignored") + "1.handle=!15\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "livedbg", "report", "--json", str(target.pid)],
+        env=environment(library, file),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    found = json.loads(done.stdout)
+    assert done.returncode == 11 and found["verdict"]["state"] == "crashed"
+    said = "does not answer any more: the GPU is lost"
+    lost = {finding["entities"][0]: finding for finding in found["findings"] if said in finding["sentence"]}
+    one, two = sorted(lost)
+    assert (one[-2:], two[-2:]) == ("/0", "/1")
+    assert any(entity.endswith(f"/{target.pid}") for entity in lost[one]["entities"])
+    assert found["entities"][one]["state"] == "lost" and found["entities"][f"{one[:-1]}2"]["state"] is None
 
 
 def test_without_a_driver_nothing_is_said_and_nothing_loaded(tmp_path: Path, target: Target) -> None:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.engine import diagnose
-from livedbg.events import CounterSeen, EdgesReplaced, ProcessSeen, ResourcesSeen, StacksSeen, Stamp, ThreadsSeen, Tick
+from livedbg.events import (
+    CounterSeen,
+    EdgesReplaced,
+    LaunchesSeen,
+    ProcessSeen,
+    ResourcesSeen,
+    StacksSeen,
+    Stamp,
+    ThreadsSeen,
+    Tick,
+)
+from livedbg.launches import Launch, LaunchTrail
 from livedbg.model import Edge, EdgeKind, Frame, Process, Resource, Stack, Thread, ThreadState
 from livedbg.store import Store
 
@@ -95,6 +106,20 @@ def test_a_kernel_that_spins_reads_100_percent() -> None:
     (finding,) = box.findings("gpu-waits")
     assert "busy for 60 s" in finding.sentence and "spins there" in finding.sentence
     assert finding.state == "stalled"
+
+
+def test_a_kernel_that_spins_is_named_where_launches_are_listened_to() -> None:
+    box = Box("cuStreamSynchronize")
+    launch = Launch(
+        function="cuLaunchKernel", kernel="wait_for", grid=(1, 1, 1), block=(32, 1, 1), mono_ns=1, wall_ns=2
+    )
+    trail = LaunchTrail(thread=THREAD, process=PROCESS, count=1, last=(launch,))
+    box.store.apply(LaunchesSeen(trails=(trail,), **box.stamp()))
+    box.counts(utilisation_percent=100, memory_utilisation_percent=0)
+    box.goes_on(60)
+    (finding,) = box.findings("gpu-waits")
+    assert "Launched last (newest first): wait_for." in finding.sentence
+    assert "cuLaunchKernel of thread 7 (main)" in {proof.source for proof in finding.evidence}
 
 
 def test_a_kernel_that_reads_memory_may_be_slow() -> None:
