@@ -219,6 +219,13 @@ def test_a_recording_that_is_there_is_not_replaced_and_nothing_is_touched_for_it
     assert said.code == 2 and "exists already" in said.err and not list(folder.glob("*.nvcudmp"))
 
 
+def test_a_report_of_a_recorded_core_says_what_stood_there(device: Device, player: Play, gpu_core: Path) -> None:
+    recording = gpu_core.with_name("core.livedbg")
+    assert device(gpu_core, "--gdb", player("hang"), "-o", recording).code == 0
+    update, _damage = last_update(recording)
+    assert update.diagnosis.verdict.sentence.startswith("All 64 warps of kernel 0 spin<<<")
+
+
 def test_json_is_one_object(player: Play, gpu_core: Path) -> None:
     said = livedbg("device", gpu_core, "--json", "--gdb", player(hang(4)))
     assert said.code == 0 and json.loads(said.out)["kernels"][0]["name"] == "spin"

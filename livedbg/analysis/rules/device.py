@@ -62,6 +62,7 @@ class Stands:
                 evidence=(_evidence(device),),
                 next=(again,),
                 since_wall_ns=device.taken_wall_ns,
+                state=None if live else VerdictState.UNKNOWN,  # a core dump alone: that is all there is to say
             )
 
 
