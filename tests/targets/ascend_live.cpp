@@ -3,7 +3,7 @@
 //
 //   submit RING KERNEL [PRODUCER…]   allocate the next task of a ring (producers: RING.LOCAL), wire it
 //   run CORE RING.LOCAL | queue CORE RING.LOCAL | return RING.LOCAL | defer RING.LOCAL | done RING.LOCAL
-//   consume RING | submitted | error CODE | reset | turn | half RING | signal
+//   consume RING | enqueue | submitted | error CODE | reset | turn | half RING | signal
 //   fast SECONDS                     one task after another through ring 0, as quickly as it goes
 //   kernel FILE                      a thread runs a kernel of a file that is deleted then; four more wait elsewhere
 //   exit
@@ -406,6 +406,8 @@ int main() {
         } else if (what == "consume") {
             words >> number;
             consume(number);
+        } else if (what == "enqueue") {
+            scheduler.ready_queues[1].enqueue_pos++;
         } else if (what == "submitted") {
             for (auto &ring : rings) context().total_tasks_ += ring.fc.current_task_index;
 #ifndef POLLING

@@ -17,7 +17,7 @@ from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.world import World
 from livedbg.errors import LivedbgError
-from livedbg.events import StatusSeen
+from livedbg.events import CounterSeen, StatusSeen
 from livedbg.gdbmi import find_gdb
 from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
 from livedbg.unwind.kernels import name_kernels
@@ -43,6 +43,7 @@ class _Scheduler:
     view: LiveView
     world: World
     cut: bool = False
+    queued: int | None = None
 
 
 @dataclass(slots=True)
@@ -226,6 +227,12 @@ class LiveWatch:
         self._spent_s += spent_s + time.thread_time() - began
         if names:
             name_kernels(scheduler.process.pid, names)
+        if look is not None and look.queued is not None and look.queued != scheduler.queued:
+            scheduler.queued = look.queued
+            entity = scheduler.world.names.run
+            context.emit(
+                CounterSeen(entity=entity, name="in ready queues", value=float(look.queued), **context.stamp())
+            )
         if look is not None and scheduler.reader.cut != scheduler.cut:
             scheduler.cut = scheduler.reader.cut
             sentence = "There are so many dependencies that some are read at the next look."

@@ -16,7 +16,7 @@ from livedbg.adapters.ascend import AscendAdapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.model import SourceHealth, SourceStatus, TaskState
 from livedbg.session import Session
-from livedbg.snapshot import StatusKey
+from livedbg.snapshot import CounterKey, StatusKey
 from livedbg.view import Update
 from tests.adapters.ascend_live.conftest import Simulator
 from tests.conftest import Target
@@ -67,6 +67,9 @@ async def test_a_scheduler_is_followed_while_it_works_and_when_it_dies(simulator
         target.tell("done 0.0", "run 9 1.0")
         update = await watched.until(lambda u: u.snapshot.tasks[f"{T}r1t0"].state is TaskState.RUNNING)
         assert update.snapshot.tasks[f"{T}r0t0"].state is TaskState.COMPLETED
+        target.tell("enqueue", "enqueue")
+        queued = CounterKey("run:ascend/main", "in ready queues")
+        await watched.until(lambda u: u.snapshot.counters[queued].value == 2)
         assert update.snapshot.resources["core:ascend/9"].attributes["task"] == f"{T}r1t0"
         target.begin("fast 30")
         await watched.until(lambda u: len(u.snapshot.tasks) > 30)
