@@ -36,7 +36,10 @@ class AscendAdapter(Adapter):
     """Tasks, cores and dependencies of Ascend NPU runs."""
 
     name = "ascend"
-    sees = "tasks, cores, dependencies and stalls of the `simpler` runtime, from its log, its files, and the memory of a running simulator"
+    sees = (
+        "tasks, cores, dependencies and stalls of the `simpler` runtime, from its log, its files, and the memory of a "
+        "running simulator"
+    )
     cost = (
         "reads log lines that are read anyway, looks for a few kinds of files and at the machine's load every 2 s; the "
         "target is not touched. The memory of a simulator is read twice a second: 1 ms of processor time, with full "
