@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from livedbg.model import Evidence, TaskState
-from livedbg.nvfuser.failures import Failure, parts_of
+from livedbg.nvfuser.failures import Failure, groups_in, parts_of
 from livedbg.nvfuser.segments import Group, SegmentedFusion
 from livedbg.nvfuser.statements import (
     Arguments,
@@ -136,6 +136,7 @@ class FusionRecord:
         when: what was going on when it failed: `compile`, `run` or "".
         uncut: why no scheduler took the whole fusion.
         changed: something was said of it that was not emitted yet.
+        last: the group whose code was printed last.
     """
 
     ordinal: int
@@ -150,6 +151,7 @@ class FusionRecord:
     when: str = ""
     uncut: list[tuple[str, str]] = field(default_factory=list)
     changed: bool = True
+    last: int | None = None
 
     @property
     def failed(self) -> bool:
@@ -249,6 +251,7 @@ class Job:
         record = self._of_kernel(kernel) or self._new(mark)
         record.number, record.concrete, record.runtime = kernel.fusion, kernel.concrete, kernel.runtime
         record.changed = True
+        record.last = kernel.group
         group = record.group(kernel.group)
         group.kernel = kernel.name
         group.scheduler = group.scheduler or kernel.scheduler
@@ -319,13 +322,22 @@ class Job:
         return None
 
     def _nameless(self, record: FusionRecord, failure: Failure, mark: Mark) -> None:
-        """An error that names no group: of a fusion of one group, or of the one that was under way."""
-        active = [group for group in record.groups.values() if group.phase in {"compiling", "executing"}]
-        only = list(record.groups.values()) if len(record.groups) == 1 else active if len(active) == 1 else []
-        if only and only[0].phase != "failed":
-            record.when = {"compiling": "compile", "executing": "run"}.get(only[0].phase, "")
-            self._fail(only[0], failure, mark)
-            only[0].inferred = "it was the one under way when the error came"
+        """An error that names no group: groups are compiled one by one (NVFUSER_DISABLE=parallel_compile), or it is
+        the only one."""
+        told = {group for group in groups_in(failure) if group in record.groups}
+        group, inferred = None, ""
+        if len(told) == 1:
+            group = record.groups[told.pop()]
+        elif len(record.groups) == 1:
+            (group,) = record.groups.values()
+            inferred = "it is the only group of its fusion"
+        elif record.last is not None and "compiled_kernel.cpp" in failure.file:
+            group = record.groups[record.last]
+            inferred = "its code was the last before the error"
+        if group is not None and group.phase in {"", "compiling", "executing"}:
+            record.when = {"executing": "run"}.get(group.phase, "compile")
+            self._fail(group, failure, mark)
+            group.inferred = inferred
         elif len(record.failures) < 20:
             record.failures.append((failure, mark))
 

@@ -15,7 +15,7 @@ from typing import Final
 from livedbg.model import Frame
 from livedbg.sanitize import clean_line
 
-__all__ = ["TRIGGERS", "Failure", "FailureReader", "begins", "parts_of", "short_path"]
+__all__ = ["TRIGGERS", "Failure", "FailureReader", "begins", "groups_in", "parts_of", "short_path"]
 
 TRIGGERS: Final = (b"Error from segmentation group", b"INTERNAL ASSERT FAILED at", b"Exception raised from ")
 
@@ -29,6 +29,7 @@ _NOTE: Final = re.compile(
     r"(?:: (?:fatal )?error[: ]|\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))"
 )
 _OURS: Final = re.compile(r"Fuser/|/csrc/|nvfuser")
+_KERNEL: Final = re.compile(r"(?:\b|__tmp_)nvfuser_\w+?_f\d+_c\d+_r\d+_g(\d+)\b")
 _SUM: Final = re.compile(r"thread_pool_error_message\.empty\(\)")
 _LINES: Final = 60  # of one message that are kept
 _NOTES: Final = 12
@@ -240,6 +241,11 @@ def _above(before: list[str]) -> list[str]:
         if _TYPE.match(line) or line.startswith("Expected "):
             break
     return found
+
+
+def groups_in(failure: Failure) -> set[int]:
+    """The groups whose kernels a message names (`nvfuser_reduction_f0_c1_r0_g1`)."""
+    return {int(match[1][:9]) for line in (*failure.notes, *failure.lines) for match in _KERNEL.finditer(line)}
 
 
 def parts_of(failure: Failure) -> Iterator[Failure]:

@@ -12,7 +12,7 @@ from livedbg.errors import SourceError
 from livedbg.events import LogsSeen, ProcessSeen
 from livedbg.logs.paths import scan
 from livedbg.logs.shapes import split_prefix
-from livedbg.nvfuser.failures import Failure, parts_of
+from livedbg.nvfuser.failures import Failure, groups_in, parts_of
 from livedbg.nvfuser.reading import Said, read_statements
 from livedbg.nvfuser.scan import Scanner
 from livedbg.nvfuser.segments import SegmentedFusion
@@ -76,13 +76,13 @@ class Material:
 
     def failed_groups(self) -> list[int]:
         """The groups that errors name, in their order."""
-        groups = [part.group for found in self.errors for part in parts_of(found.failure)]
-        return list(dict.fromkeys(group for group in groups if group is not None))
+        groups = (group for found in self.errors for part in parts_of(found.failure) for group in _groups_of(part))
+        return list(dict.fromkeys(groups))
 
     def cut_with(self, group: int) -> Cut | None:
         """The dump that a group is to be taken from: the one in which it failed, else the newest that has it."""
         for found in reversed(self.errors):
-            if any(part.group == group for part in parts_of(found.failure)) and found.cut is not None:
+            if found.cut is not None and any(group in _groups_of(part) for part in parts_of(found.failure)):
                 return found.cut
         return next((cut for cut in reversed(self.cuts) if group in cut.fusion.groups), None)
 
@@ -110,6 +110,11 @@ def gather(path: Path) -> Material:
         reader.close()
     _late(material)
     return material
+
+
+def _groups_of(part: Failure) -> list[int]:
+    """The group that an error names, or whose kernel its message names."""
+    return [part.group] if part.group is not None else sorted(groups_in(part))
 
 
 class _Gatherer:

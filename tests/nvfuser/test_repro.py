@@ -47,6 +47,10 @@ def test_the_script_of_the_older_bindings(tmp_path: Path) -> None:
     ast.parse(said.out)
 
 
+def test_the_group_is_known_from_its_kernels_name_too() -> None:
+    assert gather(_HERE / "one_by_one.log").failed_groups() == [1]
+
+
 def test_a_segment_from_its_expressions() -> None:
     text = segment("compile_error.log", 1)
     assert body(text) == [

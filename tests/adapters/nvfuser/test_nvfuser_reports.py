@@ -80,6 +80,12 @@ def test_groups_that_failed_together_are_findings_of_their_own() -> None:
     assert code == 11 and sorted(failed) == [["task:nvfuser/f0/g1"], ["task:nvfuser/f0/g2"]]
 
 
+def test_groups_that_are_compiled_one_by_one() -> None:
+    code, document = report(_HERE / "one_by_one.log")  # NVFUSER_DISABLE=parallel_compile: the error names no group
+    found = finding(document, "nvfuser-failed")
+    assert code == 11 and found["entities"] == ["task:nvfuser/f0/g1"] and not found.get("inferred")
+
+
 def test_a_group_that_failed_as_it_ran() -> None:
     code, document = report(_HERE / "run_error.log")
     assert code == 11
