@@ -13,6 +13,7 @@ from livedbg.catchpoints import Moment
 
 __all__ = [
     "GLANCE_ONCE",
+    "VALUES_GOLDEN",
     "Catch",
     "CompareValues",
     "DumpDevice",
@@ -29,6 +30,10 @@ __all__ = [
 
 GLANCE_ONCE = "glance.once"
 """Key of `Request.options`: glance once at every target process before settling, for a command that looks once."""
+
+
+VALUES_GOLDEN = "values.golden"
+"""Key of `Request.options`: what every dump of tensors that is found is compared with."""
 
 
 class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):

@@ -12,14 +12,11 @@ from typing import ClassVar, Final
 from livedbg.adapter import Adapter, Context, Level, Request, logs_ended
 from livedbg.errors import SourceError
 from livedbg.events import DumpCompared, DumpSeen, StatusSeen, ValuesSeen
-from livedbg.intents import CompareValues, Intent, LookAtValues
+from livedbg.intents import VALUES_GOLDEN, CompareValues, Intent, LookAtValues
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.sanitize import clean_line
 
-__all__ = ["GOLDEN", "ValuesAdapter"]
-
-GOLDEN: Final = "values.golden"
-"""Key of `Request.options`: what every dump that is found is compared with."""
+__all__ = ["ValuesAdapter"]
 
 _NAMES: Final = (("args_dump.json", "args.bin"), ("tensor_dump.json", "tensor_dump.bin"))
 _DEPTH: Final = 6
@@ -99,7 +96,7 @@ class ValuesAdapter(Adapter):
             context.emit(StatusSeen(status=status, **context.stamp()))
             return
         context.emit(DumpSeen(dump=dump, **context.stamp()))
-        golden = context.request.options.get(GOLDEN)
+        golden = context.request.options.get(VALUES_GOLDEN)
         if golden:
             await self._compare(path, golden, context)
 

@@ -130,6 +130,8 @@ class LivedbgApp(ReplayActions, PromptingApp):
         self.current.focus_first()
         self.set_interval(max(_CLOCK_S, 4 * self._interval_s), self._beat)
         self.call_after_refresh(self.feed.start)
+        if self.options.start != VIEWS[0].name:
+            self.call_next(self.action_view, self.options.start)
 
     def on_unmount(self) -> None:
         """Hear no more of the session."""

@@ -36,6 +36,7 @@ class AppOptions:
         no_mouse: leave the mouse to the terminal.
         interval: seconds between two paints of new state.
         colours: how many colours to use.
+        start: name of the screen that is shown first.
         clock: wall clock in nanoseconds, for the header of a live session.
     """
 
@@ -45,6 +46,7 @@ class AppOptions:
     no_mouse: bool = False
     interval: float | None = None
     colours: Colours | None = None
+    start: str = "overview"
     clock: Callable[[], int] = time.time_ns
 
 

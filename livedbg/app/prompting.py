@@ -10,9 +10,10 @@ from textual.widgets import Input
 
 from livedbg.app.basics import BasicApp
 from livedbg.app.overlays import Prompt, SheetScreen
+from livedbg.app.views import Values
 from livedbg.catch_options import typed_catch
 from livedbg.errors import UsageError
-from livedbg.intents import GoOn
+from livedbg.intents import CompareValues, GoOn
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch_in
 from livedbg.panels.logs import LogsPanel
@@ -75,6 +76,24 @@ class PromptingApp(BasicApp):
         self.view.send(intent)
         self.say(f"Setting a catchpoint on {intent.pattern} in {self.look.names.label(process)}")
         self.call_next(self.action_view, "exceptions")
+
+    def action_golden(self) -> None:
+        """Type what to compare the dump under the cursor with."""
+        panel, values = self.focused_panel, self.main.query(Values)
+        dump = values.first().dump if values else None
+        if panel is None or isinstance(self.screen, SheetScreen):
+            return
+        if self.view.timeline is not None or dump is None:
+            why = "This is a recording: what was compared is in it." if dump is not None else "There is no dump yet."
+            self.say(why, "warning")
+            return
+        self._prompted, self._answer = panel, lambda text: self._compare(text, dump)
+        self.main.query_one(Prompt).open("", "a run's folder, an args_dump, or a folder with in/ and out/")
+
+    def _compare(self, text: str, dump: str) -> None:
+        if text.strip():
+            self.view.send(CompareValues(path=dump, golden=text.strip()))
+            self.say("Comparing")
 
     def action_let_go(self) -> None:
         """Let all threads go on that stand at a catchpoint."""

@@ -24,11 +24,13 @@ from livedbg.panels.look import Look
 from livedbg.panels.messages import Pointed
 from livedbg.panels.stack import StackPanel
 from livedbg.panels.tasks import TasksPanel
+from livedbg.panels.tensor import TensorPanel
 from livedbg.panels.threads import ThreadsPanel
+from livedbg.panels.values import GOLDEN_KEYS, ValuesPanel
 from livedbg.panels.verdict import VerdictPanel
 from livedbg.panels.waits import WaitsPanel
 
-__all__ = ["VIEWS", "Exceptions", "Overview", "View", "ViewSpec"]
+__all__ = ["VIEWS", "Exceptions", "Overview", "Values", "View", "ViewSpec"]
 
 
 Kind = type[LinePanel]
@@ -103,6 +105,34 @@ class Exceptions(View):
         self.query_one(HitStackPanel).point(message.hit)
 
 
+class Values(View):
+    """Dumped tensors, and the one under the cursor."""
+
+    BINDINGS = bindings("values-view", GOLDEN_KEYS)
+
+    def show(self, look: Look) -> None:
+        """The tensor is that under the cursor."""
+        super().show(look)
+        self.query_one(TensorPanel).point(self.query_one(ValuesPanel).pointed)
+
+    @on(Pointed)
+    def _pointed(self, message: Pointed) -> None:
+        self.query_one(TensorPanel).point(message.hit)
+
+    def action_divergence(self) -> None:
+        """To the first task that diverges, whichever panel has the keys."""
+        self.query_one(ValuesPanel).action_divergence()
+
+    async def action_golden(self) -> None:
+        """Type what to compare with."""
+        await self.app.run_action("golden")
+
+    @property
+    def dump(self) -> str | None:
+        """Path of the dump under the cursor."""
+        return self.query_one(ValuesPanel).dump
+
+
 class Device(View):
     """What runs on devices, a thread of it, and what is launched."""
 
@@ -161,6 +191,10 @@ VIEWS = (
         (CatchpointsPanel, (HitsPanel, HitStackPanel)), Exceptions,
     ),
     ViewSpec("6", "logs", "Logs", "What did the logs say, and when?", (LogsPanel,)),
+    ViewSpec(
+        "8", "values", "Values", "What did each task compute, and where does it go wrong first?",
+        ((ValuesPanel, TensorPanel),), Values,
+    ),
     ViewSpec(
         "9", "ledger", "Ledger", "What did livedbg do to the target, and what can't it see?",
         (LedgerPanel, SourcesPanel),

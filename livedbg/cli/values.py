@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,7 @@ class _Want:
 @click.option("--rtol", type=click.FloatRange(0), metavar="X", help="Relative tolerance; else each type's own.")
 @click.option("--atol", type=click.FloatRange(0), metavar="X", help="Absolute tolerance; else each type's own.")
 @click.option("--json", "as_json", is_flag=True, help="As livedbg.values/1.")
+@click.option("--screen", is_flag=True, help="Browse it in the app, with --against compared.")
 def command(
     dump: Path,
     tasks: tuple[str, ...],
@@ -81,6 +83,7 @@ def command(
     rtol: float | None,
     atol: float | None,
     as_json: bool,
+    screen: bool,
     **views: bool,
 ) -> int:
     """Tensors that a run dumped: listed, shown, exported.
@@ -88,6 +91,8 @@ def command(
     DUMP is args_dump.json, tensor_dump.json, their .bin, or a run's folder. GOLDEN is a second dump, or a folder
     with golden data (in/*.pt and out/*.pt): the first task that goes wrong is named.
     """
+    if screen:
+        return _browse(dump, against)
     from livedbg.values import Selection, find_dumps, parse_task
 
     select = Selection(
@@ -106,6 +111,24 @@ def command(
     if rtol is not None or atol is not None:
         raise UsageError("--rtol and --atol need --against.", "--against GOLDEN", "usage")
     return _show(find_dumps(dump), want)
+
+
+def _browse(dump: Path, against: Path | None) -> int:
+    """The app's screen Values on a dump."""
+    from livedbg.adapter import Request
+    from livedbg.app import run
+    from livedbg.app.options import AppOptions, check_terminal
+    from livedbg.hostinfo import host_name
+    from livedbg.intents import VALUES_GOLDEN
+    from livedbg.live import LiveView
+    from livedbg.values.finding import find_dumps
+
+    check_terminal(os.environ, is_terminal=sys.stdin.isatty() and sys.stdout.isatty())
+    find_dumps(dump)
+    folder = dump.absolute() if dump.is_dir() else dump.absolute().parent
+    options = {VALUES_GOLDEN: str(against.absolute())} if against is not None else {}
+    view = LiveView(Request(host=host_name(), logs=(str(folder),), options=options), title=clean_line(str(dump)))
+    return run(view, AppOptions(start="values"))
 
 
 def _show(paths: Sequence[Path], want: _Want) -> int:

@@ -19,6 +19,7 @@ __all__ = ["PLAIN_SHADES", "HeatMap", "heat_map", "histogram_lines"]
 
 PLAIN_SHADES: Final = " .:-=+*#%@"
 """The shades of a heat map in ASCII, the least first."""
+_BEYOND: Final = math.inf
 _SHADES: Final = (PLAIN_SHADES, " ░▒▓█")
 
 
@@ -69,6 +70,8 @@ def heat_map(tensor: Tensor, width: int = 64, height: int = 16, ascii_only: bool
         sums += np.bincount(cells[sound], values[sound], across * down)
         counts += np.bincount(cells[sound], minlength=across * down)
     means = np.divide(sums, counts, out=np.full(across * down, np.nan), where=counts > 0)
+    firsts = (-(-np.arange(down) * rows // down) * columns)[:, None] + -(-np.arange(across) * columns // across)
+    means[(firsts >= tensor.total).ravel()] = _BEYOND  # the last line of a folded tensor is not full
     return _shaded(means, odd, (down, across), ascii_only)
 
 
@@ -82,7 +85,7 @@ def _grid(tensor: Tensor, width: int) -> tuple[int, int]:
 
 def _shaded(means: Floats, odd: npt.NDArray[np.bool_], size: tuple[int, int], plain: bool) -> HeatMap:
     shades = _SHADES[0 if plain else 1]
-    sound = means[np.isfinite(means)]
+    sound = means[np.isfinite(means)]  # leaves _BEYOND out too
     low, high = (float(sound.min()), float(sound.max())) if len(sound) else (0.0, 0.0)
     span = high - low
     signs = []
@@ -91,6 +94,8 @@ def _shaded(means: Floats, odd: npt.NDArray[np.bool_], size: tuple[int, int], pl
             signs.append("N")
         elif odd[1, place]:
             signs.append("I")
+        elif mean == _BEYOND:
+            signs.append(" ")
         elif math.isnan(mean):
             signs.append("?")
         else:

@@ -1,0 +1,132 @@
+"""One dumped tensor: how it differs from a golden one, statistics, histogram, heat map, numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from livedbg.panels.base import LinePanel
+from livedbg.panels.cells import Line, wrap
+from livedbg.panels.look import Look
+from livedbg.panels.marks import ASCII
+from livedbg.panels.sheet import SheetLine
+from livedbg.panels.values import dump_and_number
+from livedbg.themes import Role
+from livedbg.valuedump import ValueLook
+
+__all__ = ["TensorPanel"]
+
+_SHADES: Final = (" .:-=+*#%@", " ░░▒▒▒▓▓▓█")
+_BLOCKS: Final = ("#", "█")
+
+
+class TensorPanel(LinePanel):
+    """Beside the dumped arguments: what the one under the cursor is like."""
+
+    LABEL = "Tensor"
+    HELP = (
+        "Statistics of all its elements, how they are spread, the mean of each part as a shade (N has NaN, I Inf, ? is "
+        "not in the dump), and its numbers; of a large one the edges."
+    )
+    CURSOR = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._row: str | None = None
+        self._shown: object = None
+        self._lines: list[SheetLine] = []
+
+    def point(self, row: str | None) -> None:
+        """Show another one."""
+        if row != self._row:
+            self._row = row
+            self.scroll_to(y=0, animate=False)
+            self.resize_rows()
+            self.repaint()
+
+    def look_changed(self, before: Look) -> None:
+        """Made when it is drawn."""
+
+    def count(self) -> int:
+        """Lines."""
+        return len(self._made(max(self.scrollable_content_region.width, 20)))
+
+    def draw(self, index: int, line: Line) -> None:
+        """One line."""
+        shown = self._made(max(line.width, 20))[index]
+        if shown.lead:
+            line.cell(shown.lead, 13).space()
+        line.space(shown.indent).add(shown.text, self.look.ink.style(shown.role, bold=shown.bold))
+
+    def placeholder(self) -> str:
+        """It is being read."""
+        return "" if self._row is None else "It is being read."
+
+    def copy_text(self) -> str:
+        """All of it."""
+        return "\n".join(f"{part.lead} {part.text}".strip() for part in self._made(100))
+
+    def _made(self, width: int) -> list[SheetLine]:
+        key = dump_and_number(self._row)
+        found = self.look.snapshot.value_looks.get(key) if key is not None else None
+        comparison = self.look.snapshot.comparisons.get(key[0]) if key is not None else None
+        shown = (id(found), id(comparison), self._row, width, id(self.look.glyphs))
+        if shown != self._shown:
+            self._shown = shown
+            parts = [*self._against(), *(_parts(found, width, plain=self.look.glyphs is ASCII) if found else ())]
+            self._lines = [part for line in parts for part in _wrapped(line, width)]
+        return self._lines
+
+    def _against(self) -> Iterator[SheetLine]:
+        """How its task differs from that of the golden run."""
+        key = dump_and_number(self._row)
+        comparison = self.look.snapshot.comparisons.get(key[0]) if key is not None else None
+        dump = self.look.snapshot.dumps.get(key[0]) if key is not None else None
+        if key is None or comparison is None or dump is None:
+            return
+        task = next((row.task for row in dump.rows if row.number == key[1]), "")
+        for one in comparison.tasks:
+            if one.task == task:
+                yield SheetLine(one.sentence, Role.BAD if one.verdict != "inherited" else Role.WARN, bold=True)
+                yield from (SheetLine(text, indent=2) for text in one.arguments)
+                yield SheetLine()
+
+
+def _wrapped(line: SheetLine, width: int) -> Iterator[SheetLine]:
+    if line.role is Role.NATIVE or line.lead:  # pictures and pairs stand as they are
+        yield line
+        return
+    for text in wrap(line.text, max(width - line.indent, 10)) or [""]:
+        yield SheetLine(text, line.role, bold=line.bold, indent=line.indent)
+
+
+def _parts(look: ValueLook, width: int, *, plain: bool) -> Iterator[SheetLine]:
+    yield SheetLine(look.title, Role.HEADING, bold=True)
+    if look.problem:
+        yield SheetLine(look.problem, Role.WARN)
+        return
+    oddities = {"NaN", "Inf", "first NaN at"}
+    for name, text in look.statistics:
+        yield SheetLine(text, Role.BAD if name in oddities and text != "0" else Role.TEXT, name)
+    yield SheetLine()
+    yield from _histogram(look, width, _BLOCKS[0 if plain else 1])
+    shades = str.maketrans("0123456789", _SHADES[0 if plain else 1])
+    yield from (SheetLine(f"|{row.translate(shades)}|", Role.NATIVE) for row in look.heat)
+    yield SheetLine(look.legend, Role.DIM)
+    yield SheetLine()
+    yield from (SheetLine(text[:width], Role.NATIVE) for text in look.numbers)
+
+
+def _histogram(look: ValueLook, width: int, block: str) -> Iterator[SheetLine]:
+    most = max(look.counts, default=0)
+    if not most:
+        return
+    lead = max(map(len, look.edges))
+    tail = max(len(str(number)) for number in look.counts)
+    room = max(4, min(width, 60) - lead - tail - 4)
+    for edge, number in zip(look.edges, look.counts, strict=False):
+        bar = block * math.ceil(room * number / most)
+        yield SheetLine(f"{edge:>{lead}}  {bar:<{room}}  {number:>{tail}}", Role.NATIVE)
+    yield SheetLine(f"{look.edges[-1]:>{lead}}", Role.NATIVE)
+    yield SheetLine()

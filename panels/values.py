@@ -1,0 +1,224 @@
+"""Dumped tensors: every argument of every task, and where a run diverges from a golden one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from livedbg.intents import LookAtValues
+from livedbg.panels.cells import Line, wrap
+from livedbg.panels.keys import Key, bindings
+from livedbg.panels.look import Look
+from livedbg.panels.messages import Asked, Pointed
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
+from livedbg.panels.units import count, plural
+from livedbg.themes import Role
+from livedbg.valuedump import ValueComparison, ValueDump, ValueRow
+
+__all__ = ["GOLDEN_KEYS", "ValuesPanel", "dump_and_number"]
+
+GOLDEN_KEYS: Final = (
+    Key("C", "C", "golden", "compare with a second dump, or with golden data"),
+    Key("n", "n", "divergence", "to the first task that diverges"),
+)
+_KEYS: Final = (SORT_KEY, *GOLDEN_KEYS)
+_SENTENCE_LINES: Final = 3
+_WORDS: Final = {
+    "culprit": "computes otherwise", "order": "found other values", "given": "given other data",
+    "shape": "other shape", "inherited": "inputs differ", "uncompared": "not compared",
+}  # fmt: skip
+
+
+class ValuesPanel(TablePanel):
+    """Every dumped argument."""
+
+    LABEL = "Values"
+    HELP = (
+        "Tensors that an Ascend run dumped. The one under the cursor is read and shown beside it. `C` compares the "
+        "dump with a golden one: a task whose inputs are as they should be and whose outputs are not is the culprit."
+    )
+    HEAD = 1 + _SENTENCE_LINES
+    COLUMNS = (
+        Column("TASK", 7, keep=10, sort="task"),
+        Column("KERNEL", 10, stretch=2, keep=8, sort="kernel"),
+        Column("STAGE", 6, keep=9),
+        Column("ROLE", 6, keep=6),
+        Column("ARG", 3, keep=9, align="right"),
+        Column("TYPE", 9, keep=5),
+        Column("SHAPE", 9, stretch=1, keep=7),
+        Column("AGAINST GOLDEN", 18, stretch=1, keep=8),
+        Column("NOTE", 12, stretch=2, keep=4),
+    )
+    SORTS = ("task", "kernel", "divergence")
+    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
+    BINDINGS = bindings("values", (SORT_KEY,))
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._pointed: str | None = None
+        self._asked: object = None
+        self._by_identity: dict[str, tuple[str, ValueRow]] = {}
+        self._verdicts: dict[tuple[str, str], str] = {}
+
+    def source(self, look: Look) -> object:
+        """All dumps, and what they were compared with."""
+        return id(look.snapshot.dumps), id(look.snapshot.comparisons)
+
+    def size_of(self, look: Look) -> int:
+        """All rows of all dumps."""
+        return sum(len(dump.rows) for dump in look.snapshot.dumps.values())
+
+    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+        """By task; or the ones that diverge first."""
+        dumps = list(look.snapshot.dumps.values())
+        verdicts = _verdicts(look)
+        found = [
+            (dump, row) for dump in dumps for row in dump.rows if not needle or needle in _text(row, dump, verdicts)
+        ]
+        if sort == "kernel":
+            found.sort(key=lambda pair: (pair[1].kernel or "\uffff", pair[1].number))
+        elif sort == "divergence":
+            found.sort(key=lambda pair: (_rank(verdicts.get((pair[0].path, pair[1].task), "")), pair[1].number))
+        total = sum(dump.count for dump in dumps)
+        title = f"{plural(len(dumps), 'dump')}  {count(total)} tensors and scalars" if dumps else ""
+        return Rows([_identity(dump, row) for dump, row in found], total, title)
+
+    def look_changed(self, before: Look) -> None:
+        """Know the rows by their identities; read the one under the cursor."""
+        if self.look.snapshot.dumps is not before.snapshot.dumps or not self._by_identity:
+            dumps = self.look.snapshot.dumps.values()
+            self._by_identity = {_identity(dump, row): (dump.path, row) for dump in dumps for row in dump.rows}
+        self._verdicts = _verdicts(self.look)
+        super().look_changed(before)
+        self._ask()
+
+    def set_rows(self, rows: Rows) -> None:
+        """Show these rows; the one under the cursor is read."""
+        super().set_rows(rows)
+        self._ask()
+
+    def move_to(self, index: int) -> None:
+        """See LinePanel; the tensor under the cursor is read."""
+        super().move_to(index)
+        self._ask()
+
+    @property
+    def pointed(self) -> str | None:
+        """The row under the cursor."""
+        return self.rows.order[self.cursor] if 0 <= self.cursor < len(self.rows.order) else None
+
+    @property
+    def dump(self) -> str | None:
+        """Path of the dump that the cursor is in."""
+        known = self._by_identity.get(self.pointed or "")
+        return known[0] if known is not None else next(iter(self.look.snapshot.dumps), None)
+
+    def cells(self, identity: str) -> Sequence[Cell]:
+        """One argument."""
+        known = self._by_identity.get(identity)
+        if known is None:
+            return [Cell("")] * len(self.COLUMNS)
+        path, row = known
+        ink = self.look.ink
+        dim, verdict = ink.style(Role.DIM), self._verdicts.get((path, row.task), "")
+        bad = verdict in {"culprit", "order", "given", "shape"}
+        return (
+            Cell(row.name, ink.style(Role.TEXT, bold=bad)),
+            Cell(row.kernel, ink.style(Role.TEXT, bold=bad)),
+            Cell(row.stage, dim),
+            Cell(row.role, dim),
+            Cell(str(row.arg), dim),
+            Cell(row.dtype, dim),
+            Cell(f"[{', '.join(map(str, row.shape))}]", dim),
+            Cell(_WORDS.get(verdict, verdict), ink.style(Role.BAD if bad else Role.WARN, bold=bad)),
+            Cell(row.note, ink.style(Role.TEXT if row.there or row.note.startswith("=") else Role.WARN)),
+        )
+
+    def draw_head(self, index: int, line: Line) -> None:
+        """What the comparison found, then the names of the columns."""
+        if index >= _SENTENCE_LINES:
+            super().draw_head(index - _SENTENCE_LINES, line)
+            return
+        text, role = self._sentence()
+        lines = wrap(text, max(line.width, 20))
+        if len(lines) > _SENTENCE_LINES:
+            lines[_SENTENCE_LINES - 1] = f"{lines[_SENTENCE_LINES - 1][: line.width - 2]} …"
+        line.add(lines[index] if index < len(lines) else "", self.look.ink.style(role, bold=role is Role.BAD))
+
+    def entity(self, index: int) -> str | None:
+        """The task."""
+        known = self._by_identity.get(self.rows.order[index]) if 0 <= index < len(self.rows.order) else None
+        return known[1].task if known is not None else None
+
+    def find(self, entity: str) -> int | None:
+        """The first row of a task; the cursor stays where it is in one."""
+        if self.entity(self.cursor) == entity:
+            return self.cursor
+        found = (place for place in range(len(self.rows.order)) if self.entity(place) == entity)
+        return next(found, None)
+
+    def placeholder(self) -> str:
+        """Nothing was dumped."""
+        return "No tensor matches." if self.needle else "No dump of tensors was found beside the logs."
+
+    def action_divergence(self) -> None:
+        """To the first task that diverges."""
+        comparison = self._comparison()
+        row = self.find(comparison.first) if comparison is not None and comparison.first is not None else None
+        if row is not None:
+            self.move_to(row)
+
+    def _comparison(self) -> ValueComparison | None:
+        return self.look.snapshot.comparisons.get(self.dump or "")
+
+    def _sentence(self) -> tuple[str, Role]:
+        path = self.dump
+        if path is None:
+            return "", Role.DIM
+        comparison, dump = self._comparison(), self.look.snapshot.dumps[path]
+        if comparison is None:
+            more = f" {dump.problems[0]}" if dump.problems else ""
+            return f"{path}.{more} C compares it with a golden run.", Role.DIM
+        if comparison.problem:
+            return f"Nothing was compared: {comparison.problem}", Role.WARN
+        return comparison.headline, Role.BAD if comparison.first is not None else Role.HEADING
+
+    def _ask(self) -> None:
+        """Have the tensor under the cursor read; once, but anew when its dump has changed."""
+        if self.pointed != self._pointed:
+            self._pointed = self.pointed
+            self.post_message(Pointed(self.pointed))
+        wanted = dump_and_number(self.pointed)
+        if wanted is None or wanted in self.look.snapshot.value_looks:
+            return
+        asked = (*wanted, id(self.look.snapshot.dumps.get(wanted[0])))
+        if asked != self._asked:
+            self._asked = asked
+            self.post_message(Asked(LookAtValues(path=wanted[0], number=wanted[1]), ""))
+
+
+def dump_and_number(identity: str | None) -> tuple[str, int] | None:
+    """The dump and the entry of a row."""
+    if identity is None:
+        return None
+    number, _, path = identity.partition("@")
+    return path, int(number)
+
+
+def _identity(dump: ValueDump, row: ValueRow) -> str:
+    return f"{row.number}@{dump.path}"
+
+
+def _verdicts(look: Look) -> dict[tuple[str, str], str]:
+    comparisons = look.snapshot.comparisons.values()
+    return {(one.path, task.task): task.verdict for one in comparisons for task in one.tasks}
+
+
+def _rank(verdict: str) -> int:
+    order = (*_WORDS, "")
+    return order.index(verdict) if verdict in order else len(order)
+
+
+def _text(row: ValueRow, dump: ValueDump, verdicts: dict[tuple[str, str], str]) -> str:
+    verdict = _WORDS.get(verdicts.get((dump.path, row.task), ""), "")
+    return f"{row.name} {row.kernel} {row.stage} {row.role} {row.dtype} {row.note} {verdict}".lower()
