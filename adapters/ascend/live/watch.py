@@ -12,6 +12,7 @@ from livedbg.adapter import Context, targets_ended
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
+from livedbg.adapters.ascend.live.shared import SharedLog
 from livedbg.adapters.ascend.live.state import Look
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
@@ -107,11 +108,20 @@ class LiveWatch:
                 if not await self._read(scheduler, context):
                     self._end(seen)
                     seen.schedulers.pop(number, None)
-        if self._seen_any:
+        if not self._seen_any:
+            self._forget_shared()
+        else:
             began = time.thread_time()
             with self._model.lock:
                 context.emit(*self._model.collect(context.stamp(), whole=self._model.settled))
             self._spent_s += time.thread_time() - began
+
+    def _forget_shared(self) -> None:
+        """No chip is read any more: a log that they shared speaks for itself again."""
+        with self._model.lock:
+            for world in self._model.worlds:
+                if isinstance(world.live, SharedLog):
+                    world.live, world.stale = None, True
 
     @property
     def _seen_any(self) -> bool:
@@ -192,11 +202,14 @@ class LiveWatch:
         known yet."""
         own = [source for source in sources if source.process == process.id]
         mine = own or ([source for source in sources if source.process] if alone else [])
-        if number == 0 and (own or alone):
+        shared = next((world for world in self._model.worlds if process.pid in world.chips), None)
+        several = shared is not None and len(shared.chips) > 1
+        if number == 0 and (own or alone) and not several:
             known = [world for source in mine if (world := self._model.known(source.id)) is not None]
             if not known and not mine and len(self._model.worlds) == 1:
                 known = self._model.worlds
-            free = [world for world in known if world.live is None or not world.live.speaks]
+            taken = [other.world for seen in self._seen.values() for other in seen.schedulers.values()]
+            free = [world for world in known if not any(world is other for other in taken)]
             if free:
                 return free[0]
             if mine and not self._model.settled:
@@ -204,9 +217,14 @@ class LiveWatch:
             log = next((source for source in mine if source.name == "stderr"), mine[0] if mine else None)
             if not known:
                 return self._model.world(log.id if log is not None else f"pid{process.pid}")
-        device = next((w.chips[process.pid] for w in self._model.worlds if process.pid in w.chips), None)
-        name = f"dev{device}" if device is not None else f"pid{process.pid}"
-        return self._model.world(f"{name}.{number}" if number else name)
+        name = f"dev{shared.chips[process.pid]}" if shared is not None else f"pid{process.pid}"
+        world = self._model.world(f"{name}.{number}" if number else name)
+        if shared is not None:  # the log that they share has gone quiet for each of them
+            world.last_wall_ns = world.last_wall_ns or shared.last_wall_ns
+            world.use_names(shared.kernels.by_id)
+            if shared.live is None:
+                shared.live, shared.stale = SharedLog(shared, process.pid), True
+        return world
 
     # reading
 

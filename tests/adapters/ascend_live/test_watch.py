@@ -13,6 +13,7 @@ import pytest
 
 from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.model import SourceHealth, SourceStatus, TaskState
 from livedbg.session import Session
@@ -28,11 +29,12 @@ T = "task:ascend/"
 class Watched:
     """A session on some processes."""
 
-    def __init__(self, pids: tuple[int, ...], *, gdb: str | None = None) -> None:
+    def __init__(self, pids: tuple[int, ...], *, gdb: str | None = None, logs: tuple[str, ...] = ()) -> None:
         self.updates: list[Update] = []
-        request = Request(host="box", processes=tuple(TargetProcess(pid) for pid in pids), gdb=gdb, stacks="none")
+        targets = tuple(TargetProcess(pid) for pid in pids)
+        request = Request(host="box", processes=targets, logs=logs, gdb=gdb, stacks="none")
         self.ascend = AscendAdapter()
-        self.session = Session(request, [ProcAdapter(), self.ascend], self.updates.append)
+        self.session = Session(request, [ProcAdapter(), LogAdapter(), self.ascend], self.updates.append)
 
     async def until(self, condition: Callable[[Update], bool], deadline_s: float = 60.0) -> Update:
         end = time.monotonic() + deadline_s
@@ -48,8 +50,8 @@ class Watched:
 
 
 @contextlib.asynccontextmanager
-async def _watching(*pids: int, gdb: str | None = None) -> AsyncIterator[Watched]:
-    watched = Watched(pids, gdb=gdb)
+async def _watching(*pids: int, gdb: str | None = None, logs: tuple[str, ...] = ()) -> AsyncIterator[Watched]:
+    watched = Watched(pids, gdb=gdb, logs=logs)
     running = asyncio.create_task(watched.session.run())
     try:
         yield watched
@@ -98,6 +100,27 @@ async def test_two_schedulers_are_kept_apart(simulator: Start) -> None:
         {f"{T}r0t0", f"{T}pid{second.pid}/r0t1"},
         {f"{T}r0t1", f"{T}pid{first.pid}/r0t0"},
     )
+
+
+async def test_chips_that_share_a_log_are_told_apart(simulator: Start, tmp_path: Path) -> None:
+    """The log says that task 0 was given to two cores; memory says which chip's task 0 each is."""
+    chips = [simulator(), simulator()]
+    log = tmp_path / "err.log"
+    lines = [f"[chip_process pid={chip.pid} dev={number}] ready" for number, chip in enumerate(chips)]
+    for number, chip in enumerate(chips):
+        chip.tell("submit 0 2", f"run {8 + number} 0.0", "submitted")
+        lines.append(
+            "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 0 "
+            f"kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id={8 + number} reg_task_id=1"
+        )
+    log.write_text("\n".join(lines) + "\n")
+    async with _watching(*(chip.pid for chip in chips), logs=(str(log),)) as watched:
+        names = {f"{T}dev0/r0t0", f"{T}dev1/r0t0"}
+        update = await watched.until(lambda u: u.snapshot.tasks.keys() >= names)
+        tasks, diagnostics = update.snapshot.tasks, update.snapshot.diagnostics
+        assert [tasks[name].where for name in sorted(names)] == [("core:ascend/dev0/8",), ("core:ascend/dev1/9",)]
+        await watched.until(lambda u: not u.snapshot.diagnostics["ascend/run-state"].entities)
+        assert diagnostics["ascend/dev1/run-state"].entities == (f"{T}dev1/r0t0",)
 
 
 async def test_fields_that_are_missing_are_named(simulator: Start) -> None:
