@@ -98,6 +98,8 @@ def hazards(graph: TaskGraph) -> Checked:
     buffers = Buffers(graph)
     paths = Paths(graph)
     checked = Checked(buffers, circular=paths.circular)
+    if paths.circular:
+        return checked
     found: list[tuple[_Memory, _Touch, _Touch]] = []
     for memory in _memories(graph, buffers):
         if not _prepare(memory):
@@ -110,6 +112,7 @@ def hazards(graph: TaskGraph) -> Checked:
     for memory, one, other in found:
         if (one.task.raw, other.task.raw) in missing:
             left = _left(memory, one, other)
+            checked.skipped += left is None
             if left and buffers.same((one.task, one.access), (other.task, other.access)):
                 begin = left[0][0] - buffers.base_of(one.access.tensor_id or 0)
                 size = sum(high - low for low, high in left)
@@ -216,20 +219,20 @@ def _unordered(
         begin = end
 
 
-def _left(memory: _Memory, one: _Touch, other: _Touch) -> Sequence[tuple[int, int]]:
-    """The bytes of both that nobody wrote in between."""
+def _left(memory: _Memory, one: _Touch, other: _Touch) -> Sequence[tuple[int, int]] | None:
+    """The bytes of both that nobody wrote in between; None where they lie in too many pieces."""
     regions = memory.order
     mine, its = regions[one.region], regions[other.region]
     begin, end = max(mine.start, its.start), min(mine.end, its.end)
     pieces, others = mine.pieces(begin, end), its.pieces(begin, end)
     if pieces is None or others is None:
-        return ()
+        return None
     left: Sequence[tuple[int, int]] = subtract(pieces, subtract(pieces, others))
     for near in min(memory.overlapping[one.region], memory.overlapping[other.region], key=len):
         places = memory.writes.get(near, [])
         if left and bisect_right(places, one.place) < bisect_left(places, other.place):
             written = regions[near].pieces(left[0][0], left[-1][1])
             if written is None:
-                return ()
+                return None
             left = subtract(left, written)
     return left

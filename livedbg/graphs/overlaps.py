@@ -50,7 +50,7 @@ def neighbours(regions: Sequence[Region], written: Collection[int]) -> list[list
                 return None
             if one in frame_of and frame_of.get(other) == frame_of[one]:
                 continue
-            if (one in written or other in written) and shared(regions[one], regions[other]):
+            if (one in written or other in written) and shared(regions[one], regions[other]) != 0:
                 found[one].append(other)
                 found[other].append(one)
     return found

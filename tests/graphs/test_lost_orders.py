@@ -240,8 +240,16 @@ def test_B1_named_before_anything_was_allocated() -> None:
     assert [(one.first, one.second) for one in lost(tasks)] == [(0, 3)]
 
 
+def test_H3_what_lies_in_too_many_pieces_is_counted() -> None:
+    """20,000 single elements, one in three."""
+    scattered = {"shape": [20_000], "strides": [3]}
+    found = lost_orders(graph([task(0, arg("INOUT", **scattered)), task(1, arg("INPUT", **scattered))]))
+    assert not found.sure and found.skipped == 1
+
+
 def test_edges_that_close_a_circle() -> None:
-    found = lost_orders(graph([task(0, arg("INOUT")), task(1, arg("INPUT"))], [edge(0, 1), edge(1, 0)]))
+    three = [task(0, arg("INOUT")), task(1, arg("INPUT")), task(2, arg("INPUT"))]
+    found = lost_orders(graph(three, [edge(0, 1), edge(1, 0)]))
     assert found.circular and not found.sure
 
 
