@@ -279,10 +279,10 @@ def test_exited() -> None:
 
 def test_a_task_is_stalled_by_what_its_kernel_used_to_take() -> None:
     world = World()
-    world.task("g0", TaskState.RUNNING, world.now_ns)
-    world.task("g0", TaskState.COMPLETED, world.now_ns + 4 * SECOND // 10)
-    slow = world.task("g1", TaskState.RUNNING, world.now_ns)
-    waiter = world.task("g2", TaskState.SUBMITTED, world.now_ns)
+    world.task("g0", TaskState.RUNNING, world.now_ns, system="inductor")
+    world.task("g0", TaskState.COMPLETED, world.now_ns + 4 * SECOND // 10, system="inductor")
+    slow = world.task("g1", TaskState.RUNNING, world.now_ns, system="inductor")
+    waiter = world.task("g2", TaskState.SUBMITTED, world.now_ns, system="inductor")
     world.edge(EdgeKind.DEPENDS_ON, waiter, slow)
     assert world.later(3 * SECOND).finding("task-stalled") is None
     finding = world.later(37 * SECOND).found("task-stalled")
@@ -293,9 +293,9 @@ def test_a_task_is_stalled_by_what_its_kernel_used_to_take() -> None:
 @pytest.mark.parametrize("behind", [True, False])
 def test_a_task_of_an_unknown_kernel_is_stalled_only_if_others_wait(behind: bool) -> None:
     world = World()
-    slow = world.task("g1", TaskState.RUNNING, world.now_ns)
+    slow = world.task("g1", TaskState.RUNNING, world.now_ns, system="inductor")
     if behind:
-        world.edge(EdgeKind.DEPENDS_ON, world.task("g2", TaskState.SUBMITTED, 0), slow)
+        world.edge(EdgeKind.DEPENDS_ON, world.task("g2", TaskState.SUBMITTED, 0, system="inductor"), slow)
     assert (world.later(11 * SECOND).finding("task-stalled") is not None) == behind
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -13,8 +14,26 @@ from livedbg.model import Diagnostic, Process, Severity
 __all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "Versions", "rules"]
 
 
+_LATELY_NS: Final = 3_000_000_000
+_LONG_NS: Final = 1_000_000_000
+
+
 def _said(code: str, state: RuleInput) -> Iterator[Diagnostic]:
     return (d for d in state.snapshot.diagnostics.values() if d.system == "nvfuser" and d.code == code)
+
+
+def _computes(said: Diagnostic, state: RuleInput) -> bool:
+    """Whether the traced process is seen to use a good part of a core: a long pass, and no stall."""
+    process = state.snapshot.processes.get(said.attributes["process"])
+    if process is None or process.exited:
+        return False
+    lately_ns = state.snapshot.now(process.host).mono_ns - _LATELY_NS
+    of_process = f"thread:{process.id.partition(':')[2]}/"
+    return any(
+        a.changed_mono_ns >= lately_ns and a.window_ns and a.cpu_ns >= state.settings.busy_share * a.window_ns
+        for name, a in state.snapshot.activity.items()
+        if name.startswith(of_process)
+    )
 
 
 def _goes_on(state: RuleInput) -> bool:
@@ -116,8 +135,8 @@ class TraceStopped:
         "In the file of NVFUSER_TRACE, a thread began a pass that has not ended, and its process has ended, or nothing "
         "was written for longer than the threshold (10 s), or no process of its number runs here: the innermost such "
         "pass is where it stopped. Passes that are left by an exception end too, so an open one means a death or a "
-        "hang. Without the process the file alone can't tell the two apart. Inferred but where the process is seen to "
-        "have ended."
+        "hang, unless the process is seen computing (a kernel that takes long to compile). Without the process the "
+        "file alone can't tell a death from a hang. Inferred but where the process is seen to have ended."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -128,6 +147,8 @@ class TraceStopped:
             quiet_ns = now_ns - int(said.attributes["last_wall_ns"] or now_ns)
             gone = process is not None and process.exited
             nobody = not said.attributes["alive"] and not state.snapshot.processes
+            if _computes(said, state):
+                continue
             if gone or nobody or said.attributes["ended"] or quiet_ns >= state.settings.task_stall_ns:
                 yield self._finding(said, process, quiet_ns)
 
@@ -173,12 +194,29 @@ class UnderWay:
 
     name = "nvfuser-under-way"
     doc = (
-        "Which group of the newest fusion is being compiled or executed, as the last line says. Kernels run "
-        "asynchronously: the one that was launched last need not be the one that hangs."
+        "Which group of the newest fusion is being compiled or executed, as the last line says; and the pass that a "
+        "traced thread of a living process has been in for a second or longer. Kernels run asynchronously: the one "
+        "that was launched last need not be the one that hangs."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a job."""
+        """One finding a job, and one a thread."""
+        for said in _said("trace-open", state):
+            process = state.snapshot.processes.get(said.attributes["process"])
+            for_ns = state.snapshot.now().wall_ns - (said.at_wall_ns or 0)
+            if process is not None and not process.exited and said.at_wall_ns and for_ns >= _LONG_NS:
+                about = said.attributes
+                within = f" (in {about['within']})" if about["within"] else ""
+                computes = ", and its process is computing" if _computes(said, state) else ""
+                yield Finding(
+                    rule=self.name,
+                    severity=Severity.INFO,
+                    sentence=f"Thread …{about['thread']} of process {about['pid']} has been in nvFuser's pass "
+                    f"{about['pass']}{within} for {duration(for_ns)}{computes}.",
+                    entities=said.entities,
+                    evidence=said.evidence,
+                    since_wall_ns=said.at_wall_ns,
+                )
         for said in _said("under-way", state):
             if said.attributes.get("active"):
                 yield Finding(

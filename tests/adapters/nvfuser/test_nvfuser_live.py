@@ -27,6 +27,10 @@ print("READY", flush=True)
 for line in sys.stdin:
     if line.startswith("die"):
         os.kill(os.getpid(), 9)
+    if line.startswith("spin"):
+        print("spins", flush=True)
+        while True:
+            pass
     ended = b'{ "name": "executor_utils::Nvrtc::LoadPTX", "ph": "E", "pid": %d, "tid": 2639680064, "ts": 400000 },\\n'
     trace.write(ended % os.getpid())
     print("done", flush=True)
@@ -80,6 +84,18 @@ def test_the_pass_that_a_living_process_does_not_leave(traced: Target, tmp_path:
     found = next(one for one in document["findings"] if one["rule"] == "nvfuser-trace-stopped")
     assert said.code == 10 and "its process is alive" in found["sentence"]
     assert f"livedbg stacks {traced.pid} --native" in found["next"][0]
+
+
+def test_a_pass_that_takes_long_while_the_process_computes_is_no_stall(traced: Target, tmp_path: Path) -> None:
+    traced.stdin.write(b"spin\n")
+    traced.line()
+    long_ago = (tmp_path / "trace.json").stat().st_mtime - 60
+    os.utime(tmp_path / "trace.json", (long_ago, long_ago))
+    said = livedbg("report", traced.pid, "--json", "--no-native", "--for", "2")
+    findings = json.loads(said.out)["findings"]
+    assert said.code == 0 and {one["rule"] for one in findings} == {"nvfuser-under-way"}
+    assert "has been in nvFuser's pass executor_utils::Nvrtc::LoadPTX" in findings[0]["sentence"]
+    assert "its process is computing" in findings[0]["sentence"]
 
 
 def test_states_change_as_the_log_grows(tmp_path: Path) -> None:
