@@ -94,9 +94,12 @@ class AscendAdapter(Adapter):
             context.emit(*self.model.collect(context.stamp(), whole=True))
 
     async def _wait(self, context: Context) -> None:
-        """Until the next look; what a job's process was started with is taken as soon as it is known."""
-        until = time.monotonic() + _POLL_S
-        while time.monotonic() < until:
+        """Until the next look; what a job's process was started with is taken as soon as it is known.
+
+        A compilation that failed, and the end of the logs, are looked at at once.
+        """
+        until, failed = time.monotonic() + _POLL_S, self._compile.failed
+        while time.monotonic() < until and not logs_ended(context) and self._compile.failed is failed:
             await context.sleep(_SOON_S)
             with self.model.lock:
                 news = self.model.processes_seen(context.snapshot().processes)
@@ -128,6 +131,7 @@ class AscendAdapter(Adapter):
             for file in files:
                 self.model.take(file)
         if self._compile.failed:
+            folders += self._work_folders(context)
             self._compile.use_dumps(await asyncio.to_thread(find_dumps, folders))
             await asyncio.to_thread(self._compile.use_sources, folders)
             context.emit(*self._compile.events(context.stamp()))
@@ -142,6 +146,11 @@ class AscendAdapter(Adapter):
     def _logs_of(self, context: Context) -> list[str]:
         """Where the logs lie that are being read for the processes."""
         return [source.path for source in context.snapshot().log_sources.values() if source.path]
+
+    def _work_folders(self, context: Context) -> list[Path]:
+        """Where the processes run: a compiler writes below that."""
+        working = [process.cwd for process in context.snapshot().processes.values() if process.target and process.cwd]
+        return [Path(folder) for folder in dict.fromkeys(working)]
 
     def _tell(self, context: Context) -> None:
         problems = self._files.problems

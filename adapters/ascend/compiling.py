@@ -57,10 +57,11 @@ class CompileDecoder(LogDecoder):
         with self._lock:
             reader = self._readers.setdefault(record.source, CompileReader())
             name = self._paths.setdefault(record.source, PurePath(record.source)).name
+            learnt = False
             for number, line in enumerate(record.text.split("\n")):
                 where = f"{name}:{record.line + number}" if record.line is not None else name
-                reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns)
-        return (), ()
+                learnt = reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns) or learnt
+            return (self.events(stamp) if learnt else ()), ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """What is new."""

@@ -107,6 +107,7 @@ class LogAdapter(Adapter):
                 if self._decoding.fed:
                     self._flush(context)
                 if logs_ended(context) and not round_.records:
+                    self._end_held_back(context, self._feeds)
                     return
                 idle_s = _FASTEST_S if round_.records else min(_SLOWEST_S, idle_s * 1.3)
                 await context.sleep(max(idle_s, took_s * _SHARE if not round_.records else 0.0))
@@ -191,18 +192,21 @@ class LogAdapter(Adapter):
 
     async def _settle(self, context: Context) -> None:
         """The first full look is done: end what is held back in logs that nobody writes to now."""
+        self._end_held_back(context, [feed for feed in self._feeds if context.request.once or feed.old])
+        context.settled()
+
+    def _end_held_back(self, context: Context, feeds: Sequence[SourceFeed]) -> None:
+        """Logs that nobody writes to any more: their last records end."""
         stamp = context.stamp()
-        once = context.request.once
         ended = _Round()
-        for feed in self._feeds:
-            if not feed.skimming and (once or feed.old):
+        for feed in feeds:
+            if not feed.skimming:
                 ended.records += feed.settle(stamp, final=True)
                 source = feed.described(force=True)
                 if source is not None:
                     ended.events.append(LogSourceSeen(source=source, **stamp))
         self._emit(context, ended)
         self._flush(context)
-        context.settled()
 
     def _flush(self, context: Context) -> None:
         self._decoding.flush(context.stamp())

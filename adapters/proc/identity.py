@@ -17,7 +17,8 @@ from livedbg.sanitize import clean_line, redact_environment
 __all__ = ["Identity", "executable", "rank_of", "read_identity", "start_wall_ns"]
 
 _PREFIXES: Final = (
-    "ASCEND_", "CUDA_", "HCCL_", "IREE_", "LIVEDBG_", "NCCL_", "NVFUSER_", "OMP_", "PTO2_", "PYTORCH_", "SIMPLER_", "TORCH",
+    "ASCEND_", "CUDA_", "HCCL_", "IREE_", "LIVEDBG_", "NCCL_", "NVFUSER_", "OMP_", "PTO2_", "PYTORCH_", "SIMPLER_",
+    "TORCH",
 )  # fmt: skip
 _NAMES: Final = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",

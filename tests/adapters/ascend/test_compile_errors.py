@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -264,3 +265,18 @@ def test_no_dumps_and_strange_ones(tmp_path: Path) -> None:
     (folder / f"07_after_{'x' * 90}.py").write_text("")
     (dump,) = find_dumps([folder])
     assert (dump.number, dump.missing) == (7, 6)
+
+
+def test_a_launched_compiler_that_fails(tmp_path: Path) -> None:
+    """The log and the dumps of a real compilation, written by a program that is launched in another folder."""
+    case = COMPILED / "shapes"
+    program = (
+        "import pathlib, shutil, sys, time\n"
+        f"shutil.copytree({str(case / 'build_output')!r}, 'build_output')\n"
+        f"sys.stderr.write(pathlib.Path({str(case / 'err.txt')!r}).read_text())\n"
+        "sys.stderr.flush(); time.sleep(2); sys.exit(1)\n"
+    )
+    command = [sys.executable, "-m", "livedbg", "launch", "--headless", "--", sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
+    said = done.stdout + done.stderr
+    assert re.search("CRASHED .*so ConvertTensorToTileOps is the one that failed", said), said
