@@ -1,0 +1,47 @@
+"""The last record of a log whose program ends: it is not held back for a line that never comes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.logfiles import LogAdapter
+from livedbg.adapters.proc import ProcAdapter
+from livedbg.session import Session
+
+LAST = [
+    "Traceback (most recent call last):",
+    '  File "m.py", line 1, in <module>',
+    "ValueError: no",
+    "and the last words",
+]
+
+
+@pytest.mark.parametrize("number", range(3))
+async def test_what_a_program_writes_as_it_ends_is_read(tmp_path: Path, number: int) -> None:
+    captured = tmp_path / "captured"
+    program = f"print('begun', flush=True); input(); print({chr(10).join(LAST)!r}, flush=True)"
+    with captured.open("w") as out:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, stdin=asyncio.subprocess.PIPE, stdout=out
+        )
+    texts: list[str] = []
+
+    def take(update: Any) -> None:
+        texts[:] = [line for record in update.snapshot.recent_logs for line in record.text.split("\n")]
+
+    target = TargetProcess(process.pid, stdout=captured)
+    session = Session(Request(host="box", processes=(target,)), [ProcAdapter(), LogAdapter()], take)
+    running = asyncio.create_task(session.run())
+    await asyncio.sleep(0)
+    await asyncio.wait_for(session.settled.wait(), 60)
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    await process.wait()
+    await asyncio.wait_for(running, 60)
+    assert texts[-len(LAST) :] == LAST
