@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from livedbg.adapters.ascend.live.cores import deferred_tasks, read_cores, scheduler_threads
@@ -82,6 +82,7 @@ class SchedulerReader:
         self._lists = WaiterLists(layout)
         self._scheduler = 0
         self._last = Look()
+        self._latest = Look()
         self._shown: dict[int, LiveTask] = {}
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
@@ -118,7 +119,10 @@ class SchedulerReader:
                 best = (moving, shot)
             if not moving:
                 break
-        return self._fold(best[1], best[0]) if best is not None else None
+        if best is None:  # at each try the rings were being written
+            return replace(self._latest, fresh=False, changed=set(), gone=set(), waiters={}, moving=1)
+        self._latest = self._fold(best[1], best[0])
+        return self._latest
 
     # reading
 
@@ -161,6 +165,7 @@ class SchedulerReader:
         """Another run: nothing of the former one holds."""
         self._scheduler = scheduler
         self._last = Look(fresh=True)
+        self._latest = Look()
         self._lists.clear()
         for known in (self._heads, self._tails, self._seen, self._parts, self._fixed, self._flags, self._consumers):
             known.clear()

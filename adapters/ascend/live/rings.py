@@ -13,7 +13,7 @@ from livedbg.adapters.ascend.names import raw_id
 
 __all__ = ["Ring", "Segment", "segments", "task_at"]
 
-MOST: Final = 1 << 20
+MOST: Final = 1 << 17
 """Slots of one ring that are believed."""
 
 
