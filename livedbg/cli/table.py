@@ -139,18 +139,6 @@ COMMANDS: dict[str, CommandEntry] = {
             "11 when there is a device exception.",
         ),
         CommandEntry(
-            "device",
-            "device",
-            "What runs on the GPUs: kernels, where their warps stand, exceptions.",
-            (
-                ("livedbg device core_1764236276_box_4711.nvcudmp", "from a GPU core dump; no GPU is needed"),
-                ("livedbg device gpu.nvcudmp core.4711", "with the core dump of the host process"),
-                ("livedbg device 4711 --dump", "have the driver write one of a hung job"),
-            ),
-            (0, 11, 2, 3, 4),
-            "11 when there is a device exception.",
-        ),
-        CommandEntry(
             "recipes",
             "recipes",
             "Ways of launching that answer a question.",
@@ -181,7 +169,7 @@ COMMANDS: dict[str, CommandEntry] = {
             "launches",
             "What a process launches on its GPUs: kernels, grid and block, rate.",
             (
-                ("livedbg launches 4711", "listen for 3 seconds, then print what each thread launched"),
+                ("livedbg launches 4711", "listen for 3 seconds, print what each thread launched"),
                 ("livedbg launches 4711 --for 30 --json", "longer, for a program"),
             ),
         ),
