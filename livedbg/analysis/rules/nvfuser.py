@@ -14,6 +14,7 @@ from livedbg.model import Diagnostic, Process, Severity
 __all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "Versions", "rules"]
 
 
+_COMPUTES: Final = 0.1  # of a core: on a busy machine a compiler gets no more
 _LATELY_NS: Final = 3_000_000_000
 _LONG_NS: Final = 1_000_000_000
 
@@ -23,14 +24,14 @@ def _said(code: str, state: RuleInput) -> Iterator[Diagnostic]:
 
 
 def _computes(said: Diagnostic, state: RuleInput) -> bool:
-    """Whether the traced process is seen to use a good part of a core: a long pass, and no stall."""
+    """Whether the traced process is seen to use processor time: a long pass, and no stall."""
     process = state.snapshot.processes.get(said.attributes["process"])
     if process is None or process.exited:
         return False
     lately_ns = state.snapshot.now(process.host).mono_ns - _LATELY_NS
     of_process = f"thread:{process.id.partition(':')[2]}/"
     return any(
-        a.changed_mono_ns >= lately_ns and a.window_ns and a.cpu_ns >= state.settings.busy_share * a.window_ns
+        a.changed_mono_ns >= lately_ns and a.window_ns and a.cpu_ns >= _COMPUTES * a.window_ns
         for name, a in state.snapshot.activity.items()
         if name.startswith(of_process)
     )
