@@ -134,7 +134,7 @@ def test_no_stop_where_the_watchdog_is_near(
     thrower: Callable[[int], Thrower], catching: Callable[..., Catching]
 ) -> None:
     target = thrower(400)
-    session = catching(target.process.pid, "--hold", "300", "--timeout", "6")
+    session = catching(target.process.pid, "--hold", "300", "--timeout", "4")
     assert "no thread is stopped now" in session.says("S1 stops threads of process")
     target.throw()
     assert "0 caught of 1 seen, 1 went by" in session.says("S1 any: ")
