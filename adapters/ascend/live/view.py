@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from livedbg.adapters.ascend.live.state import LiveTask, Look
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.trouble import Fatal
 from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, TaskState
 
@@ -108,6 +109,11 @@ class LiveView:
             run.counts.waiting = states.count(TaskState.SUBMITTED)
             world.stale = True
         self._turns(look, wall_ns)
+        code = errors.orchestrator or errors.scheduler
+        if code and world.trouble.fatal is None and not world.trouble.status and world.stalls.stall is None:
+            text = Mark(self._source, f"error code {code} is latched", wall_ns, seen=True, kind="memory")
+            world.trouble.fatal = Fatal(code, "", "", text)
+            world.stale = True
 
     def end(self) -> None:
         """The process can't be read any more: what was known stays, and is the log's again."""
@@ -122,7 +128,8 @@ class LiveView:
             record.state is TaskState.COMPLETED and raw in look.tasks and look.tasks[raw].open
             for raw, record in run.tasks.items()
         )
-        if other or run.phase in {"completed", "failed"} or self._look is not None:
+        ended = look.over or any(look.errors)  # what the log says of how it ended is of this run
+        if not ended and (other or run.phase in {"completed", "failed"} or self._look is not None):
             if run.tasks:
                 self._world.run.phase = "completed" if run.phase == "completed" else "running"
                 self._world.begin(on_device=True)

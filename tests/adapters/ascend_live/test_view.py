@@ -190,3 +190,23 @@ def test_a_run_that_ends_between_two_looks_leaves_nothing_pending(joined: Joined
     assert _edge(state, "r0t1", "r0t0") is EdgeState.SATISFIED
     assert all(task.state is TaskState.COMPLETED for task in state.tasks.values())
     assert all(core.state == "idle" for core in state.resources.values())
+
+
+def test_a_run_that_was_ended_keeps_what_the_log_says_of_its_end(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0", "error 100")
+    joined.log(
+        b"[ERROR] handle_timeout_exit: [x.cpp:1] [STALL thread=0 idle_iterations=100910] TIMEOUT_EXIT "
+        b"after_idle_iterations=100910 sub_class=S1:running-stalled completed=0/2 running=1 ready=0 waiting=1 "
+        b"orch_done=1 stuck_task_id=0 stuck_core=8\n"
+        b"[ERROR] aicpu_execute: [aicpu_executor.cpp:1040] aicpu_execute: PTO2 runtime failed with rc=-100\n"
+    )
+    state = joined.look()
+    assert state.diagnostics["ascend/timeout-exit"].entities == (f"{T}r0t0",)
+    assert state.tasks[f"{T}r0t0"].state is TaskState.RUNNING
+
+
+def test_an_error_code_that_no_log_tells(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "run 8 0.0", "error 104")
+    said = joined.look().diagnostics["ascend/fatal"]
+    assert "104 (READY_QUEUE_OVERFLOW)" in said.sentence
+    assert said.evidence[0].text == "error code 104 is latched"
