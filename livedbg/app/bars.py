@@ -175,7 +175,8 @@ def _room(items: Sequence[_Item]) -> int:
 class FooterBar(_Bar):
     """The screens and the two keys that lead everywhere."""
 
-    def __init__(self, screens: Sequence[tuple[str, str, str]]) -> None:
+    def __init__(self, screens: Sequence[tuple[str, str, str, str]]) -> None:
+        """Screens: key, label, label where there is little room, name."""
         super().__init__()
         self.screens = screens
         self.current = ""
@@ -185,11 +186,14 @@ class FooterBar(_Bar):
         """Numbers and names; the present one is marked."""
         self._spots = []
         items: list[_Item] = [
-            (key, label, f"view('{name}')", name == self.current) for key, label, name in self.screens
+            (key, label, f"view('{name}')", name == self.current) for key, label, _short, name in self.screens
         ]
         tail = [("?", "Help", "help", False), ("^p", "Commands", "command_palette", False)]
         if _room(items) + _room(tail) > line.width:
             tail = tail[:1]  # the help names the other key
+        if _room(items) + _room(tail) > line.width:
+            short = [short for _key, _label, short, _name in self.screens]
+            items = [(key, word, action, here) for (key, _, action, here), word in zip(items, short, strict=True)]
         longest = max((len(label) for _k, label, _a, _h in items), default=0)
         while longest > _LEAST_LABEL and _room(items) + _room(tail) > line.width:
             longest -= 1

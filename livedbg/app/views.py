@@ -159,6 +159,7 @@ class ViewSpec:
     Attributes:
         key: the digit that shows it (F and the digit too; F10 for 0).
         question: the one question that it answers, for the help.
+        short: its label where there is little room.
     """
 
     key: str
@@ -167,6 +168,7 @@ class ViewSpec:
     question: str
     arrangement: Arrangement
     make: type[View] = View
+    short: str = ""
 
     @property
     def kinds(self) -> list[Kind]:
@@ -181,27 +183,33 @@ class ViewSpec:
 VIEWS = (
     ViewSpec(
         "1", "overview", "Overview", "What is stuck, since when, what does it wait for, and what next?",
-        (VerdictPanel, (TasksPanel, ThreadsPanel, WaitsPanel), LogPanel), Overview,
+        (VerdictPanel, (TasksPanel, ThreadsPanel, WaitsPanel), LogPanel), Overview, short="Over",
     ),
-    ViewSpec("2", "tasks", "Tasks", "What is each task doing, and what waits for it?", ((TasksPanel, WaitsPanel),)),
+    ViewSpec(
+        "2", "tasks", "Tasks", "What is each task doing, and what waits for it?",
+        ((TasksPanel, WaitsPanel),), short="Task",
+    ),
     ViewSpec("3", "graph", "Graph", "Who waits for whom around the selection?", (GraphPanel,)),
-    ViewSpec("4", "threads", "Threads", "What is each thread doing, and where?", ((ThreadsPanel, StackPanel),)),
+    ViewSpec(
+        "4", "threads", "Threads", "What is each thread doing, and where?",
+        ((ThreadsPanel, StackPanel),), short="Thrds",
+    ),
     ViewSpec(
         "5", "exceptions", "Exceptions", "What is thrown, how often, and where?",
-        (CatchpointsPanel, (HitsPanel, HitStackPanel)), Exceptions,
+        (CatchpointsPanel, (HitsPanel, HitStackPanel)), Exceptions, short="Exc",
     ),
     ViewSpec("6", "logs", "Logs", "What did the logs say, and when?", (LogsPanel,)),
     ViewSpec(
         "8", "values", "Values", "What did each task compute, and where does it go wrong first?",
-        ((ValuesPanel, TensorPanel),), Values,
+        ((ValuesPanel, TensorPanel),), Values, short="Vals",
     ),
     ViewSpec(
         "9", "ledger", "Ledger", "What did livedbg do to the target, and what can't it see?",
-        (LedgerPanel, SourcesPanel),
+        (LedgerPanel, SourcesPanel), short="Ledg",
     ),
     ViewSpec(
         "0", "device", "Device", "What runs on the device, and what do all warps wait at?",
-        ((DevicePanel, DeviceThreadPanel), LaunchesPanel), Device,
+        ((DevicePanel, DeviceThreadPanel), LaunchesPanel), Device, short="Dev",
     ),
 )  # fmt: skip
 """All screens, in order."""

@@ -291,8 +291,8 @@ async def test_the_footer_has_room_for_every_screen() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
         footer = text_of(app).splitlines()[-1]
-        assert all(f"{key} " in footer for key in "1234569?")
-        assert "1 Overview" in footer and "5 Exception" in footer
+        assert all(f"{key} " in footer for key in "123456890?")
+        assert "1 Over" in footer and "5 Exc " in footer and "0 Dev " in footer
 
 
 async def test_failed_catchpoints_say_why_and_what_mends_it() -> None:
