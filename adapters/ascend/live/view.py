@@ -84,7 +84,7 @@ class LiveView:
         spoke, self._mark = again or self._mark is not world.last_mark, world.last_mark
         run.orchestrator = "done" if look.submitted else "submitting"
         run.counts.completed, run.counts.total = look.completed, look.total
-        mark = Mark(self._source, "", wall_ns if former is not None else None, seen=former is not None, kind="memory")
+        mark = Mark(self._source, "", wall_ns, exact=former is not None, seen=True, kind="memory")
         if look.over and not errors.scheduler and not errors.orchestrator and look.completed == look.total:
             self._link(look)
             run.finish(mark)
@@ -94,7 +94,7 @@ class LiveView:
         for raw in look.gone:
             self._complete(run.task(raw), "its slot was given back", mark)
         for raw in look.tasks if spoke else look.changed:
-            self._apply(look.tasks[raw], mark)
+            self._apply(look.tasks[raw], mark, first=former is None)
         self._compare(look, spoke)
         self._cores(look)
         self._link(look)
@@ -163,9 +163,9 @@ class LiveView:
     def _complete(self, record: TaskRecord, why: str, mark: Mark) -> None:
         run = self._world.run
         run.confirmed.discard(record.raw)
-        run.complete(record, why, mark, timely=True)
+        run.complete(record, why, mark, timely=True)  # to a look, where one was before it
 
-    def _apply(self, task: LiveTask, mark: Mark) -> None:
+    def _apply(self, task: LiveTask, mark: Mark, *, first: bool) -> None:
         run = self._world.run
         record = run.task(task.raw)
         if task.kernels and record.kernels != task.kernels:
@@ -191,7 +191,9 @@ class LiveView:
             return
         record.cores, record.deferred, record.waits = cores, task.deferred, waits
         inferred = f"queued behind another task on core {task.queued}" if task.queued is not None else ""
-        text = Mark(mark.source, _words(task), mark.wall_ns, seen=mark.seen, kind="memory")
+        text = Mark(mark.source, _words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
+        if record.state is not task.state:
+            record.already = task.state if first else None
         run.set_state(record, task.state, text, inferred)
 
     def _cores(self, look: Look) -> None:

@@ -79,6 +79,8 @@ def test_a_run_without_a_log(joined: Joined) -> None:
     state = joined.look()
     assert state.tasks[f"{T}r0t0"].state is TaskState.COMPLETED
     assert state.tasks[f"{T}r1t0"].since_wall_ns == NOW["wall_ns"] + 1_000_000_000
+    assert state.tasks[f"{T}r0t0"].since_wall_ns == NOW["wall_ns"] + 1_000_000_000
+    assert state.kernels["ascend", "func 0"].longest_ns == 500_000_000  # between two looks
     assert (_edge(state, "r1t0", "r0t0"), _edge(state, "r1t1", "r1t0")) == (EdgeState.SATISFIED, EdgeState.PENDING)
     counter = state.counters[CounterKey("run:ascend/main", "completed")]
     assert (counter.value, counter.total) == (1, 3)
@@ -147,7 +149,7 @@ def test_a_stall_is_found_without_any_log(joined: Joined) -> None:
     assert Diagnostician().diagnose(joined.look()).verdict.state is not VerdictState.STALLED
     verdict = Diagnostician().diagnose(joined.look(11)).verdict
     assert (verdict.state, verdict.roots) == (VerdictState.STALLED, (f"{T}r0t0",))
-    assert "Task r0t0 (func 2) has been running on core 8 (AIV0)" in verdict.sentence
+    assert "Task r0t0 (func 2) has been running on core 8 (AIV0) since 08:00:00 UTC or earlier" in verdict.sentence
     assert "1 task waits behind it, 1 directly. 0 of 2 tasks are done." in verdict.sentence
 
 
