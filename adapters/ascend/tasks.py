@@ -27,6 +27,7 @@ class TaskRecord:
         met: dependencies met, of `fanin` in all.
         deferred: its kernel has returned and it waits for an asynchronous completion.
         waits: what it waits for, where the scheduler's memory says so.
+        already: the state that it had when it was first seen in memory: `since_wall_ns` is then.
         held_back: it is ready, and the log, which shows what others were given to cores, shows no core that got it.
         inferred: why its state is believed, where no line states it.
         evidence: `file:line` of the newest statement about it, whose text and time follow.
@@ -49,6 +50,7 @@ class TaskRecord:
     deferred: bool = False
     held_back: bool = False
     waits: str = ""
+    already: TaskState | None = None
     inferred: str = ""
     evidence: str = ""
     evidence_text: str = ""
@@ -77,7 +79,8 @@ class TaskRecord:
         attributes["deferred"] = "yes" if self.deferred else ""
         attributes["held_back"] = "yes" if self.held_back and self.open else ""
         attributes["waits_for"] = self.waits if self.open else ""
-        attributes["since"] = "exact" if self.since_exact else "not before"
+        seen = "not after" if self.already is self.state else "not before"
+        attributes["since"] = "exact" if self.since_exact else seen
         if self.evidence:
             attributes["evidence"] = self.evidence
             attributes["evidence_text"] = self.evidence_text

@@ -130,9 +130,10 @@ def where_of(task: Task, snapshot: Snapshot) -> str:
 
 
 def clock(task: Task) -> str:
-    """When a task entered its state: `03:10:17`, or `03:10:17 or a little later`."""
+    """When a task entered its state: `03:10:17`, `03:10:17 or a little later`, `03:10:17 or earlier`."""
     at = time.strftime("%H:%M:%S", time.gmtime((task.since_wall_ns or 0) // 1_000_000_000))
-    return f"{at} UTC" if task.attributes.get("since") == "exact" else f"{at} UTC or a little later"
+    words = {"exact": "", "not after": " or earlier"}
+    return f"{at} UTC{words.get(task.attributes.get('since', ''), ' or a little later')}"
 
 
 def quiet_for_s(job: Job, snapshot: Snapshot) -> float:
