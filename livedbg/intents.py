@@ -13,6 +13,7 @@ from livedbg.catchpoints import Moment
 
 __all__ = [
     "GLANCE_ONCE",
+    "VALUES_DUMP",
     "VALUES_GOLDEN",
     "Catch",
     "CompareValues",
@@ -31,6 +32,9 @@ __all__ = [
 GLANCE_ONCE = "glance.once"
 """Key of `Request.options`: glance once at every target process before settling, for a command that looks once."""
 
+
+VALUES_DUMP = "values.dump"
+"""Option of a session: a dump to show whatever its file is called."""
 
 VALUES_GOLDEN = "values.golden"
 """Key of `Request.options`: what every dump of tensors that is found is compared with."""

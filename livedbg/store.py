@@ -359,11 +359,15 @@ class Store:
         self._dirty("launches").update((trail.thread, trail) for trail in event.trails)
 
     def _dump_seen(self, event: ev.DumpSeen) -> None:
-        path = event.dump.path
-        self._dirty("dumps")[path] = event.dump
+        path, dumps = event.dump.path, self._dirty("dumps")
+        if event.dump.replaced:
+            dumps.pop(path, None)
+        else:
+            dumps[path] = event.dump
         looks = self._dirty("value_looks")
         for key in [key for key in looks if key[0] == path]:  # the file has changed
             del looks[key]
+        self._dirty("comparisons").pop(path, None)
 
     def _values_seen(self, event: ev.ValuesSeen) -> None:
         looks, key = self._dirty("value_looks"), (event.look.path, event.look.number)

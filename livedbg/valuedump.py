@@ -49,14 +49,16 @@ class ValueDump(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         path: of its manifest, or of its payload where it has none.
-        count: entries that it has; `rows` has the first `ROWS`.
+        count: entries that it has; `rows` has the first `ROWS`, and those of tasks that differ.
         problems: what is missing, in sentences.
+        replaced: a payload whose manifest has come: there is a dump of that path no more.
     """
 
     path: str
     count: int
     rows: tuple[ValueRow, ...] = ()
     problems: tuple[str, ...] = ()
+    replaced: bool = False
 
 
 class ValueLook(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,6 +68,8 @@ class ValueLook(Struct, frozen=True, kw_only=True, omit_defaults=True):
         path: of its dump.
         number: of its entry.
         title: the entry in a line.
+        sample: which elements the numbers and pictures are of, where not of all.
+        goes_on: all are being read.
         statistics: words and numbers.
         edges: of the histogram's bins, as text; one more than `counts`.
         counts: elements in each bin.
@@ -79,6 +83,8 @@ class ValueLook(Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: str
     number: int
     title: str = ""
+    sample: str = ""
+    goes_on: bool = False
     statistics: tuple[tuple[str, str], ...] = ()
     edges: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
@@ -93,7 +99,8 @@ class TaskComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         task: identifier of the task.
-        verdict: `culprit`, `order`, `given`, `shape`, `inherited` or `uncompared` (livedbg.values.divergence).
+        verdict: `culprit`, `order`, `given`, `shape`, `inherited` or `uncompared` (livedbg.values.divergence); against
+            golden data also `candidate`: one of those that may have computed otherwise.
         sentence: the same in words.
         arguments: which of its arguments differ, and how.
     """
@@ -115,6 +122,7 @@ class ValueComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
         summary: what was compared, and how exactly.
         tasks: those that differ, in the order in which they were walked.
         problem: why nothing could be compared.
+        running: it is still going on.
     """
 
     path: str
@@ -124,3 +132,4 @@ class ValueComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     summary: tuple[str, ...] = ()
     tasks: tuple[TaskComparison, ...] = ()
     problem: str = ""
+    running: bool = False

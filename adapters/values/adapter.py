@@ -1,29 +1,39 @@
-"""The adapter: looks for dumps beside the logs, and reads of them what somebody asks for."""
+"""The adapter: looks for dumps beside the logs, and reads of them what somebody asks for.
+
+Invariants:
+    V1. At most three threads read: one looks at a tensor, one compares, one lists. A look that is no longer wanted
+        is given up, and one that waits is dropped: a cursor that moves leaves no queue behind.
+    V2. The state knows a dump by its sanitised path; only what was found here is opened.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import contextlib
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from livedbg.adapter import Adapter, Context, Level, Request, logs_ended
+from livedbg.adapters.values.finding import Finder, folders_of, named_in
+from livedbg.adapters.values.reading import Turn, in_thread
 from livedbg.errors import SourceError
 from livedbg.events import DumpCompared, DumpSeen, StatusSeen, ValuesSeen
 from livedbg.intents import VALUES_GOLDEN, CompareValues, Intent, LookAtValues
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.sanitize import clean_line
+from livedbg.valuedump import ValueComparison, ValueDump, ValueLook
+
+if TYPE_CHECKING:
+    from livedbg.values.looking import Looker
 
 __all__ = ["ValuesAdapter"]
 
-_NAMES: Final = (("args_dump.json", "args.bin"), ("tensor_dump.json", "tensor_dump.bin"))
-_DEPTH: Final = 6
-_FOLDERS: Final = 2_000
-_DUMPS: Final = 64
 _LOOK_S: Final = 5.0
 _SHARE: Final = 20  # a look at the folders takes at most a twentieth of the time
+_KEEP_S: Final = 60.0
 
 
 class ValuesAdapter(Adapter):
@@ -36,7 +46,14 @@ class ValuesAdapter(Adapter):
     handles: ClassVar[tuple[type[Intent], ...]] = (LookAtValues, CompareValues)
 
     def __init__(self) -> None:
-        self._seen: dict[Path, tuple[int, int]] = {}
+        self._finder = Finder()
+        self._paths: dict[str, Path] = {}  # by the state's names
+        self._goldens: dict[str, str] = {}  # what each was compared with
+        self._looks, self._compares = Turn(), Turn()
+        self._listed: dict[str, ValueDump] = {}
+        self._ill: dict[str, str] = {}  # by name: the code of what is wrong with it
+        self._looker: Looker | None = None
+        self._looked_s = 0.0
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -46,18 +63,26 @@ class ValuesAdapter(Adapter):
     async def run(self, context: Context) -> None:
         """Look for dumps that are new or have changed."""
         first = True
-        while True:
-            began_s = time.monotonic()
-            folders = _folders(context)
-            found = await asyncio.to_thread(self._changed, folders)
-            for path in found:
-                await self._tell(path, context)
-            if first:
-                context.settled()
-                first = False
-            if logs_ended(context):
-                return
-            await context.sleep(max(_LOOK_S, _SHARE * (time.monotonic() - began_s)))
+        comparisons: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                began_s = time.monotonic()
+                for name in await self._changed(context):
+                    task = asyncio.create_task(self._compare(name, self._goldens[name], context))
+                    comparisons.add(task)
+                    task.add_done_callback(comparisons.discard)
+                if first:
+                    context.settled()
+                    first = False
+                if self._looks.idle and began_s - self._looked_s > _KEEP_S:
+                    self._looker = None
+                if logs_ended(context):
+                    await asyncio.gather(*comparisons)
+                    return
+                await context.sleep(max(_LOOK_S, _SHARE * (time.monotonic() - began_s)))
+        finally:
+            for task in comparisons:
+                task.cancel()
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Look at a tensor, or compare a dump.
@@ -66,80 +91,114 @@ class ValuesAdapter(Adapter):
             SourceError: that dump was not found in this session.
         """
         assert isinstance(intent, LookAtValues | CompareValues)
-        path = Path(intent.path)
-        if intent.path not in context.snapshot().dumps:
+        if intent.path not in self._listed:
             raise SourceError(f"There is no dump {clean_line(intent.path)}.", "see the screen Values", "no-dump")
         if isinstance(intent, LookAtValues):
-            from livedbg.values.state import looked_at
+            loop = asyncio.get_running_loop()
 
-            look = await asyncio.to_thread(looked_at, path, intent.number)
-            context.emit(ValuesSeen(look=look, **context.stamp()))
+            def emit(look: ValueLook) -> None:
+                context.emit(ValuesSeen(look=look, **context.stamp()))
+
+            self._looked_s = time.monotonic()
+            await self._looks.newest(lambda: self._look(intent, lambda look: _on(loop, emit, look)))
         else:
-            await self._compare(path, intent.golden, context)
+            await self._compare(intent.path, intent.golden, context)
 
-    async def _compare(self, path: Path, golden: str, context: Context) -> None:
-        from livedbg.values.state import compared
+    def _look(self, intent: LookAtValues, emit: Callable[[ValueLook], None]) -> None:
+        """In a thread."""
+        from livedbg.values.looking import Looker  # numpy is imported where there is a dump
 
-        comparison = await asyncio.to_thread(lambda: compared(path, Path(golden).expanduser()))
-        context.emit(DumpCompared(comparison=comparison, **context.stamp()))
+        looker = self._looker = self._looker or Looker()
+        for look in looker.looks(self._paths[intent.path], intent.path, intent.number):
+            emit(look)
 
-    async def _tell(self, path: Path, context: Context) -> None:
-        from livedbg.values.state import listed  # numpy is imported where there is a dump
+    async def _compare(self, name: str, golden: str, context: Context) -> None:
+        """One after the other; of two of the same dump, the newer one."""
+        self._goldens[name] = golden
+        began = ValueComparison(path=name, golden=clean_line(golden), running=True)
+        context.emit(DumpCompared(comparison=began, **context.stamp()))
+        done = await self._compares.newest(lambda: self._compared(name, golden), name)
+        if done is not None:
+            found, dump = done
+            if dump is not None:
+                self._listed[name] = dump
+                context.emit(DumpSeen(dump=dump, **context.stamp()))
+            context.emit(DumpCompared(comparison=found, **context.stamp()))
+
+    def _compared(self, name: str, golden: str) -> tuple[ValueComparison, ValueDump | None]:
+        """In a thread: what differs, and the dump with the rows of all tasks that do, where it is listed in part."""
+        from livedbg.values.state import compared, listed
+
+        path, listing = self._paths[name], self._listed[name]
+        found = compared(path, _as_path(golden), name, self._finder.dumps)
+        differing = {task.task for task in found.tasks}
+        if len(listing.rows) == listing.count or differing <= {row.task for row in listing.rows}:
+            return found, None
+        return found, listed(path, name, differing)
+
+    async def _changed(self, context: Context) -> list[str]:
+        """Tell what has changed.
+
+        Returns:
+            The dumps that are to be compared.
+        """
+        folders, named = folders_of(context), named_in(context)
+        changes = await asyncio.to_thread(self._finder.changes, folders, named)
+        for path in changes.replaced:
+            name = clean_line(str(path))
+            context.emit(DumpSeen(dump=ValueDump(path=name, count=0, replaced=True), **context.stamp()))
+        for path in changes.gone:
+            self._say(context, clean_line(str(path)), "gone", "The dump is there no more.", "")
+        if changes.left_out:
+            self._say(context, "", "left-out", changes.left_out, "livedbg values FOLDER --screen")
+        compare = []
+        for path in changes.dumps:
+            name = clean_line(str(path))
+            self._paths[name] = path
+            if await self._tell(path, name, context):
+                golden = self._goldens.get(name) or context.request.options.get(VALUES_GOLDEN)
+                if golden:
+                    self._goldens[name] = golden
+                    compare.append(name)
+        return compare
+
+    async def _tell(self, path: Path, name: str, context: Context) -> bool:
+        def read() -> ValueDump:
+            from livedbg.values.state import listed
+
+            return listed(path, name)
 
         try:
-            dump = await asyncio.to_thread(listed, path)
+            dump = await in_thread(read, threading.Event())
         except SourceError as error:
-            status = SourceStatus(
-                source=self.name, target=clean_line(str(path)), health=SourceHealth.DEGRADED, code=error.code,
-                sentence=error.message, remedy=error.remedy,
-            )  # fmt: skip
-            context.emit(StatusSeen(status=status, **context.stamp()))
-            return
-        context.emit(DumpSeen(dump=dump, **context.stamp()))
-        golden = context.request.options.get(VALUES_GOLDEN)
-        if golden:
-            await self._compare(path, golden, context)
+            self._say(context, name, error.code, error.message, error.remedy)
+            return False
+        if dump is not None:
+            if name in self._ill:
+                self._say(context, name, self._ill.pop(name), "", "")
+            self._listed[name] = dump
+            context.emit(DumpSeen(dump=dump, **context.stamp()))
+        return dump is not None
 
-    def _changed(self, folders: Iterable[Path]) -> list[Path]:
-        """Dumps that are new or have changed. Blocking: call it in a thread."""
-        found: list[Path] = []
-        for path in _dumps(folders):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            signature = (status.st_mtime_ns, status.st_size)
-            if self._seen.get(path) != signature and len(found) + len(self._seen) < _DUMPS:
-                self._seen[path] = signature
-                found.append(path)
-        return found
+    def _say(self, context: Context, name: str, code: str, sentence: str, remedy: str) -> None:
+        """What is wrong with a dump, or with all; nothing any more where there is no sentence."""
+        if sentence and name:
+            self._ill[name] = code
+        health = SourceHealth.DEGRADED if sentence else SourceHealth.OK
+        status = SourceStatus(
+            source=self.name, target=name, health=health, code=code, sentence=sentence, remedy=remedy
+        )  # fmt: skip
+        context.emit(StatusSeen(status=status, **context.stamp()))
 
 
-def _folders(context: Context) -> list[Path]:
-    """Those that were named, and those in which the logs are that were found."""
-    found: dict[Path, None] = {}
-    for name in context.request.logs:
-        path = Path(name).expanduser().absolute()
-        while any(sign in str(path) for sign in "*?[") and path != path.parent:
-            path = path.parent
-        found[path if path.is_dir() else path.parent] = None
-    for source in context.snapshot().log_sources.values():
-        if source.path:
-            found[Path(source.path).parent] = None
-    return [folder for folder in found if not any(other in folder.parents for other in found)]
+def _on(loop: asyncio.AbstractEventLoop, emit: Callable[[ValueLook], None], look: ValueLook) -> None:
+    """Emit on the session's thread, while there is one."""
+    with contextlib.suppress(RuntimeError):  # the session has ended meanwhile
+        loop.call_soon_threadsafe(emit, look)
 
 
-def _dumps(folders: Iterable[Path]) -> Iterable[Path]:
-    seen = 0
-    for top in folders:
-        for folder, below, files in os.walk(top):
-            here = Path(folder)
-            seen += 1
-            if seen > _FOLDERS:
-                return
-            if len(here.parts) - len(top.parts) >= _DEPTH:
-                below.clear()
-            below[:] = sorted(name for name in below if not name.startswith("."))
-            for manifest, payload in _NAMES:
-                if name := next((one for one in (manifest, payload) if one in files), None):
-                    yield here / name
+def _as_path(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # ~somebody who is not known
+        return Path(text)

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from livedbg.cli.saying import warn
+from livedbg.dump_places import places
 from livedbg.errors import SourceError, UsageError
 from livedbg.sanitize import clean_line
 
@@ -73,7 +74,7 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
     """Which dump is compared with which: one with one, or by their place in the run's folder."""
     if len(paths) == len(others) == 1:
         return [(paths[0], others[0])]
-    here, there = _places(paths), _places(others)
+    here, there = places(paths), places(others)
     both = [(here[place], there[place]) for place in here if place in there]
     if not both:
         raise UsageError(
@@ -84,17 +85,6 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
     for place in here.keys() ^ there.keys():
         warn(f"{clean_line(place) or '.'} is in one of the runs only.")
     return both
-
-
-def _places(paths: Sequence[Path]) -> dict[str, Path]:
-    """Dumps by rank and dispatch: the folder above, seen from what all of them have in common."""
-    folders = {path: path.parent.parent.parts for path in paths}
-    common = 0
-    while len({parts[: common + 1] for parts in folders.values()}) == 1 and common < min(map(len, folders.values())):
-        common += 1
-    if len(paths) == 1:
-        common = max(0, len(folders[paths[0]]) - 2)
-    return {"/".join(parts[common:]): path for path, parts in folders.items()}
 
 
 def _compare(

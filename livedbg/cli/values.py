@@ -119,14 +119,16 @@ def _browse(dump: Path, against: Path | None) -> int:
     from livedbg.app import run
     from livedbg.app.options import AppOptions, check_terminal
     from livedbg.hostinfo import host_name
-    from livedbg.intents import VALUES_GOLDEN
+    from livedbg.intents import VALUES_DUMP, VALUES_GOLDEN
     from livedbg.live import LiveView
     from livedbg.values.finding import find_dumps
 
     check_terminal(os.environ, is_terminal=sys.stdin.isatty() and sys.stdout.isatty())
-    find_dumps(dump)
+    found = find_dumps(dump)
     folder = dump.absolute() if dump.is_dir() else dump.absolute().parent
     options = {VALUES_GOLDEN: str(against.absolute())} if against is not None else {}
+    if not dump.is_dir():
+        options[VALUES_DUMP] = str(found[0].absolute())
     view = LiveView(Request(host=host_name(), logs=(str(folder),), options=options), title=clean_line(str(dump)))
     return run(view, AppOptions(start="values"))
 

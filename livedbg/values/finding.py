@@ -17,7 +17,7 @@ import msgspec
 from livedbg.errors import SourceError
 from livedbg.sanitize import clean_line
 
-__all__ = ["MANIFESTS", "beside", "find_dumps", "kernel_names"]
+__all__ = ["MANIFESTS", "beside", "find_dumps", "kernel_names", "open_regular"]
 
 MANIFESTS: Final[tuple[str, ...]] = ("args_dump.json", "tensor_dump.json")
 PAYLOADS: Final[tuple[str, ...]] = ("args.bin", "tensor_dump.bin")
@@ -69,6 +69,22 @@ def _below(root: Path) -> list[Path]:
         known = [name for name in MANIFESTS if name in files] or [name for name in PAYLOADS if name in files]
         found.extend(here / name for name in known)
     return found
+
+
+def open_regular(path: Path) -> int:
+    """A descriptor to read a file by: one that is a pipe or a device is not waited for.
+
+    Raises:
+        SourceError: it can't be read, or is no file.
+    """
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise SourceError(f"{clean_line(str(path))} can't be read: {error.strerror}.", "", "unreadable") from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise SourceError(f"{clean_line(str(path))} can't be read: it is no file.", "", "unreadable")
+    return number
 
 
 def beside(dump: Path, name: str) -> Path | None:

@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ import msgspec
 
 from livedbg.errors import SourceError
 from livedbg.sanitize import clean_line
+from livedbg.values.finding import open_regular
+from livedbg.values.stopping import go_on
 
 __all__ = ["Entry", "Manifest", "read_manifest"]
 
@@ -147,7 +150,7 @@ def read_manifest(path: Path) -> Manifest:
         SourceError: it can't be read, or is no manifest of a dump.
     """
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             head = file.read(_LONGEST)
             start = _START.search(head)
             if start is None or not head.lstrip().startswith(b"{"):
@@ -229,6 +232,7 @@ def _fill(manifest: Manifest, pieces: Iterator[bytes | _Damage], total: int | No
         if len(manifest.entries) >= _ENTRIES:
             beyond += 1
             continue
+        go_on()
         try:
             manifest.entries.append(_entry(decoder.decode(piece), len(manifest.entries) + wrong, share))
         except ValueError:

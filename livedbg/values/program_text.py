@@ -8,7 +8,7 @@ from livedbg.values.dump import Dump, task_name
 from livedbg.values.program import GoldenMatch, ProgramComparison
 from livedbg.values.sentences import difference_json, difference_text
 
-__all__ = ["program_json", "program_lines"]
+__all__ = ["cause", "conclusions", "program_json", "program_lines"]
 
 _NAMED = 8
 
@@ -22,17 +22,23 @@ def program_lines(dump: Dump, found: ProgramComparison) -> Iterator[str]:
     width = max((len(match.file.label) for match in found.matches), default=0)
     for match in found.matches:
         yield f"  {match.file.label:{width}}  {_line(match)}"
-    wrong = [match for match in found.matches if match.differs]
-    if not wrong:
+    said = list(conclusions(dump, found))
+    if said:
+        yield ""
+        yield from said
+    else:
         yield "No golden tensor differs." if matched else "Nothing was compared."
-        return
-    yield ""
+
+
+def conclusions(dump: Dump, found: ProgramComparison) -> Iterator[str]:
+    """What follows from the golden tensors that differ; nothing where none does."""
+    wrong = [match for match in found.matches if match.differs]
     given = [match for match in wrong if not match.file.output]
     if given:
         names = ", ".join(match.file.label for match in given)
         yield f"FIRST DIVERGENCE: the program was given other data than {names}: its outputs say nothing about kernels."
     for match in [] if given else wrong:
-        yield _cause(dump, match, found)
+        yield cause(dump, match, found)
 
 
 def _line(match: GoldenMatch) -> str:
@@ -44,7 +50,8 @@ def _line(match: GoldenMatch) -> str:
     return f"by {match.by}: {what}" + (f" ({match.note})" if match.note else "")
 
 
-def _cause(dump: Dump, match: GoldenMatch, found: ProgramComparison) -> str:
+def cause(dump: Dump, match: GoldenMatch, found: ProgramComparison) -> str:
+    """Who may have computed a golden tensor that differs, in a sentence."""
     label, writers = match.file.label, match.writers
     names = ", ".join(map(dump.task_name, writers[:_NAMED]))
     names += f" and {len(writers) - _NAMED} more" if len(writers) > _NAMED else ""

@@ -22,11 +22,14 @@ import numpy as np
 from livedbg.errors import SourceError
 from livedbg.sanitize import clean_line
 from livedbg.values.dtypes import Array, ElementType, of_numpy
+from livedbg.values.finding import open_regular
+from livedbg.values.stopping import go_on
 
-__all__ = ["BLOCK", "Held", "Payload", "Stored", "Tensor", "blocks", "index_of", "window"]
+__all__ = ["BLOCK", "Held", "Payload", "Sample", "Stored", "Tensor", "blocks", "index_of", "window"]
 
 BLOCK: Final = 1 << 20
 """Elements that are looked at together."""
+_PIECE: Final = 1 << 26
 
 
 class Tensor(Protocol):
@@ -55,18 +58,35 @@ class Payload:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise SourceError(f"{clean_line(str(path))} can't be read: {error.strerror}.", "", "unreadable") from None
         self.path = path
+        self._fd = -1
+        self.open()
+
+    def open(self) -> None:
+        """Open it, also again after `close`.
+
+        Raises:
+            SourceError: it can't be read, or is no file.
+        """
+        self.close()
+        self._fd = open_regular(self.path)
         self.size = os.fstat(self._fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes of it; fewer where it ends."""
+        """Bytes of it; fewer where it ends.
+
+        Raises:
+            SourceError: the disk doesn't give them.
+        """
         pieces = []
         while size > 0:
-            piece = os.pread(self._fd, min(size, 1 << 30), offset)
+            go_on()
+            try:
+                piece = os.pread(self._fd, min(size, _PIECE), offset)
+            except OSError as error:
+                raise SourceError(
+                    f"{clean_line(str(self.path))} can't be read: {error.strerror}.", "", "unreadable"
+                ) from None
             if not piece:
                 break
             pieces.append(piece)
@@ -141,10 +161,51 @@ class Held:
         return flat.view(np.uint8) if flat.dtype == np.bool_ else flat
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A large tensor of which `blocks` gives pieces only that are spread evenly.
+
+    Attributes:
+        pieces: how many.
+        length: elements of each.
+    """
+
+    whole: Tensor
+    pieces: int = 64
+    length: int = 1 << 15
+
+    @property
+    def element(self) -> ElementType:
+        return self.whole.element
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.whole.shape
+
+    @property
+    def total(self) -> int:
+        return self.whole.total
+
+    @property
+    def count(self) -> int:
+        return self.whole.count
+
+    def block(self, first: int, count: int) -> Array:
+        """Elements from `first` on, of the whole tensor."""
+        return self.whole.block(first, count)
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Where each piece begins, and its length; the first and the last element are in one."""
+        last = max(0, self.count - self.length)
+        for piece in range(self.pieces):
+            yield last * piece // max(1, self.pieces - 1), self.length
+
+
 def blocks(tensor: Tensor) -> Iterator[tuple[int, Array]]:
-    """All elements that are there, with the place of each block's first."""
-    for first in range(0, tensor.count, BLOCK):
-        block = tensor.block(first, BLOCK)
+    """All elements that are there, or those of a sample, with the place of each block's first."""
+    whole = ((first, BLOCK) for first in range(0, tensor.count, BLOCK))
+    for first, length in tensor.places() if isinstance(tensor, Sample) else whole:
+        block = tensor.block(first, length)
         if not len(block):
             return
         yield first, block

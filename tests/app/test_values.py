@@ -8,7 +8,8 @@ import pytest
 
 from livedbg import events as ev
 from livedbg.intents import CompareValues, LookAtValues
-from livedbg.values.state import compared, listed, looked_at
+from livedbg.values.looking import Looker
+from livedbg.values.state import compared, listed
 from tests.app.apps import make_app, ready, text_of, until
 from tests.app.fakes import FakeView, stamp
 from tests.app.scenarios import scenario
@@ -36,7 +37,7 @@ async def test_the_tensor_under_the_cursor_is_read_and_shown(size: tuple[int, in
         await pilot.press("down", "down")
         await until(pilot, lambda: LookAtValues(path=str(LOST), number=2) in view.sent)
         assert "It is being read" in text_of(app)
-        view.feed([ev.ValuesSeen(look=looked_at(LOST, 2), **stamp(51))])
+        view.feed([ev.ValuesSeen(look=next(Looker().looks(LOST, str(LOST), 2)), **stamp(51))])
         await until(pilot, lambda: "#2 r0t0 (SLOW_ADD) after output" in text_of(app))
         text = text_of(app)
         assert "count         256" in text and "min           5" in text

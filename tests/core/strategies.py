@@ -160,12 +160,17 @@ value_dumps = st.builds(
         st.builds(ValueRow, number=small, task=st.sampled_from(TASKS), name=words, shape=st.tuples(small)), max_size=2
     ).map(tuple),
     problems=st.lists(words, max_size=1).map(tuple),
+    replaced=st.booleans(),
 )
-value_looks = st.builds(ValueLook, path=dump_paths, number=small, title=words, counts=st.tuples(small), problem=words)
+value_looks = st.builds(
+    ValueLook, path=dump_paths, number=small, title=words, sample=words, goes_on=st.booleans(),
+    counts=st.tuples(small), problem=words,
+)  # fmt: skip
 comparisons = st.builds(
     ValueComparison,
     path=dump_paths,
     golden=words,
+    running=st.booleans(),
     first=st.none() | st.sampled_from(TASKS),
     tasks=st.lists(
         st.builds(TaskComparison, task=st.sampled_from(TASKS), verdict=words, sentence=words), max_size=2

@@ -1,0 +1,126 @@
+"""Where dumps are looked for: in the folders of the logs, and below them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapter import Context
+from livedbg.intents import VALUES_DUMP
+
+__all__ = ["Changes", "Finder", "folders_of", "named_in"]
+
+_NAMES: Final = (("args_dump.json", "args.bin"), ("tensor_dump.json", "tensor_dump.bin"))
+_PAYLOADS: Final = dict(_NAMES)
+_DEPTH: Final = 6
+_FOLDERS: Final = 2_000
+_DUMPS: Final = 64
+
+_Signature = tuple[tuple[int, int] | None, ...]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is new.
+
+    Attributes:
+        dumps: those that are new or have changed.
+        replaced: payloads whose manifest has come.
+        gone: those that are there no more.
+        left_out: why not all were looked for, or "".
+    """
+
+    dumps: list[Path] = field(default_factory=list)
+    replaced: list[Path] = field(default_factory=list)
+    gone: list[Path] = field(default_factory=list)
+    left_out: str = ""
+
+
+class Finder:
+    """Remembers the dumps that were found, and how their files were."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Path, _Signature] = {}
+
+    @property
+    def dumps(self) -> list[Path]:
+        """All that are known."""
+        return list(self._seen)
+
+    def changes(self, folders: Iterable[Path], named: Path | None) -> Changes:
+        """What is new since the last time. Blocking: call it in a thread."""
+        found = Changes()
+        there, found.left_out = _dumps(folders, named)
+        for path in there:
+            signature = _signature(path)
+            known = self._seen.get(path)
+            if known == signature or signature[0] is None:
+                continue
+            if known is None and len(self._seen) >= _DUMPS:
+                found.left_out = f"More than {_DUMPS} dumps lie there: the others are not shown."
+                continue
+            self._seen[path] = signature
+            found.dumps.append(path)
+        for path in [path for path in self._seen if _signature(path)[0] is None]:
+            del self._seen[path]
+            found.gone.append(path)
+        payloads = {path.parent / _PAYLOADS.get(path.name, "") for path in self._seen}
+        for path in [path for path in self._seen if path in payloads]:
+            del self._seen[path]
+            found.replaced.append(path)
+        return found
+
+
+def folders_of(context: Context) -> list[Path]:
+    """The folders that were named, and those in which the logs are that were found."""
+    found: dict[Path, None] = {}
+    for name in context.request.logs:
+        path = Path(name).expanduser().absolute()
+        while any(sign in str(path) for sign in "*?[") and path != path.parent:
+            path = path.parent
+        found[path if path.is_dir() else path.parent] = None
+    for source in context.snapshot().log_sources.values():
+        if source.path:
+            found[Path(source.path).parent] = None
+    return [folder for folder in found if not any(other in folder.parents for other in found)]
+
+
+def named_in(context: Context) -> Path | None:
+    """A dump that was named itself, whatever it is called."""
+    name = context.request.options.get(VALUES_DUMP)
+    return Path(name) if name else None
+
+
+def _signature(path: Path) -> _Signature:
+    """By which it is seen that a dump has changed: of its manifest, and of the payload beside it."""
+    return _of_file(path), _of_file(path.parent / _PAYLOADS.get(path.name, path.name))
+
+
+def _of_file(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _dumps(folders: Iterable[Path], named: Path | None) -> tuple[list[Path], str]:
+    found = [named] if named is not None else []
+    seen = 0
+    for top in folders:
+        for folder, below, files in os.walk(top):
+            here = Path(folder)
+            seen += 1
+            if seen > _FOLDERS:
+                return found, f"Dumps were looked for in {_FOLDERS:,} folders, and not in the others."
+            if len(here.parts) - len(top.parts) >= _DEPTH:
+                below.clear()
+            below[:] = sorted(name for name in below if not name.startswith("."))
+            for manifest, payload in _NAMES:
+                name = next((one for one in (manifest, payload) if one in files), None)
+                if name is not None and here / name != named:
+                    found.append(here / name)
+    return found, ""

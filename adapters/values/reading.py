@@ -1,0 +1,55 @@
+"""Reading in threads, given up as soon as nobody wants the outcome any more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["Turn", "in_thread"]
+
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[[], T], stop: threading.Event) -> T | None:
+    """Run it in a thread until it is done, or `stop` is set, or the caller is cancelled.
+
+    Returns:
+        What it gave; None where it was given up.
+    """
+
+    def run() -> T | None:
+        from livedbg.values.stopping import GivenUp, until  # numpy is imported where there is a dump
+
+        try:
+            with until(stop):
+                return function()
+        except GivenUp:
+            return None
+
+    try:
+        return await asyncio.to_thread(run)
+    finally:
+        stop.set()
+
+
+class Turn:
+    """One thread reads at a time, and of all that wait for it with the same key only the newest will."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._stops: dict[str, threading.Event] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody reads."""
+        return not self._lock.locked()
+
+    async def newest(self, function: Callable[[], T], key: str = "") -> T | None:
+        """Have what is read for the same key given up, and read this; None where something newer came."""
+        if key in self._stops:
+            self._stops[key].set()
+        mine = self._stops[key] = threading.Event()
+        async with self._lock:
+            return None if mine.is_set() else await in_thread(function, mine)

@@ -1,0 +1,141 @@
+"""What one tensor of a dump is like, for a screen: soon, and for tensors of any size.
+
+Invariants:
+    L1. Nothing is open between two looks; of the dump that was looked at last the manifest is kept.
+    L2. A first look reads at most a sample of 2^21 elements; all of them are read afterwards, up to `WHOLE`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from livedbg.errors import SourceError
+from livedbg.sanitize import clean_line
+from livedbg.valuedump import ValueLook
+from livedbg.values.dump import Dump, open_dump
+from livedbg.values.listing import row, title
+from livedbg.values.manifest import Entry
+from livedbg.values.numbers import number_lines, number_text, statistic_pairs
+from livedbg.values.pictures import PLAIN_SHADES, heat_map
+from livedbg.values.statistics import histogram, statistics
+from livedbg.values.tensor import Sample, Stored, Tensor
+
+__all__ = ["WHOLE", "Looker"]
+
+WHOLE: Final = 1 << 27
+"""Elements of the largest tensor that a screen reads all of."""
+
+_SAMPLED: Final = 1 << 21
+_LINES: Final = 60
+_WIDE: Final = 400
+_SHADE: Final = re.compile(r"'.' ")
+_LEVELS: Final = str.maketrans(PLAIN_SHADES, "0123456789")
+
+_Signature = tuple[Path, tuple[int, int, int] | None, tuple[int, int, int] | None]
+
+
+class Looker:
+    """Looks at tensors, one after the other. Not for two threads at once."""
+
+    def __init__(self) -> None:
+        self._dump: Dump | None = None
+        self._signature: _Signature | None = None
+
+    def forget(self) -> None:
+        """Let go of the manifest that is kept."""
+        self._dump = self._signature = None
+
+    def looks(self, path: Path, name: str, number: int) -> Iterator[ValueLook]:
+        """What an entry is like: of a large one a sample first. Why not stands in it.
+
+        Args:
+            path: of the dump.
+            name: of the dump, as the state knows it.
+            number: of the entry.
+        """
+        try:
+            dump = self._opened(path)
+            with dump:
+                yield from _looks(dump, name, number)
+        except SourceError as error:
+            yield ValueLook(path=name, number=number, problem=error.message)
+        except MemoryError:
+            yield ValueLook(path=name, number=number, problem="There is not enough memory to read it.")
+
+    def _opened(self, path: Path) -> Dump:
+        """The dump, with its payload open; read anew where a file of it has changed."""
+        if self._dump is not None and self._signature == _signature(path, self._dump):
+            if self._dump.payload is not None:
+                self._dump.payload.open()
+            return self._dump
+        self.forget()
+        dump = open_dump(path)
+        self._dump, self._signature = dump, _signature(path, dump)
+        return dump
+
+
+def _signature(path: Path, dump: Dump) -> _Signature:
+    """By which it is seen that a dump has changed."""
+    payload = dump.payload.path if dump.payload is not None else path.parent / (dump.manifest.bin_file or path.name)
+    return path, _of_file(path), _of_file(payload)
+
+
+def _of_file(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _looks(dump: Dump, name: str, number: int) -> Iterator[ValueLook]:
+    at = bisect_left(dump.entries, number, key=lambda entry: entry.number)
+    entry = dump.entries[at] if at < len(dump.entries) and dump.entries[at].number == number else None
+    if entry is None:
+        yield ValueLook(path=name, number=number, problem="The dump has no such entry any more.")
+        return
+    state, tensor = dump.look(entry)
+    head = clean_line(title(dump, entry), 400)
+    if tensor is None:
+        why = clean_line(row(dump, entry)[-1], 200) or "no values"
+        if state == "no payload" and dump.payload is None and dump.manifest.bin_file is not None:
+            why = f"no payload: {clean_line(dump.manifest.bin_file, 100)} can't be read"
+        yield ValueLook(path=name, number=number, title=head, problem=why)
+        return
+    head = f"{head}, {state}" if state else head
+    if tensor.count > _SAMPLED:
+        yield _look(entry, tensor, name, head)
+        if tensor.count > WHOLE:
+            return
+    yield _look(entry, tensor, name, head, whole=True)
+
+
+def _look(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool = False) -> ValueLook:
+    tensor: Tensor = stored if whole else Sample(stored)
+    known = statistics(tensor)
+    bins = histogram(tensor, known)
+    heat = heat_map(tensor, 48, 12, ascii_only=True)
+    lines = list(number_lines(stored, 76))
+    legend = _SHADE.sub("", heat.legend)
+    sample = "" if whole else f"{known.count:,} of {stored.count:,} elements, in pieces that are spread evenly"
+    goes_on = not whole and stored.count <= WHOLE
+    if sample:
+        legend = legend.replace("?: not there", "?: not looked at")
+        sample += ": the others are being read." if goes_on else ". `livedbg values DUMP --stats` looks at all."
+    return ValueLook(
+        path=name,
+        number=entry.number,
+        title=head,
+        sample=sample,
+        goes_on=goes_on,
+        statistics=tuple(statistic_pairs(known, stored.element)),
+        edges=tuple(number_text(edge, 4) for edge in bins.edges) if bins is not None else (),
+        counts=bins.counts if bins is not None else (),
+        heat=tuple(line.translate(_LEVELS) for line in heat.lines),
+        legend=legend,
+        numbers=(*(line[:_WIDE] for line in lines[:_LINES]), *(["…"] if len(lines) > _LINES else [])),
+    )
