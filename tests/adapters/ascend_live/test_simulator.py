@@ -23,11 +23,13 @@ from livedbg.adapters.ascend.live.layout import read_layout
 from livedbg.adapters.ascend.live.library import LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.gdbmi import find_gdb
+from livedbg.linux.maps import parse_maps
 from livedbg.model import TaskState
 from tests.conftest import TARGETS, Target, eventually
 
 _VARIABLE = "LIVEDBG_SIMPLER"
 _PROGRAM = TARGETS / "simpler" / "run.py"
+_LEFT = re.compile(r"/tmp/ai(cpu|core)_sim_\w{6}$")
 
 pytestmark = pytest.mark.timeout(600)  # it compiles its kernels first
 
@@ -62,19 +64,22 @@ def start(spawn: Callable[..., Target], tmp_path: Path) -> Iterator[Start]:
     python = os.environ.get(_VARIABLE)
     if not python:
         pytest.skip(f"{_VARIABLE} names no Python that has a built simpler (docs/systems/ascend.md)")
-    logs = []
+    runs = []
 
     def run(scenario: str, runtime: str = "ringbuffer", rounds: int = 1) -> Run:
         log = tmp_path / f"{scenario}.log"
-        logs.append(log.open("wb"))
+        log.touch()
         command = f'exec "$0" "$@" 2>{log}'
         words = [python, str(_PROGRAM), scenario, runtime, str(rounds)]
         environment = {**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": "3600000"}
-        return Run(spawn(["sh", "-c", command, *words], deadline_s=300.0, env=environment), log)
+        runs.append(Run(spawn(["sh", "-c", command, *words], deadline_s=300.0, env=environment), log))
+        return runs[-1]
 
     yield run
-    for file in logs:
-        file.close()
+    for one in runs:  # what it would delete itself if it were not killed
+        left = {mapping.path for mapping in parse_maps(one.pid) if _LEFT.match(mapping.path) and not mapping.deleted}
+        for path in left:
+            Path(path).unlink(missing_ok=True)
 
 
 def _tasks(report: dict[str, Any]) -> dict[str, str]:
@@ -133,7 +138,7 @@ def _waiting(target: Target) -> str:
 
 
 async def test_runs_that_are_well_stay_well(start: Start) -> None:
-    run = start("healthy", rounds=200)
+    run = start("healthy", rounds=60)
     library = LibraryFinder().find(run.pid)[0]
     gdb = find_gdb()
     assert gdb is not None
