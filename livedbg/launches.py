@@ -6,12 +6,20 @@ Invariants:
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
-__all__ = ["Dim3", "Launch", "LaunchTrail"]
+__all__ = ["CALLS", "HEARD", "Dim3", "Launch", "LaunchTrail"]
 
 Dim3 = tuple[int, int, int]
 """x, y, z."""
+
+CALLS: Final = "launch calls"
+"""Counter of a process: calls that launch, since it is listened to. A runtime's and its driver's call are two."""
+
+HEARD: Final = "launches heard"
+"""Counter of a process: 1 while every call that launches is counted at least, else 0."""
 
 
 class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):

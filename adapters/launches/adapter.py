@@ -15,7 +15,7 @@ from livedbg.adapters.launches.trails import Trails
 from livedbg.config import refuse_touch
 from livedbg.events import CounterSeen, LaunchesSeen, StatusSeen, Touched
 from livedbg.intents import Intent, WatchLaunches
-from livedbg.launches import LaunchTrail
+from livedbg.launches import CALLS, HEARD, LaunchTrail
 from livedbg.linux.procfs import process_exists
 from livedbg.model import Intrusion, SourceHealth, SourceStatus
 from livedbg.probe_errors import probe_refused
@@ -116,6 +116,7 @@ class _Watched:
         """Take the probes out."""
         await asyncio.to_thread(self._listener.stop)
         await asyncio.sleep(0)  # what it heard last
+        self._context.emit(CounterSeen(entity=self.process, name=HEARD, value=0.0, **self._context.stamp()))
 
     def say_over(self) -> None:
         """Say that nobody listens any more."""
@@ -134,8 +135,12 @@ class _Watched:
         stamp = self._context.stamp()
         if trails:
             self._context.emit(LaunchesSeen(trails=trails, **stamp))
-        self._context.emit(CounterSeen(entity=self.process, name="launch calls", value=heard.total, **stamp))
         files = self._listener.files
+        hears = bool(files) and heard.closeness is not Closeness.OFF and not self._listener.failure
+        self._context.emit(
+            CounterSeen(entity=self.process, name=CALLS, value=heard.total, **stamp),
+            CounterSeen(entity=self.process, name=HEARD, value=float(hears), **stamp),
+        )
         if self._listener.failure:
             self._say(SourceHealth.FAILED, f"Listening to launches has failed ({self._listener.failure}).", "ask again")
         elif not files:

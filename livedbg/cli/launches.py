@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
@@ -15,14 +15,14 @@ from livedbg.config import refuse_touch
 from livedbg.errors import TargetError, UsageError
 from livedbg.hostinfo import host_name
 from livedbg.intents import WatchLaunches
-from livedbg.launches import Launch, LaunchTrail
+from livedbg.launches import CALLS, Launch, LaunchTrail
 from livedbg.live import LiveView
 from livedbg.model import SourceHealth
 from livedbg.registry import adapter_classes
 from livedbg.snapshot import Snapshot
 from livedbg.targets import resolve
 
-__all__ = ["command", "launch_text"]
+__all__ = ["command", "launch_text", "listen"]
 
 _CHECK_S: Final = 0.1
 _SET_S: Final = 20.0  # for the probes to be set
@@ -67,9 +67,7 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
     view = LiveView(request, adapters=[adapter_classes()[name]() for name in ("proc", "launches")])
     wanted = [f"process:{host}/{target.pid}" for target in found.processes]
     with quit_on_signals(), started(view):
-        for process in wanted:
-            view.send(WatchLaunches(process=process, share=budget / 100))
-        _wait_set(view, len(wanted))
+        listen(view, wanted, budget / 100)
         view.wait_ended(seconds)
     snapshot = view.latest().snapshot
     for status in snapshot.statuses.values():
@@ -81,24 +79,31 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
         for line in lines:
             click.echo(line)
     if not trails and not as_json:
-        calls = int(sum(counter.value for key, counter in snapshot.counters.items() if key.name == "launch calls"))
+        calls = int(sum(counter.value for key, counter in snapshot.counters.items() if key.name == CALLS))
         click.echo(f"{calls:,} launch calls were counted." if calls else f"Nothing was launched in {seconds:g} s.")
     return 0
 
 
-def _wait_set(view: LiveView, processes: int) -> None:
-    """Until every process is listened to.
+def listen(view: LiveView, processes: Sequence[str], share: float = 0.0) -> None:
+    """Listen to the launches of processes; returns when the probes are set.
+
+    Args:
+        view: a session that has begun.
+        processes: their identifiers.
+        share: of the launching threads' time that it may take; 0 for the usual.
 
     Raises:
-        TargetError: one can't be.
+        TargetError: one can't be listened to.
     """
+    for process in processes:
+        view.send(WatchLaunches(process=process, share=share))
     end_s = time.monotonic() + _SET_S
     while time.monotonic() < end_s and not view.wait_ended(_CHECK_S):
         update = view.latest()
         if update.notice:
             message, _, remedy = update.notice.partition("\n")
             raise TargetError(message, remedy.removeprefix("try: "), "not-listened")
-        if len([touch for touch in update.snapshot.intrusions if touch.what == "probe"]) >= processes:
+        if sum(touch.what == "probe" for touch in update.snapshot.intrusions) >= len(processes):
             return
 
 

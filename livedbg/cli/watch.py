@@ -12,15 +12,20 @@ import click
 import msgspec
 
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.rules.launches import LaunchesStopped
 from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
+from livedbg.cli.launches import listen
+from livedbg.config import refuse_touch
 from livedbg.errors import UsageError
+from livedbg.intents import WantStacks
 from livedbg.live import LiveView
 from livedbg.view import Update
 
 __all__ = ["OnStall", "command", "follow"]
 
 _CHECK_S: Final = 1.0  # how often a printer without news sees whether anybody reads
+_ASK_AGAIN_S: Final = 30.0
 _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 
 
@@ -29,14 +34,25 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 @click.option("--until", type=click.Choice([state.value for state in VerdictState]), help="End at this verdict.")
 @click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after that time, with exit code 4.")
 @click.option("--on-stall", metavar="CMD", help="Run CMD when it stalls; it gets the verdict as JSON on its input.")
+@click.option("--launches", is_flag=True, help="Listen to the launches of the targets' kernels: do they stop?")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def command(look: Look, until: str | None, timeout: float | None, on_stall: str | None, as_json: bool) -> int:
+def command(
+    look: Look, until: str | None, timeout: float | None, on_stall: str | None, launches: bool, as_json: bool
+) -> int:
     """Print findings as they come, until Ctrl-C, the end of the target, --until or --timeout."""
     look = look.resolved()
     warn_all(look.found.problems)
     stall = OnStall(on_stall) if on_stall is not None else None
-    with quit_on_signals(), running(look.request()) as view:
+    request = look.request()
+    if launches:
+        refuse_touch(request, "Listening to launches sets probes")
+        if not request.processes:
+            raise UsageError("--launches wants a process.", "livedbg watch PID --launches", "usage")
+    with quit_on_signals(), running(request) as view:
         try:
+            if launches:
+                listen(view, [f"process:{request.host}/{process.pid}" for process in request.processes])
+                view.subscribe(_Asker(view).look)
             update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
         except KeyboardInterrupt:
             update, in_time = view.latest(), True
@@ -73,6 +89,24 @@ class OnStall:
             except OSError as error:
                 warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
         self._stuck = stuck
+
+
+class _Asker:
+    """Asks for stacks once launches have stopped: those that nobody asks for are taken rarely, and one tells why."""
+
+    def __init__(self, view: LiveView) -> None:
+        self._view = view
+        self._asked: dict[str, float] = {}
+
+    def look(self, update: Update) -> None:
+        """Ask where it is new, and once more after a while."""
+        for finding in update.diagnosis.findings.values():
+            process = finding.entities[0] if finding.entities else ""
+            if finding.rule == LaunchesStopped.name and finding.state is VerdictState.UNKNOWN:
+                now_s = time.monotonic()
+                if now_s - self._asked.get(process, -_ASK_AGAIN_S) >= _ASK_AGAIN_S:
+                    self._asked[process] = now_s
+                    self._view.send(WantStacks(process=process))
 
 
 def follow(

@@ -1,6 +1,7 @@
 // Launches "kernels" through the stand-in libraries, as it is told on standard input:
 //   `load:PATH 0 0` loads a library, `error 0 0` asks for the text of error 700, `TEAM COUNT PER_S` launches COUNT times at PER_S a second (0: as fast as it can) in a thread of the name TEAM.
-// TEAM is one of runtime, driver, config, graph. Says `done TEAM NS` with the nanoseconds that a launch took in the mean.
+// TEAM is one of runtime, driver, config, graph, hang (as runtime, then waits for its stream). `block:PATH 0 0` writes a file to
+// standard error. Says `done TEAM NS` with the nanoseconds that a launch took in the mean.
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -49,7 +50,7 @@ static void run(std::string team, long count, double per_s) {
             }
         }
         double begin = per_s > 0 ? now() : 0;
-        if (team == "runtime") launch((const void *)&moe::gate_kernel, {7, 2, 1}, {128, 1, 1}, nullptr, 4096, (void *)0x55);
+        if (team == "runtime" || team == "hang") launch((const void *)&moe::gate_kernel, {7, 2, 1}, {128, 1, 1}, nullptr, 4096, (void *)0x55);
         else if (team == "config") {
             runtime_config c{{3, 4, 5}, {32, 8, 2}, 512, (void *)0x66, nullptr, 0};
             launch_ex(&c, (const void *)&scale_kernel, nullptr);
@@ -60,6 +61,7 @@ static void run(std::string team, long count, double per_s) {
     if (per_s <= 0) spent = now() - start;
     printf("done %s %.1f\n", team.c_str(), spent / (count ? count : 1));
     fflush(stdout);
+    if (team == "hang") ((int (*)(void *))dlsym(RTLD_DEFAULT, "cudaStreamSynchronize"))((void *)0x55);
     if (per_s > 0) for (;;) { timespec nap{1, 0}; nanosleep(&nap, nullptr); }  // stays, as a thread pool's does
 }
 
@@ -75,6 +77,11 @@ int main(int argc, char **argv) {
         if (!strncmp(team, "load:", 5)) {
             puts(dlopen(team + 5, RTLD_NOW | RTLD_GLOBAL) ? "loaded" : dlerror());
             fflush(stdout);
+            continue;
+        }
+        if (!strncmp(team, "block:", 6)) {
+            FILE *block = fopen(team + 6, "r");
+            for (int c; block && (c = fgetc(block)) != EOF;) fputc(c, stderr);
             continue;
         }
         if (!strcmp(team, "error")) {

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct { unsigned x, y, z; } dim3;
 typedef struct { dim3 grid, block; unsigned shared; void *stream; void *attributes; unsigned count; } driver_config;
@@ -37,6 +38,10 @@ __attribute__((noinline)) int cudaLaunchKernel(const void *f, dim3 g, dim3 b, vo
 __attribute__((noinline)) int cudaLaunchKernelExC(const runtime_config *c, const void *f, void **args) {
     driver_config d = {c->grid, c->block, (unsigned)c->shared, c->stream, NULL, 0};
     return cuLaunchKernelEx(&d, (void *)(uintptr_t)0xbeef, args, NULL);
+}
+__attribute__((noinline)) int cudaStreamSynchronize(void *stream) {
+    for (;;) pause();  /* what it was given last is never done */
+    return stream != NULL;
 }
 __attribute__((noinline)) const char *cudaGetErrorString(int error) {
     return error == 700 ? "an illegal memory access was encountered" : "no error";

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from livedbg.analysis.rules import ascend, cuda, cycles, device, gpu, holders, nvfuser, processes, progress, sight
+from livedbg.analysis.rules import (
+    ascend,
+    cuda,
+    cycles,
+    device,
+    gpu,
+    holders,
+    launches,
+    nvfuser,
+    processes,
+    progress,
+    sight,
+)
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 
 __all__ = ["Rule", "RuleInput", "Settings", "all_rules", "rules_page"]
@@ -14,6 +26,7 @@ _TITLES = {
     cuda: "CUDA",
     device: "Devices",
     gpu: "GPUs",
+    launches: "Launches",
     nvfuser: "nvFuser",
     processes: "Processes",
     progress: "Work that doesn't get on",

@@ -17,7 +17,7 @@ from livedbg.analysis.rules.words import duration, name_of, thread_evidence, wai
 from livedbg.model import EdgeKind, Evidence, Resource, Severity, Thread
 from livedbg.snapshot import Counter, CounterKey, Snapshot
 
-__all__ = ["GpuTrouble", "GpuWaits", "rules"]
+__all__ = ["GpuTrouble", "GpuWaits", "rules", "waits_for_gpu_in"]
 
 _BUSY_PERCENT: Final = 99.0
 _WAITS: Final = frozenset(
@@ -65,16 +65,21 @@ def _uses(snapshot: Snapshot) -> Iterator[_Use]:
         if busy is None:
             continue
         for thread in snapshot.threads_of(edge.source):
-            function = _waiting_in(thread, snapshot)
+            function = waits_for_gpu_in(thread, snapshot)
             if function:
                 yield _Use(gpu, thread, function, waited_ns(thread, snapshot), busy, own is not None)
                 break
 
 
-def _waiting_in(thread: Thread, snapshot: Snapshot) -> str:
-    """The function in which a thread waits for a GPU."""
-    stack = snapshot.stacks.get(thread.id)
-    for frame in stack.frames if stack is not None else ():
+def waits_for_gpu_in(thread: Thread, snapshot: Snapshot) -> str:
+    """The function in which a thread waits for a GPU, from its stack; "" where it is in none.
+
+    A stack that is older than what the thread waits in now tells of another wait.
+    """
+    stack, activity = snapshot.stacks.get(thread.id), snapshot.activity.get(thread.id)
+    if stack is None or (activity is not None and stack.taken_mono_ns < (activity.waiting_since_mono_ns or 0)):
+        return ""
+    for frame in stack.frames:
         name = frame.function.partition("(")[0].strip()
         if name in _WAITS:
             return name
