@@ -97,7 +97,7 @@ COMMANDS: dict[str, CommandEntry] = {
             (
                 ("livedbg watch 4711 --until stalled --timeout 600", "wait for a stall, ten minutes at most"),
                 ("livedbg watch 4711 --on-stall 'notify-send stuck'", "run a command when it stalls"),
-                ("livedbg watch 4711 --launches", "listen to its kernels too: when the launches stop, say so"),
+                ("livedbg watch 4711 --launches", "its launches too: do they stop?"),
             ),
             (*_CONCLUDES, 4),
             "The code of the last verdict, after Ctrl-C too; 4 when --timeout ended it, whatever was found.",

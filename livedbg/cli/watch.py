@@ -34,7 +34,7 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 @click.option("--until", type=click.Choice([state.value for state in VerdictState]), help="End at this verdict.")
 @click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after that time, with exit code 4.")
 @click.option("--on-stall", metavar="CMD", help="Run CMD when it stalls; it gets the verdict as JSON on its input.")
-@click.option("--launches", is_flag=True, help="Listen to the launches of the targets' kernels: do they stop?")
+@click.option("--launches", is_flag=True, help="Listen to launches of kernels too: do they stop?")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
     look: Look, until: str | None, timeout: float | None, on_stall: str | None, launches: bool, as_json: bool
