@@ -46,8 +46,8 @@ Examples:
   livedbg demo               see it at work
 
 \b
-Exit codes: 0 nothing wrong found, 10 stall or deadlock, 11 crash, 12 dependency finding,
-2 usage, 3 the target can't be looked at, 4 a time limit ended it.""",
+Exit codes: 0 nothing wrong found, 10 stall or deadlock, 11 crash, 12 precision or dependency
+finding, 2 usage, 3 the target can't be looked at, 4 a time limit ended it.""",
 )
 @click.version_option(__version__, prog_name="livedbg")
 def livedbg() -> None:
