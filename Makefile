@@ -2,10 +2,11 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 DEMO ?= deadlock
-PYTEST_WORKERS ?= 2
+# Most tests wait for real programs: more workers than cores.
+PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit bench chaos gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +30,10 @@ types:
 	$(VENV)/bin/mypy
 
 unit:
+	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup
+
+coverage: ## the test suite with what of the code it ran
+	@.ci/setup test $(VENV)
 	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --cov --cov-report=term
 
 bench: ## pause, cost and speed against gdb, py-spy, pystack and grep, as ratios
