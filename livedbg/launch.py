@@ -3,7 +3,8 @@
 Invariants:
     C1. The command runs in our environment, with what a recipe adds and nothing else (behind a gate, where the shell
         may add PWD), in a session of its own (a Ctrl-C meant for livedbg doesn't reach it), with no input.
-    C2. `end` leaves no process of its session behind, unless it was told to let it run.
+    C2. `end` leaves no process of its session or below it behind, unless it was told to let it run
+        (livedbg.linux.family).
     C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
         take a stop for its end.
 """
@@ -25,10 +26,13 @@ from typing import Final
 
 from livedbg.adapter import TargetProcess
 from livedbg.errors import SourceError, UsageError
+from livedbg.linux.family import Family
 from livedbg.linux.procfs import read_stat
 
 __all__ = ["Launched", "launch", "launch_folder"]
 
+_LOOK_S: Final = 0.5
+_ROUNDS: Final = 5  # of killing what was born while the others were
 _GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$0" "$@" </dev/null')
 """Waits for a line, or for the end of its input, which ends it; then becomes the command."""
 
@@ -101,19 +105,25 @@ class Launched:
         return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
     def end(self, grace_s: float = 5.0) -> None:
-        """End its whole session: SIGTERM, and SIGKILL to what is left after `grace_s`."""
+        """End it and all that it started: SIGTERM, and SIGKILL to what is left after `grace_s`."""
         if self._gate is not None:
             os.close(self._gate)  # nobody goes through any more
             self._gate = None
-        limit = time.monotonic() + grace_s
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGTERM)
-            os.killpg(self.pid, signal.SIGCONT)  # one that is stopped can't end
-            while time.monotonic() < limit:
-                _ = self.exit_code  # so that it is no zombie
-                os.killpg(self.pid, 0)  # raises when nobody is left
-                time.sleep(0.02)
-            os.killpg(self.pid, signal.SIGKILL)
+        family = Family(self.pid, self.target.start_ticks)
+        try:
+            family.look()
+            family.send(signal.SIGTERM)
+            family.send(signal.SIGCONT)  # one that is stopped can't end
+            limit = time.monotonic() + grace_s
+            while not family.wait(_LOOK_S) and time.monotonic() < limit:
+                pass
+            for _ in range(_ROUNDS):
+                if not family.look() and family.wait(0):
+                    break
+                family.send(signal.SIGKILL)  # also to what was born meanwhile
+                family.wait(_LOOK_S)
+        finally:
+            family.close()
         self.wait()
 
 

@@ -1,0 +1,95 @@
+"""All processes of a command that was started in a session of its own: to end them, whatever groups they are in.
+
+A shell with job control puts each job into a group of its own (setpgid(2)), and launchers such as torchrun start each
+worker in a session of its own (setsid(2)): a signal to the command's process group reaches neither.
+
+Invariants:
+    F1. A signal goes only to a process that was seen to be one of them: each is held by a pidfd (pidfd_open(2)), so
+        one that has its number later is another.
+    F2. A process that is no descendant any more when it is looked for, and in another session, is none of them: that is
+        how a daemon leaves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+
+from livedbg.linux.procfs import child_pids, process_ids, read_stat
+
+__all__ = ["Family"]
+
+
+class Family:
+    """A command's processes.
+
+    Args:
+        leader: the process that leads the session.
+        start_ticks: when that began; another process that has its number leads another session.
+    """
+
+    def __init__(self, leader: int, start_ticks: int | None) -> None:
+        self._leader = leader
+        self._start_ticks = start_ticks
+        self._held: dict[int, int] = {}
+
+    def look(self) -> int:
+        """Look for processes that are not known yet; how many there are."""
+        before = len(self._held)
+        if self._is_another():
+            return 0
+        for pid in process_ids():
+            with contextlib.suppress(OSError):  # it is gone
+                if pid not in self._held and os.getsid(pid) == self._leader:
+                    self._hold(pid)
+        below = [self._leader, *self._held]
+        seen = set(below)
+        while below:
+            children = [pid for pid in child_pids(below.pop()) if pid not in seen]
+            seen.update(children)
+            below += children
+            for pid in children:
+                self._hold(pid)
+        return len(self._held) - before
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to all that are known."""
+        for pidfd in self._held.values():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(pidfd, number)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether all that are known have ended by then."""
+        poll = select.poll()
+        left = {pidfd for pidfd in self._held.values() if not _ended(pidfd)}
+        for pidfd in left:
+            poll.register(pidfd, select.POLLIN)
+        if left:
+            for pidfd, _ in poll.poll(1000 * timeout_s):
+                left.discard(pidfd)
+        return not left
+
+    def close(self) -> None:
+        """Hold none of them any more."""
+        for pidfd in self._held.values():
+            os.close(pidfd)
+        self._held.clear()
+
+    def _is_another(self) -> bool:
+        try:
+            return self._start_ticks is not None and read_stat(self._leader).start_ticks != self._start_ticks
+        except (OSError, ValueError, IndexError):
+            return False  # it is gone, and nobody has its number
+
+    def _hold(self, pid: int) -> None:
+        if pid not in self._held:
+            with contextlib.suppress(OSError):
+                self._held[pid] = os.pidfd_open(pid)
+
+
+def _ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,88 @@
+"""Ending a command ends what it started, in whatever groups and sessions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from livedbg.launch import launch
+from livedbg.linux.family import Family
+from livedbg.linux.procfs import process_exists, read_stat
+from livedbg.model import ThreadState
+from tests.conftest import eventually
+
+JOB = "sleep 600 & echo $! >>{pids}"
+
+
+def alive(pid: int) -> bool:
+    """Whether it is there, and no zombie that nobody has waited for yet."""
+    try:
+        return read_stat(pid).state is not ThreadState.ZOMBIE
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"{JOB}; wait",
+        f"set -m; {JOB}; {JOB}; sleep 600",  # each job in a group of its own
+        f"setsid bash -c '{JOB}; wait' & wait",  # a worker in a session of its own
+        f"trap '' TERM; (trap '' TERM; {JOB}; sleep 600); sleep 600",  # heeds no SIGTERM
+    ],
+    ids=["plain", "job-control", "own-session", "stubborn"],
+)
+def test_C2_nothing_is_left(tmp_path: Path, script: str) -> None:
+    pids = tmp_path / "pids"
+    child = launch(["bash", "-c", script.format(pids=pids)], tmp_path)
+    try:
+        wanted = script.count("$!")
+        eventually(lambda: pids.exists() and len(pids.read_text().split()) == wanted)
+        started = [child.pid, *map(int, pids.read_text().split())]
+        assert all(map(alive, started))
+    finally:
+        child.end(grace_s=1.0)
+    assert not [pid for pid in started if alive(pid)]
+
+
+def test_C2_also_where_the_command_has_ended_by_itself(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    child = launch(["bash", "-c", f"set -m; {JOB.format(pids=pids)}"], tmp_path)
+    assert child.wait(60) == 0
+    (left,) = map(int, pids.read_text().split())
+    assert alive(left)
+    child.end()
+    assert not alive(left)
+
+
+def test_F1_another_that_has_the_leader_s_number_is_left_alone(tmp_path: Path) -> None:
+    child = launch(["sleep", "600"], tmp_path)
+    try:
+        start = child.target.start_ticks
+        assert start is not None
+        other, same = Family(child.pid, start - 1), Family(child.pid, start)
+        assert other.look() == 0 and same.look() == 1 and same.look() == 0
+        assert not same.wait(0)
+        same.close()
+    finally:
+        child.end()
+    assert not process_exists(child.pid)
+
+
+def test_F2_a_daemon_that_has_left_is_none_of_them(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"(setsid bash -c '{JOB.format(pids=pids)}; wait' &); sleep 600"
+    child = launch(["bash", "-c", script], tmp_path)
+    daemon = 0
+    try:
+        eventually(lambda: pids.exists() and bool(pids.read_text().split()))
+        (daemon,) = map(int, pids.read_text().split())
+        eventually(lambda: os.getsid(read_stat(os.getsid(daemon)).ppid) != child.pid)  # its parent has gone
+        child.end()
+        assert alive(daemon)
+    finally:
+        child.end()
+        if daemon:
+            os.killpg(os.getsid(daemon), 9)
