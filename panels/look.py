@@ -22,12 +22,14 @@ class Look:
 
     Attributes:
         selection: the entity that is selected, for all panels.
+        recorded: it is of a recording: nothing more can be asked for.
     """
 
     update: Update = NOTHING_YET
     selection: str | None = None
     ink: Ink = field(default_factory=lambda: ink_of(DEFAULT))
     glyphs: Glyphs = UNICODE
+    recorded: bool = False
 
     @property
     def snapshot(self) -> Snapshot:

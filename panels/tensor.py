@@ -13,7 +13,7 @@ from livedbg.panels.marks import ASCII
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.values import dump_and_number
 from livedbg.themes import Role
-from livedbg.valuedump import ValueLook
+from livedbg.valuedump import ValueComparison, ValueDump, ValueLook
 
 __all__ = ["TensorPanel"]
 
@@ -34,7 +34,8 @@ class TensorPanel(LinePanel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._row: str | None = None
-        self._shown: object = None
+        self._shown: tuple[object, ...] = ()
+        self._shown_for: tuple[str | None, int] | None = None
         self._lines: list[SheetLine] = []
 
     def point(self, row: str | None) -> None:
@@ -60,8 +61,10 @@ class TensorPanel(LinePanel):
         line.space(shown.indent).add(shown.text, self.look.ink.style(shown.role, bold=shown.bold))
 
     def placeholder(self) -> str:
-        """It is being read."""
-        return "" if self._row is None else "It is being read."
+        """It is being read, or never was."""
+        if self._row is None:
+            return ""
+        return "It was not looked at while this was recorded." if self.look.recorded else "It is being read."
 
     def copy_text(self) -> str:
         """All of it."""
@@ -71,10 +74,13 @@ class TensorPanel(LinePanel):
         key = dump_and_number(self._row)
         found = self.look.snapshot.value_looks.get(key) if key is not None else None
         comparison = self.look.snapshot.comparisons.get(key[0]) if key is not None else None
-        shown = (id(found), id(comparison), self._row, width, id(self.look.glyphs))
-        if shown != self._shown:
-            self._shown = shown
+        dump = self.look.snapshot.dumps.get(key[0]) if key is not None else None
+        shown, size = (found, comparison, dump, self.look.glyphs), (self._row, width)
+        if size != self._shown_for or any(new is not old for new, old in zip(shown, self._shown, strict=True)):
+            self._shown, self._shown_for = shown, size
             parts = [*self._against(), *(_parts(found, width, plain=self.look.glyphs is ASCII) if found else ())]
+            if parts:
+                parts += _beneath(comparison, dump)
             self._lines = [part for line in parts for part in _wrapped(line, width)]
         return self._lines
 
@@ -93,6 +99,18 @@ class TensorPanel(LinePanel):
                 yield SheetLine()
 
 
+def _beneath(comparison: ValueComparison | None, dump: ValueDump | None) -> Iterator[SheetLine]:
+    """How the whole dump was compared, and what it lacks."""
+    if comparison is not None and comparison.summary:
+        yield SheetLine()
+        yield SheetLine(f"Compared with {comparison.golden}", Role.HEADING, bold=True)
+        yield from (SheetLine(text.strip()) for text in comparison.summary)
+    if dump is not None and dump.problems:
+        yield SheetLine()
+        yield SheetLine("What the dump lacks", Role.HEADING, bold=True)
+        yield from (SheetLine(text, Role.WARN) for text in dump.problems)
+
+
 def _wrapped(line: SheetLine, width: int) -> Iterator[SheetLine]:
     if line.role is Role.NATIVE or line.lead:  # pictures and pairs stand as they are
         yield line
@@ -106,6 +124,8 @@ def _parts(look: ValueLook, width: int, *, plain: bool) -> Iterator[SheetLine]:
     if look.problem:
         yield SheetLine(look.problem, Role.WARN)
         return
+    if look.sample:
+        yield SheetLine(look.sample, Role.WARN)
     oddities = {"NaN", "Inf", "first NaN at"}
     for name, text in look.statistics:
         yield SheetLine(text, Role.BAD if name in oddities and text != "0" else Role.TEXT, name)

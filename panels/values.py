@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import ClassVar, Final
 
+from livedbg.dump_places import places
 from livedbg.intents import LookAtValues
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
-from livedbg.panels.messages import Asked, Pointed
-from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
+from livedbg.panels.messages import Asked, Noticed, Pointed
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
 from livedbg.panels.units import count, plural
 from livedbg.themes import Role
 from livedbg.valuedump import ValueComparison, ValueDump, ValueRow
@@ -25,8 +27,10 @@ _KEYS: Final = (SORT_KEY, *GOLDEN_KEYS)
 _SENTENCE_LINES: Final = 3
 _WORDS: Final = {
     "culprit": "computes otherwise", "order": "found other values", "given": "given other data",
-    "shape": "other shape", "inherited": "inputs differ", "uncompared": "not compared",
+    "shape": "other shape", "candidate": "may be the cause", "inherited": "inputs differ",
+    "uncompared": "not compared",
 }  # fmt: skip
+_BAD: Final = frozenset({"culprit", "order", "given", "shape"})
 
 
 class ValuesPanel(TablePanel):
@@ -39,7 +43,8 @@ class ValuesPanel(TablePanel):
     )
     HEAD = 1 + _SENTENCE_LINES
     COLUMNS = (
-        Column("TASK", 7, keep=10, sort="task"),
+        Column("DUMP", 9, keep=11),
+        Column("TASK", 8, keep=10, sort="task"),
         Column("KERNEL", 10, stretch=2, keep=8, sort="kernel"),
         Column("STAGE", 6, keep=9),
         Column("ROLE", 6, keep=6),
@@ -59,6 +64,16 @@ class ValuesPanel(TablePanel):
         self._asked: object = None
         self._by_identity: dict[str, tuple[str, ValueRow]] = {}
         self._verdicts: dict[tuple[str, str], str] = {}
+        self._places: dict[str, str] = {}
+        self._by_task: dict[str, list[int]] | None = None
+
+    def widths(self, width: int) -> list[int]:
+        """Where there is one dump its place is left out, and without a comparison the column of its outcome."""
+        left_out = {"DUMP"} if len(self._places) < 2 else set()
+        if not self._verdicts:
+            left_out.add("AGAINST GOLDEN")
+        given = iter(layout([column for column in self.COLUMNS if column.title not in left_out], width))
+        return [0 if column.title in left_out else next(given) for column in self.COLUMNS]
 
     def source(self, look: Look) -> object:
         """All dumps, and what they were compared with."""
@@ -79,21 +94,26 @@ class ValuesPanel(TablePanel):
             found.sort(key=lambda pair: (pair[1].kernel or "\uffff", pair[1].number))
         elif sort == "divergence":
             found.sort(key=lambda pair: (_rank(verdicts.get((pair[0].path, pair[1].task), "")), pair[1].number))
-        total = sum(dump.count for dump in dumps)
+        total, listed = sum(dump.count for dump in dumps), sum(len(dump.rows) for dump in dumps)
         title = f"{plural(len(dumps), 'dump')}  {count(total)} tensors and scalars" if dumps else ""
-        return Rows([_identity(dump, row) for dump, row in found], total, title)
+        if listed < total:
+            title += f", {count(listed)} of them listed here"
+        return Rows([_identity(dump, row) for dump, row in found], listed, title)
 
     def look_changed(self, before: Look) -> None:
         """Know the rows by their identities; read the one under the cursor."""
         if self.look.snapshot.dumps is not before.snapshot.dumps or not self._by_identity:
             dumps = self.look.snapshot.dumps.values()
             self._by_identity = {_identity(dump, row): (dump.path, row) for dump in dumps for row in dump.rows}
+            paths = [PurePath(dump.path) for dump in dumps]
+            self._places = {str(path): place for place, path in places(paths).items()} if paths else {}
         self._verdicts = _verdicts(self.look)
         super().look_changed(before)
         self._ask()
 
     def set_rows(self, rows: Rows) -> None:
         """Show these rows; the one under the cursor is read."""
+        self._by_task = None
         super().set_rows(rows)
         self._ask()
 
@@ -121,8 +141,9 @@ class ValuesPanel(TablePanel):
         path, row = known
         ink = self.look.ink
         dim, verdict = ink.style(Role.DIM), self._verdicts.get((path, row.task), "")
-        bad = verdict in {"culprit", "order", "given", "shape"}
+        bad = verdict in _BAD
         return (
+            Cell(self._places.get(path, ""), dim),
             Cell(row.name, ink.style(Role.TEXT, bold=bad)),
             Cell(row.kernel, ink.style(Role.TEXT, bold=bad)),
             Cell(row.stage, dim),
@@ -151,22 +172,38 @@ class ValuesPanel(TablePanel):
         return known[1].task if known is not None else None
 
     def find(self, entity: str) -> int | None:
-        """The first row of a task; the cursor stays where it is in one."""
+        """The first row of a task, rather in this dump; the cursor stays where it is in one."""
         if self.entity(self.cursor) == entity:
             return self.cursor
-        found = (place for place in range(len(self.rows.order)) if self.entity(place) == entity)
-        return next(found, None)
+        if self._by_task is None:
+            self._by_task = {}
+            for place in range(len(self.rows.order)):
+                self._by_task.setdefault(self.entity(place) or "", []).append(place)
+        found, dump = self._by_task.get(entity, []), self.dump
+        return next((place for place in found if self._dump_of(place) == dump), found[0] if found else None)
 
     def placeholder(self) -> str:
         """Nothing was dumped."""
         return "No tensor matches." if self.needle else "No dump of tensors was found beside the logs."
 
     def action_divergence(self) -> None:
-        """To the first task that diverges."""
+        """To the first task of this dump that diverges; or why there is none to go to."""
         comparison = self._comparison()
-        row = self.find(comparison.first) if comparison is not None and comparison.first is not None else None
-        if row is not None:
-            self.move_to(row)
+        if comparison is None or comparison.running:
+            why = "It is still being compared." if comparison is not None else "Compare it first: C."
+        elif comparison.first is None:
+            why = "No task is known to diverge."
+        else:
+            row = self.find(comparison.first)
+            if row is not None and self._dump_of(row) == comparison.path:
+                self.move_to(row)
+                return
+            why = "No row of that task is listed" + (" with this filter." if self.needle else ".")
+        self.post_message(Noticed(why, "warning"))
+
+    def _dump_of(self, index: int) -> str | None:
+        known = self._by_identity.get(self.rows.order[index]) if 0 <= index < len(self.rows.order) else None
+        return known[0] if known is not None else None
 
     def _comparison(self) -> ValueComparison | None:
         return self.look.snapshot.comparisons.get(self.dump or "")
@@ -178,7 +215,10 @@ class ValuesPanel(TablePanel):
         comparison, dump = self._comparison(), self.look.snapshot.dumps[path]
         if comparison is None:
             more = f" {dump.problems[0]}" if dump.problems else ""
-            return f"{path}.{more} C compares it with a golden run.", Role.DIM
+            how = "" if self.look.recorded else " C compares it with a golden run."
+            return f"{path}.{more}{how}", Role.DIM
+        if comparison.running:
+            return f"It is being compared with {comparison.golden}.", Role.DIM
         if comparison.problem:
             return f"Nothing was compared: {comparison.problem}", Role.WARN
         return comparison.headline, Role.BAD if comparison.first is not None else Role.HEADING
@@ -189,7 +229,10 @@ class ValuesPanel(TablePanel):
             self._pointed = self.pointed
             self.post_message(Pointed(self.pointed))
         wanted = dump_and_number(self.pointed)
-        if wanted is None or wanted in self.look.snapshot.value_looks:
+        if wanted is None or self.look.recorded:
+            return
+        found = self.look.snapshot.value_looks.get(wanted)
+        if found is not None and not found.goes_on:
             return
         asked = (*wanted, id(self.look.snapshot.dumps.get(wanted[0])))
         if asked != self._asked:

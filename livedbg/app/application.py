@@ -101,7 +101,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
         for palette in PALETTES.values():
             self.register_theme(as_theme(palette))
         self._line_filters: dict[str, Sequence[LineFilter]] = {}
-        self.look = Look(ink=ink_of(name), glyphs=ASCII if ascii_only else UNICODE)
+        self.look = Look(ink=ink_of(name), glyphs=ASCII if ascii_only else UNICODE, recorded=view.timeline is not None)
         self._newest: Update | None = None
         self._chose = False
         self._pending: Timer | None = None
@@ -203,7 +203,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
         if selection is None or (not self._chose and self._gone(selection, update)):
             selection = next(iter(update.diagnosis.verdict.roots), None)
         ink = ink_of(theme) if theme else old.ink
-        self.look = Look(update, selection, ink, old.glyphs)
+        self.look = Look(update, selection, ink, old.glyphs, old.recorded)
         self.render_look()
 
     def _gone(self, selection: str, update: Update) -> bool:

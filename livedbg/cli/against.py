@@ -108,7 +108,7 @@ def _compare(
                 "nothing-in-common",
             )
         if documents is not None:
-            head: dict[str, object] = {"path": str(path), "golden": str(other)}
+            head: dict[str, object] = {"path": clean_line(str(path)), "golden": clean_line(str(other))}
             documents.append(head | divergence_json(dump, found, tolerance))
         else:
             _print(dump, other, found, tolerance, limit)
@@ -149,7 +149,7 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
             warn(problem)
         found = compare_program(dump, wiring_of(dump), files, tolerance)
         if as_json:
-            head: dict[str, object] = {"path": str(path)}
+            head: dict[str, object] = {"path": clean_line(str(path))}
             document = {"schema": "livedbg.values/1", "golden": head | program_json(dump, found)}
             click.echo(msgspec.json.encode(document).decode())
         else:
@@ -186,7 +186,11 @@ def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, toleran
         found = compare(there[0][1], expected, tolerance)
         what = title(dump, there[0][0])
         if as_json:
-            head: dict[str, object] = {"tensor": what, "golden": str(golden), "difference": difference_json(found)}
+            head: dict[str, object] = {
+                "tensor": what,
+                "golden": clean_line(str(golden)),
+                "difference": difference_json(found),
+            }
             click.echo(msgspec.json.encode({"schema": "livedbg.values/1", "tensor": head}).decode())
         else:
             click.echo(f"{what}: {difference_text(found)}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from livedbg.cli.saying import warn
 from livedbg.errors import SourceError, UsageError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # numpy is imported when values are read
 
 __all__ = ["command"]
 
+_BESIDE_SCREEN = frozenset({"dump", "against", "screen"})
 _VIEWS = ("stats", "numbers", "histogram", "heatmap")
 
 
@@ -92,6 +94,8 @@ def command(
     with golden data (in/*.pt and out/*.pt): the first task that goes wrong is named.
     """
     if screen:
+        if used := _used(_BESIDE_SCREEN):
+            raise UsageError(f"--screen takes --against only, not {used}.", "choose with / on the screen", "usage")
         return _browse(dump, against)
     from livedbg.values import Selection, find_dumps, parse_task
 
@@ -111,6 +115,19 @@ def command(
     if rtol is not None or atol is not None:
         raise UsageError("--rtol and --atol need --against.", "--against GOLDEN", "usage")
     return _show(find_dumps(dump), want)
+
+
+def _used(allowed: frozenset[str]) -> str:
+    """The first option that was given and is none of these, as it is typed; or ""."""
+    context = click.get_current_context()
+    given = (
+        option
+        for option in context.command.params
+        if option.name is not None
+        and option.name not in allowed
+        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    )
+    return next((option.opts[0] for option in given), "")
 
 
 def _browse(dump: Path, against: Path | None) -> int:
@@ -169,7 +186,7 @@ def _document(dump: Dump, chosen: Sequence[Entry], want: _Want) -> dict[str, obj
         tensor = dump.tensor(entry)
         entries.append(entry_json(dump, entry) | (tensor_json(tensor, want.views) if tensor is not None else {}))
     return {
-        "path": str(dump.path),
+        "path": clean_line(str(dump.path)),
         "layout": dump.manifest.layout,
         "level": dump.manifest.level,
         "count": len(dump.entries),
@@ -293,7 +310,7 @@ def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
     elif want.as_json:
         views = want.views or frozenset({"stats"})
         head: dict[str, object] = {
-            "path": str(path),
+            "path": clean_line(str(path)),
             "dtype": tensor.element.name,
             "shape": list(tensor.shape),
             "count": tensor.count,

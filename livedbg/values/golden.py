@@ -8,6 +8,7 @@ folders is an output with an initial value. `.npy` files are read as well. A `.p
 from __future__ import annotations
 
 import pickle
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -65,13 +66,14 @@ def load(path: Path) -> Held:
         ToolMissing: a `.pt` without torch.
     """
     try:
-        array = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _load_pt(path)
-        return Held(array)
+        return Held(_load_npy(path) if path.suffix == ".npy" else _load_pt(path))
     except OSError as error:
         raise SourceError(
             f"{clean_line(str(path))} can't be read: {error.strerror or error}.", "", "unreadable"
         ) from None
-    except (ValueError, EOFError) as error:
+    except MemoryError:
+        raise SourceError(f"{clean_line(str(path))} says that it is larger than memory.", "", "too-large") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise SourceError(
             f"{clean_line(str(path))} holds no tensor that can be compared ({clean_line(str(error), 120)}).",
             "save one tensor a file: torch.save(tensor, path)",
@@ -79,12 +81,22 @@ def load(path: Path) -> Held:
         ) from None
 
 
+def _load_npy(path: Path) -> Array:
+    array = np.load(path, allow_pickle=False)
+    if isinstance(array, np.ndarray):
+        return array
+    array.close()
+    raise ValueError("it is an archive of several")
+
+
 def _load_pt(path: Path) -> Array:
     try:
         import torch
     except ImportError:
         raise ToolMissing(
-            f"{path.name} is read by torch, which is not installed.", "pip install torch, or save it as .npy", "torch"
+            f"{clean_line(path.name)} is read by torch, which is not installed.",
+            "pip install torch, or save it as .npy",
+            "torch",
         ) from None
     try:
         tensor = torch.load(path, map_location="cpu", weights_only=True)

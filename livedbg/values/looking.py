@@ -100,6 +100,9 @@ def _looks(dump: Dump, name: str, number: int) -> Iterator[ValueLook]:
         return
     state, tensor = dump.look(entry)
     head = clean_line(title(dump, entry), 400)
+    if entry.scalar:
+        yield ValueLook(path=name, number=number, title=head, numbers=(clean_line(row(dump, entry)[-1], 200),))
+        return
     if tensor is None:
         why = clean_line(row(dump, entry)[-1], 200) or "no values"
         if state == "no payload" and dump.payload is None and dump.manifest.bin_file is not None:

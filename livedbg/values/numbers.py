@@ -79,9 +79,8 @@ def statistic_pairs(found: Statistics, element: ElementType) -> list[tuple[str, 
     """Statistics as words and texts."""
     count = str(found.count) if found.count == found.total else f"{found.count} of {found.total}"
     pairs = [("count", count)]
-    if found.minimum is not None and found.maximum is not None and found.mean is not None and found.std is not None:
-        pairs += [("min", number_text(found.minimum)), ("max", number_text(found.maximum))]
-        pairs += [("mean", number_text(found.mean)), ("std", number_text(found.std))]
+    numbers = (("min", found.minimum), ("max", found.maximum), ("mean", found.mean), ("std", found.std))
+    pairs += [(name, number_text(value)) for name, value in numbers if value is not None]
     pairs.append(("zeros", str(found.zeros)))
     if element.kind == "float":
         pairs += [("NaN", str(found.nans)), ("Inf", str(found.infinities)), ("denormal", str(found.denormals))]

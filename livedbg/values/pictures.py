@@ -70,8 +70,10 @@ def heat_map(tensor: Tensor, width: int = 64, height: int = 16, ascii_only: bool
         sums += np.bincount(cells[sound], values[sound], across * down)
         counts += np.bincount(cells[sound], minlength=across * down)
     means = np.divide(sums, counts, out=np.full(across * down, np.nan), where=counts > 0)
-    firsts = (-(-np.arange(down) * rows // down) * columns)[:, None] + -(-np.arange(across) * columns // across)
-    means[(firsts >= tensor.total).ravel()] = _BEYOND  # the last line of a folded tensor is not full
+    for row in range(down):  # the last line of a folded tensor is not full; shapes may be beyond 64 bits
+        begin = -(-row * rows // down) * columns
+        beyond = [begin - (-column * columns // across) >= tensor.total for column in range(across)]
+        means[row * across : (row + 1) * across][beyond] = _BEYOND
     return _shaded(means, odd, (down, across), ascii_only)
 
 
@@ -87,7 +89,7 @@ def _shaded(means: Floats, odd: npt.NDArray[np.bool_], size: tuple[int, int], pl
     shades = _SHADES[0 if plain else 1]
     sound = means[np.isfinite(means)]  # leaves _BEYOND out too
     low, high = (float(sound.min()), float(sound.max())) if len(sound) else (0.0, 0.0)
-    span = high - low
+    span = high / 2 - low / 2  # the whole span of a double's range is no double
     signs = []
     for place, mean in enumerate(means.tolist()):
         if odd[0, place]:
@@ -99,11 +101,15 @@ def _shaded(means: Floats, odd: npt.NDArray[np.bool_], size: tuple[int, int], pl
         elif math.isnan(mean):
             signs.append("?")
         else:
-            share = (mean - low) / span if span > 0 else 0.5
+            share = (mean / 2 - low / 2) / span if span > 0 else 0.5
             signs.append(shades[min(len(shades) - 1, int(share * len(shades)))])
     lines = tuple("".join(signs[row * size[1] : (row + 1) * size[1]]) for row in range(size[0]))
     odd_words = "".join([", N: has NaN"] * bool(odd[0].any()) + [", I: has Inf"] * bool(odd[1].any()))
     missing = ", ?: not there" if "?" in signs else ""
     ramp = f"'{shades[0]}' {number_text(low, 4)} … '{shades[-1]}' {number_text(high, 4)} (means)"
-    legend = f"{ramp if span > 0 else f'everything {number_text(low, 4)}'}{odd_words}{missing}"
+    if not len(sound):
+        ramp = "no finite value"
+    elif span <= 0:
+        ramp = f"everything{' else' if odd_words else ''} {number_text(low, 4)}"
+    legend = f"{ramp}{odd_words}{missing}"
     return HeatMap(lines, legend.replace("…", "to") if plain else legend)

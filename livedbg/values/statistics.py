@@ -28,7 +28,8 @@ class Statistics:
         count: elements that are there.
         total: elements that the shape has.
         minimum: of the finite elements; None where there is none.
-        std: of the finite elements as a whole population, as numpy's.
+        mean: of the finite elements; None where it is no double.
+        std: of the finite elements as a whole population, as numpy's; None where it is no double.
         denormals: numbers that are nearer to 0 than the type's smallest normal number.
         first_nan: index of the first NaN.
     """
@@ -72,13 +73,16 @@ def statistics(tensor: Tensor) -> Statistics:
         if not len(good):
             continue
         _extremes(found, block, tensor.element)
-        part, count = float(good.mean()), len(good)
-        step = part - mean
-        squares += float(((good - part) ** 2).sum()) + step * step * found.finite * count / (found.finite + count)
+        count = len(good)
+        with np.errstate(over="ignore", invalid="ignore"):  # of doubles the squares may be none
+            part = float(good.mean())
+            step = part - mean
+            squares += float(((good - part) ** 2).sum()) + step * step * found.finite * count / (found.finite + count)
         found.finite += count
         mean += step * count / found.finite
-    if found.finite:
-        found.mean, found.std = mean, math.sqrt(squares / found.finite)
+    if found.finite and math.isfinite(mean):
+        found.mean = mean
+        found.std = math.sqrt(squares / found.finite) if math.isfinite(squares) else None
     return found
 
 
@@ -110,10 +114,11 @@ def histogram(tensor: Tensor, known: Statistics | None = None, bins: int = BINS)
     low, high = float(known.minimum), float(known.maximum)
     if low == high:
         return Histogram((low, high), (known.finite,))
-    if not math.isfinite(high - low):  # the width of a double's whole range is no double
-        low, high = max(low, -8e307), min(high, 8e307)
     counts = np.zeros(bins, np.int64)
-    edges = np.histogram_bin_edges(np.array([low, high]), bins, (low, high))
+    if math.isfinite(high - low):
+        edges = np.histogram_bin_edges(np.array([low, high]), bins, (low, high))
+    else:  # the width of a double's whole range is no double
+        edges = np.linspace(low / 2, high / 2, bins + 1) * 2
     for _, block in blocks(tensor):
         values = as_floats(block)
         counts += np.histogram(values[np.isfinite(values)], edges)[0]

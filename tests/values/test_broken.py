@@ -239,3 +239,12 @@ def test_several_ranks_are_each_a_dump(tmp_path: Path, inside: Inside) -> None:
     said = inside("values", tmp_path, "--json", "--numbers")
     dumps = json.loads(said.out)["dumps"]
     assert [dump["entries"][0]["numbers"] for dump in dumps] == [[0], [1], [2]]
+
+
+def test_a_path_that_is_no_text_is_data_too(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(bytes(tmp_path) + b"/\x1b]0;evil\x07\xff"))
+    write_dump(folder, [tensor(0, 0, "output", [1])])
+    for words in ((), ("--json",), ("--against", folder, "--json")):
+        said = livedbg("values", tmp_path, *words)
+        assert said.code in {0, 2, 3} and "\x1b" not in said.everything and "evil" not in said.everything
+    assert json.loads(livedbg("values", tmp_path, "--json").out)["dumps"][0]["count"] == 1

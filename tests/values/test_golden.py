@@ -189,3 +189,18 @@ def test_an_unknown_type_matches_nothing(tmp_path: Path) -> None:
     write_dump(tmp_path / "run", [Arg(0, 0, "output", "after_completion", bytes(4), "HF9", (4,))])
     found = matched(tmp_path / "run", golden(tmp_path / "g", out_x=np.zeros(4, np.uint8)))
     assert not found["out/x"].by
+
+
+def test_npy_files_that_hold_no_tensor_or_promise_too_much(tmp_path: Path) -> None:
+    with (tmp_path / "archive.npy").open("wb") as file:
+        np.savez(file, a=np.zeros(3))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "archive.npy").read_bytes()[:40])
+    np.save(tmp_path / "words.npy", np.array(["abc"]))
+    np.save(tmp_path / "vast.npy", np.zeros(1, np.float32))
+    whole = (tmp_path / "vast.npy").read_bytes()
+    (tmp_path / "vast.npy").write_bytes(whole.replace(b"(1,), }" + b" " * 15, b"(1" + b"0" * 15 + b",), }"))
+    for name in ("archive", "cut", "words"):
+        with pytest.raises(SourceError, match="holds no tensor"):
+            load(tmp_path / f"{name}.npy")
+    with pytest.raises(SourceError, match="larger than memory"):
+        load(tmp_path / "vast.npy")
