@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from livedbg.errors import UsageError
 from livedbg.hostinfo import host_name
 from livedbg.launch import Launched, launch_folder
 from livedbg.live import LiveView
+from livedbg.repeats.devices import check_visible
 from livedbg.repeats.pool import devices_of
 from livedbg.sanitize import clean_line
 
@@ -103,6 +105,7 @@ def command(
         if report_file or on_stall or detach:
             raise UsageError("--repeat takes no --report, --on-stall or --detach.", "use --json", "usage")
         devices = devices_of(gpus) if gpus is not None else ()
+        check_visible(devices, os.environ)
         picked = picked_recipes(wanted)
         folder = launch_folder()
         order = Order(argv, logs, catches, picked, children, timeout, folder)

@@ -20,6 +20,7 @@ from livedbg.live import LiveView
 from livedbg.model import ExceptionHit, Stack
 from livedbg.recipes import Recipe
 from livedbg.recording import Recorder
+from livedbg.repeats.devices import visible
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import How, RunEnd, frames_shown, how_ended, newest_hit, stack_of
 from livedbg.sanitize import clean_line
@@ -31,8 +32,6 @@ _LOOK_S: Final = 0.1
 _AFTER_S: Final = 5.0  # at most, until what was caught stands in the state
 _QUIET_S: Final = 0.5  # where nothing is caught
 _LOGS_S: Final = 20.0
-_VISIBLE: Final = ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
-"""Which devices a process may use (CUDA C++ Programming Guide; CANN's ACL reference)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     notes: list[str] = []
     job = job_of(order.argv, order.logs, order.catches, order.recipes, notes.append, folder)
     around = {} if "PYTHONUNBUFFERED" in os.environ else {"PYTHONUNBUFFERED": "1"}  # a crash must not lose markers
-    around |= dict.fromkeys(_VISIBLE, device) if device else {}
+    around |= visible(device, os.environ)
     job = replace(job, follow=order.follow, environment=around)
     child = job.begin()
     try:

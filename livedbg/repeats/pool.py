@@ -9,16 +9,18 @@ Invariants:
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from livedbg.errors import UsageError
 
 __all__ = ["Pool", "devices_of"]
 
 Result = TypeVar("Result")
-_MOST_DEVICES = 1024
+_MOST_DEVICES: Final = 1024
+_NUMBER: Final = re.compile(r"[0-9]{1,6}")
 
 
 class Pool(Generic[Result]):
@@ -104,7 +106,7 @@ def devices_of(text: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, dash, last = part.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
             raise UsageError(f"--gpus: {part!r} is no number and no range.", "--gpus 0-3 or --gpus 0,2", "usage")
         numbers = range(int(first), int(last or first) + 1)
         if not numbers or len(found) + len(numbers) > _MOST_DEVICES:

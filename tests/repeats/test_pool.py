@@ -8,12 +8,13 @@ from collections import Counter
 import pytest
 
 from livedbg.errors import UsageError
+from livedbg.repeats.devices import check_visible, visible
 from livedbg.repeats.pool import Pool, devices_of
 
 
 def test_devices_are_a_list_with_ranges() -> None:
     assert devices_of("0-3,5,1") == ("0", "1", "2", "3", "5")
-    for text in ("", "a", "3-1", "0-", "-1", "0-99999", "1..3"):
+    for text in ("", "a", "3-1", "0-", "-1", "0-99999", "1..3", "²", f"0-{10**30}"):
         with pytest.raises(UsageError):
             devices_of(text)
 
@@ -66,3 +67,12 @@ def test_P3_an_error_comes_out() -> None:
     pool.start()
     with pytest.raises(UsageError):
         list(pool.results())
+
+
+def test_V1_devices_count_within_what_the_user_may_use() -> None:
+    assert visible("", {"CUDA_VISIBLE_DEVICES": "4"}) == {}
+    assert visible("1", {}) == {"CUDA_VISIBLE_DEVICES": "1", "ASCEND_RT_VISIBLE_DEVICES": "1"}
+    set_already = {"CUDA_VISIBLE_DEVICES": "4, GPU-8a3f", "HIP_VISIBLE_DEVICES": "6,7", "ASCEND_RT_VISIBLE_DEVICES": ""}
+    assert visible("1", set_already) == {"CUDA_VISIBLE_DEVICES": "GPU-8a3f", "HIP_VISIBLE_DEVICES": "7"}
+    with pytest.raises(UsageError, match="CUDA_VISIBLE_DEVICES=4, GPU-8a3f allows 2"):
+        check_visible(("0", "1", "2"), set_already)

@@ -54,7 +54,7 @@ def test_it_crashes_at_the_same_point_each_time(program: Path, home: dict[str, s
 def test_it_moves_and_each_run_has_a_device_of_its_own(program: Path, home: dict[str, str]) -> None:
     """The program fails at the step of the device that it may see."""
     words = ("launch", "--repeat", 4, "--gpus", "1-2,4", "--json", "--", program, "segv")
-    said = livedbg(*words, env=home)
+    said = livedbg(*words, env=home | {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4"})
     answer = told(said)
     assert said.code == 11 and answer["comparison"]["crashes"] == "moves"
     assert "a race or memory corruption is likely" in answer["comparison"]["sentences"][0]
@@ -156,9 +156,10 @@ def test_what_can_not_be_is_said(program: Path, home: dict[str, str]) -> None:
         (("--repeat", 2, "--", "/no/such/program"), "can't be run"),
         (("--repeat", 2, "--gpus", "x", "--", program), "--gpus"),
         (("--gpus", "0", "--", program), "want --repeat"),
+        (("--repeat", 2, "--gpus", "0-1", "--", program), "CUDA_VISIBLE_DEVICES=7 allows 1"),
         (("--repeat", 2, "--recipe", "none", "--", program), "There is no recipe"),
     ):
-        said = livedbg("launch", *words, env=home)
+        said = livedbg("launch", *words, env=home | {"CUDA_VISIBLE_DEVICES": "7"})
         assert said.code == 2 and text in said.err
     launches = Path(home["XDG_STATE_HOME"]) / "livedbg" / "launches"
     assert not launches.exists() or not any(launches.iterdir())
