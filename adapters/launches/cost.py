@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -22,8 +23,8 @@ __all__ = ["UNKNOWN", "Costs", "costs"]
 
 _FUNCTION: Final = "labs"
 _ARGUMENTS: Final = tuple(f"a{number}=+{8 * number}(%sp):u32" for number in range(9))  # as many as a launch has
-_BATCHES: Final = 8
-_CALLS: Final = 25
+_CALLS: Final = 41
+_REST_S: Final = 0.0003
 
 
 class Costs(NamedTuple):
@@ -44,7 +45,7 @@ UNKNOWN: Final = Costs(100_000.0, 40_000.0)
 
 @cache
 def costs() -> Costs:
-    """Measure, once; takes some tens of milliseconds.
+    """Measure, once; takes some hundred milliseconds.
 
     Raises:
         OSError: the kernel or our rights allow no probes (NoPerf, NoTracefs).
@@ -53,27 +54,27 @@ def costs() -> Costs:
     if not found:
         return UNKNOWN
     call = getattr(ctypes.PyDLL(None), _FUNCTION)  # keeps the interpreter: no other thread of ours comes between
-    bare = _fastest(call)
+    bare = _typical(call)
     with TraceEvents() as trace:
         event = trace.define(found[0].place.path, found[0].place.offset, _ARGUMENTS)
         source = Source(TRACEPOINT, event.number)
         with PerfEvents([source], stack_bytes=8, ring_bytes=1 << 20, wake=False) as events:
             events.add(threading.get_native_id())
-            each = _fastest(call)
+            each = _typical(call)
         tally = Tally([source], [threading.get_native_id()], follow=False)
         try:
-            counted = _fastest(call)
+            counted = _typical(call)
         finally:
             tally.close()
     return Costs(max(each - bare, 1.0), max(counted - bare, 1.0))
 
 
-def _fastest(call: Callable[[int], int]) -> float:
-    """Nanoseconds of a call, in the fastest of some batches."""
-    best = float("inf")
-    for _ in range(_BATCHES):
+def _typical(call: Callable[[int], int]) -> float:
+    """Nanoseconds of a call that comes after a rest, as launches do: one that follows another is cheaper by half."""
+    took = []
+    for _ in range(_CALLS):
+        time.sleep(_REST_S)
         begin_ns = time.perf_counter_ns()
-        for _ in range(_CALLS):
-            call(1)
-        best = min(best, (time.perf_counter_ns() - begin_ns) / _CALLS)
-    return best
+        call(1)
+        took.append(time.perf_counter_ns() - begin_ns)
+    return statistics.median(took)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import attach, catch, graph, logs, screen, touch
+from tests.bench import attach, catch, graph, launches, logs, screen, touch
 from tests.bench.harness import Row
 from tests.bench.table import HEAD
 
@@ -17,6 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "attach": ("Looking at a torch process of 257 threads", attach.rows),
     "catch": ("Catching exceptions", catch.rows),
+    "launches": ("Listening to launches", launches.rows),
     "touch": ("Touching: attaching, and glances", touch.rows),
     "logs": ("A log of 1 GiB", logs.rows),
     "screen": ("The terminal app, 80x24, on a pty", screen.rows),
@@ -81,6 +82,8 @@ NOTES = """## What the rows mean
 - *Catching*: the target (`tests/targets/paced.cpp`) measures each throw with its catch; the figures are what comes on
   top of one that nobody watches. As fast as they come, the reader is overrun and what it can't take is dropped and
   counted. gdb reaches fewer throws a second than are wanted, so its thread rests less between them.
+- *Listening to launches*: of functions that do nothing (`tests/targets/cuda_standin.c`); CUDA's own take some
+  microseconds. What a trap costs is measured anew on each box as it begins, and bounds what is listened to.
 - *Attaching*: gdb has started and set itself up before. The gap is that of one thread of 257, which stamps the clock
   each 100 us; the bound for all of them is what livedbg itself measures. `gdb -p` reads symbols while all stand.
 - *Pause*: a thread of the target writes the time between its own beats (every 100 us) into shared memory. Any program
