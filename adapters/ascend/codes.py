@@ -9,10 +9,10 @@ wait for tensor data, which the runtime's own hint names one for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["ErrorCode", "StallClass", "error_code", "stall_class"]
+__all__ = ["ErrorCode", "StallClass", "error_code", "stall_class", "whole_graph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +199,20 @@ def error_code(number: int) -> ErrorCode:
     if not number:
         return ErrorCode(0, "", "", "look at the lines before it in the log")
     return _BY_NUMBER.get(number) or ErrorCode(number, f"CODE_{number}", "a code that livedbg doesn't know", "")
+
+
+def whole_graph(code: ErrorCode) -> ErrorCode:
+    """Code 2 or 3 of host_build_graph, which builds the whole graph before it runs: no slot or heap ever comes free.
+
+    Source: report_capacity_exhausted in simpler src/a2a3/runtime/host_build_graph/runtime/pto_ring_buffer.h.
+    """
+    what, variable = ("heap", "PTO2_RING_HEAP") if code.number == 2 else ("task slots", "PTO2_RING_TASK_WINDOW")
+    return replace(
+        code,
+        meaning=f"the graph needs more {what} than there are; it is built whole before it runs, so none come free",
+        advice=f"raise {variable}, or cut the graph into several runs",
+        blame="orchestration code or configuration",
+    )
 
 
 def stall_class(sub_class: str) -> StallClass:

@@ -20,6 +20,7 @@ from livedbg.model import LogRecord, LogSource
 
 __all__ = ["AscendDecoder"]
 
+_HELD: Final = 20  # messages of a launcher's output that wait for the logs beside it
 _TEXT_LIMIT: Final = 2_000  # characters of a line that are kept as evidence
 _ELSEWHERE: Final = frozenset(
     {"terminate", "what", "signal", "host_error", "names", "core_fault", "fault_kernel", "op_execute"}
@@ -35,7 +36,7 @@ class _Source:
         last_wall_ns: time of the newest line that has one.
         offset_ns: wall clock minus monotonic clock, from the log's anchor.
         live: all that was there at first has been read; what comes now is new.
-        held: other programs' messages that came before the log was known to be a runtime's.
+        held: messages that any program may print, of a log that isn't known to be a runtime's.
     """
 
     name: str
@@ -82,8 +83,9 @@ class AscendDecoder(LogDecoder):
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Conclude from what is there."""
         with self._model.lock:
-            for source in self._sources.values():
+            for identity, source in self._sources.items():
                 source.live = True
+                self._release(source, self._model.near(identity))  # its job's log may have been read after it
             self._model.logs_read()
             return self._model.collect(stamp, whole=True)
 
@@ -129,20 +131,23 @@ class AscendDecoder(LogDecoder):
     ) -> tuple[str, ...]:
         if message.kind == "anchor":
             source.offset_ns = number(message.fields, "wall") - number(message.fields, "mono")
-        if message.kind in _ELSEWHERE:
-            world = self._model.near(record.source)
-            if world is None:
-                if len(source.held) < 20:
-                    source.held.append((message, mark))
-                return ()
-        else:
-            world = self._model.world(record.source)
-        held, source.held = source.held, []
-        for earlier, its_mark in held:
-            self._other(world, earlier, its_mark)
+        if message.kind in _ELSEWHERE and self._model.known(record.source) is None:
+            if len(source.held) < _HELD:
+                source.held.append((message, mark))  # until all logs have been read: which is read first is chance
+            return ()
+        world = self._model.world(record.source)
+        self._release(source, world)
         if message.kind in _ELSEWHERE:
             return self._other(world, message, mark)
         return world.handle(message.kind, message.fields, line.func, mark)
+
+    def _release(self, source: _Source, world: World | None) -> None:
+        """What was held back until its job is known."""
+        if world is None:
+            return
+        held, source.held = source.held, []
+        for message, mark in held:
+            self._other(world, message, mark)
 
     @staticmethod
     def _other(world: World, message: Message, mark: Mark) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, number
+from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.trouble import Crash
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ Handler = Callable[["World", Fields, str, Mark], tuple[str, ...]]
 
 def _begin(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.begin(on_device=func == "init")
+    world.run.building = fields.get("mode") == "host"
     if func == "init" and world.run.progress_wall_ns is None:
         world.run.progressed(mark)  # no task ran before
     return ()
@@ -29,13 +30,18 @@ def _begin(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ..
 
 def _span(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     name = fields["name"] or ""
+    took_ns = optional_number(fields, "dur")
     if name.startswith("chip.run.bind"):
-        if world.run.phase in {"completed", "failed"}:
+        within = took_ns is not None and world.trouble.since(mark, took_ns)  # a span is written when it ends
+        if world.run.phase in {"completed", "failed"} and not within:
             world.begin(on_device=False)
+        world.run.building = False
         if world.run.phase != "running":
             world.run.progressed(mark)  # no task ran before
     elif name == "chip.run" and fields["depth"] == "0" and world.run.phase != "failed":
         world.end(mark)
+    elif name == "chip.run.runner_run" and took_ns is not None:
+        world.timeouts.run_took(took_ns / 1e9)
     return ()
 
 
@@ -105,6 +111,10 @@ def _orchestrated(world: World, fields: Fields, func: str, mark: Mark) -> tuple[
 
 
 def _drained(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    """The simulator's host has joined the threads of all cores: each kernel has returned."""
+    stall = world.stalls.stall
+    if stall is not None and stall.exit:
+        stall.drained = mark
     world.end(mark)
     return ()
 
@@ -301,8 +311,16 @@ def _error_hint(world: World, fields: Fields, func: str, mark: Mark) -> tuple[st
     return ()
 
 
+def _not_run(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    if world.trouble.status is None:
+        world.trouble.status, world.trouble.status_mark = -1, mark  # what validate_runtime_impl returns then
+    world.run.phase = "failed"
+    return ()
+
+
 def _host_error(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.trouble.failed(fields, mark)
+    world.trouble.call = fields.get("call") or world.trouble.call
     world.run.phase = "failed"
     return ()
 
@@ -342,6 +360,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "fault_kernel": _fault_kernel,
     "host_error": _host_error,
     "limits_ignored": _limits_ignored,
+    "not_run": _not_run,
     "old_core": _old_core,
     "old_counts": _old_counts,
     "old_running": _old_running,

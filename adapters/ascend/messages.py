@@ -66,7 +66,12 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
     # the life of a run
     ("begin", "AicpuExecutor: Initializing", r"AicpuExecutor: Initializing", False),
     ("bind", "RT2 bind", r"RT2 bind: .*?(?P<mode>host|device) orchestration mode", False),
-    ("span", "[STRACE]", r"\[STRACE\] v=\d+ pid=(?P<pid>\d+) .*?depth=(?P<depth>-?\d+) name=(?P<name>\S+) ", False),
+    (
+        "span",
+        "[STRACE]",
+        r"\[STRACE\] v=\d+ pid=(?P<pid>\d+) .*?depth=(?P<depth>-?\d+) name=(?P<name>\S+) (?:ts=\d+ dur=(?P<dur>\d+))?",
+        False,
+    ),
     (
         "anchor",
         "CLOCK_ANCHOR",
@@ -222,7 +227,8 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ),
     ("error_detail", "error detail:", r"error detail: \w+=(?P<code>\d+) (?P<text>.*)", False),
     ("error_hint", "error hint:", r"error hint: (?P<text>.*)", False),
-    ("host_error", "failed with code", r"failed with code (?P<rc>-?\d+)", True),
+    ("host_error", "failed with code", r"(?:(?P<call>\w+) )?failed with code (?P<rc>-?\d+)", True),
+    ("not_run", "Skipping tensor copy-back", r"Skipping tensor copy-back because execution failed", False),
     # what CANN says, and which limits hold
     ("acl_failed", "aclrt", r"aclrt\w+(?: \(\w+\))? failed: (?P<rc>-?\d+)", False),
     ("acl_failed", "ACL error detail:", r"ACL error detail: (?P<rc>-?\d+) (?P<name>\S+)", False),

@@ -45,6 +45,7 @@ class Run:
     Attributes:
         phase: `unknown`, `starting`, `running`, `completed`, `failed`.
         orchestrator: `unknown`, `submitting`, `done`.
+        building: the orchestration code has begun on the host (host_build_graph), and not ended as far as is known.
         confirmed: tasks that a line says have not completed.
         done: tasks that have completed, as far as is known.
         history: how often each combination of kernels is known to have completed.
@@ -60,6 +61,7 @@ class Run:
     graph: TaskGraph | None = None
     phase: str = "unknown"
     orchestrator: str = "unknown"
+    building: bool = False
     counts: Counts = field(default_factory=Counts)
     tasks: dict[int, TaskRecord] = field(default_factory=dict)
     cores: dict[int, CoreRecord] = field(default_factory=dict)

@@ -37,6 +37,7 @@ class Stall:
         anomalies: cores that are done but were not collected.
         mark: the line that said it.
         dispatches: how many dispatches the log held then (more now: it went on).
+        drained: the line that says that all cores' threads have ended since (simulator): no kernel runs any more.
     """
 
     idle: int
@@ -51,6 +52,7 @@ class Stall:
     waiting: set[int] = field(default_factory=set)
     anomalies: dict[int, int] = field(default_factory=dict)
     dispatches: int = 0
+    drained: Mark | None = None
 
     def class_by(self, counts: Counts) -> str:
         """The class that its counts mean, by the runtime's own rule, for versions that print none; "" without counts.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.ascend.codes import error_code, stall_class
+from livedbg.adapters.ascend.codes import error_code, stall_class, whole_graph
 from livedbg.adapters.ascend.graph import LOST_SHOWN, grouped
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import task_name
@@ -103,6 +103,7 @@ def _run_state(world: World) -> Diagnostic:
         "phase": run.phase,
         "place": world.place,
         "orchestrator": run.orchestrator,
+        "building": "yes" if run.building else "no",
         "certain": "yes" if suspicion.certain else "no",
         "reason": suspicion.reason,
         "quiet": "yes" if world.quiet else "no",
@@ -156,10 +157,12 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
         "sub_class_by": "counts" if sub_class and not stall.sub_class else "",
         "code": _named_code(100),
         "advice": stall_class(sub_class).advice if sub_class else "",
+        "drained": "yes" if stall.drained is not None else "no",
     }
     if stall.orchestrator_done is not None:
         attributes["orch_done"] = "yes" if stall.orchestrator_done else "no"
-    done = f"{counts.completed} of {counts.total} tasks are done" if counts.completed is not None else "no counts"
+    known = counts.completed is not None
+    done = f"{counts.completed} of {counts.total} tasks are done" if known else "its line has no counts"
     if not stall.exit:
         sentence = f"The scheduler reports no progress for {stall.idle} idle iterations; {done}."
         yield said(
@@ -181,7 +184,7 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
             sentence,
             entities=entities,
             attributes=attributes,
-            marks=(stall.mark,),
+            marks=(stall.mark, stall.drained),
         )
         hung = world.trouble.unacknowledged or any(core.stuck for core in world.run.cores.values())
         load = world.loads.around(stall.mark.wall_ns)
@@ -254,6 +257,8 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
         )
     if fatal is not None:
         code = error_code(fatal.code or _code(world))
+        if ring is not None and ring.host_built:
+            code = whole_graph(code)
         sentence = f"{fatal.func or 'The runtime'} reported fatal error {code.number} ({code.name}): {code.meaning}."
         attributes = {
             "error_code": str(code.number),
@@ -266,16 +271,16 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
         yield said(world, "fatal", Severity.ERROR, sentence, attributes=attributes, marks=(fatal.mark,))
     if trouble.status and not trouble.only_deinit(world.run):
         code = error_code(_code(world) or trouble.status)
+        if ring is not None and ring.host_built:
+            code = whole_graph(code)
         sentence = f"The run failed with code {trouble.status} ({code.name}): {code.meaning}."
         if trouble.status == -1 and not _code(world) and fatal is None:
             code = error_code(0)
-            sentence = (
-                "The run failed with code -1, and the log does not say which failure that is: SCOPE_DEADLOCK (1), a "
-                "device that was unusable before, or a step that failed for another cause."
-            )
+            sentence = _unexplained(trouble.call)
         attributes = {
             "error_code": str(code.number),
             "status": str(trouble.status),
+            "call": trouble.call,
             "detail": trouble.detail,
             "hint": trouble.hint,
             "advice": code.advice,
@@ -293,6 +298,20 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
         )
         marks = (trouble.unacknowledged_mark,)
         yield said(world, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
+
+
+def _unexplained(call: str) -> str:
+    """The sentence on a run that failed with -1, by the host's call that failed."""
+    if call == "prepare_native_run":
+        return (
+            "The run failed with code -1 while it was prepared, before any of its tasks was started, and the log does "
+            "not say why. With host_build_graph, which runs the orchestration code in that step, an exception that "
+            "this code throws ends so, without a word."
+        )
+    return (
+        "The run failed with code -1, and the log does not say which failure that is: SCOPE_DEADLOCK (1), a device "
+        "that was unusable before, or a step that failed for another cause."
+    )
 
 
 def _named_code(number: int) -> str:

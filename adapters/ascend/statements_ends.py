@@ -62,16 +62,17 @@ def end_statements(world: World) -> Iterator[Diagnostic]:
 def _fired(world: World, first: Fired) -> Diagnostic:
     dog = WATCHDOGS[first.key]
     limit = first.limit(world.environment)
-    by = limit.by
-    if not limit.sure:
-        by = f"the default, if SIMPLER_{dog.variable} was not set" if dog.variable else limit.by
+    by, how_long = limit.by, f"{limit.seconds:g} s ({limit.by})"
+    if not limit.sure and dog.variable:
+        by = f"the default, if SIMPLER_{dog.variable} was not set"
+        how_long = f"as long as SIMPLER_{dog.variable} says ({limit.seconds:g} s, if it was not set)"
     later = [WATCHDOGS[f.key].name for f in world.timeouts.fired if f.key != first.key]
     after = (
         f"After it came {' and '.join(later)}."
         if later
         else others_after(first.key, limit.seconds, world.environment, world.timeouts.simulator)
     )
-    sentence = f"{dog.name[0].upper()}{dog.name[1:]} fired first: {dog.watches} for {limit.seconds:g} s ({by})."
+    sentence = f"{dog.name[0].upper()}{dog.name[1:]} fired first: {dog.watches} for {how_long}."
     return said(
         world,
         "watchdog-fired",

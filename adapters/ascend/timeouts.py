@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
@@ -28,16 +28,21 @@ class Fired:
         key: of `WATCHDOGS`.
         said: the limit that the line itself names.
         took_s: how long nothing went on before it, where the log's times tell; never less than the limit.
+        within_s: how long the whole run took, where its span tells; never less than the limit.
     """
 
     key: str
     mark: Mark
     said: Limit | None = None
     took_s: float | None = None
+    within_s: float | None = None
 
     def limit(self, environment: Mapping[str, str] | None) -> Limit:
         """Its limit: as the line says, as the environment says, as the log's times show, or the default."""
         known = self.said or limit_of(self.key, environment)
+        if not known.sure and self.took_s is None and self.within_s is not None and self.within_s < known.seconds:
+            by = f"at most: so long the whole run took, by its span in the log; the default is {known.seconds:g} s"
+            return Limit(round(self.within_s, 1), by)
         if known.sure or self.took_s is None or known.seconds <= self.took_s <= known.seconds * _CLOSE:
             return known
         return Limit(round(self.took_s, 1), f"as the log's times show; the default is {known.seconds:g} s")
@@ -73,6 +78,10 @@ class Timeouts:
         """A watchdog gave up; said again by other threads it counts once."""
         if all(fired.key != key for fired in self.fired):
             self.fired.append(Fired(key, mark, said, took_s))
+
+    def run_took(self, seconds: float) -> None:
+        """The run's span: no watchdog that fired in it can have waited longer."""
+        self.fired = [replace(fired, within_s=seconds) for fired in self.fired]
 
     def reclaim(self, fields: Fields, mark: Mark) -> None:
         """`No reclaim progress for ~500 ms (N cycles wall clock).`"""

@@ -108,6 +108,7 @@ class Trouble:
         cann: the first of CANN's own codes, which say only that something failed.
         device: number of the device.
         fault_kernel: the kernel that CANN's report of a fault names.
+        call: the host's call that failed: `prepare_native_run`.
     """
 
     fatal: Fatal | None = None
@@ -126,6 +127,15 @@ class Trouble:
     cann_mark: Mark | None = None
     device: int | None = None
     fault_kernel: str = ""
+    call: str = ""
+
+    def since(self, mark: Mark, span_ns: int) -> bool:
+        """Whether the run failed within a span that ends at a line, by the lines' own times."""
+        if mark.wall_ns is None or not mark.exact:
+            return False
+        begun = mark.wall_ns - span_ns
+        said = (self.status_mark, self.fatal.mark if self.fatal is not None else None)
+        return any(m is not None and m.exact and m.wall_ns is not None and m.wall_ns >= begun for m in said)
 
     def only_deinit(self, run: Run) -> bool:
         """Nothing failed but cores that did not answer at the end of the run."""

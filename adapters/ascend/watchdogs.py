@@ -157,4 +157,5 @@ def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None
     if not later:
         return "The simulator has none that would have come later." if simulator else ""
     device = " (on a device only)" if simulator is None and key != "op-execute" else ""
-    return f"Next would have come {' and '.join(later)}{device}."
+    names = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
+    return f"Next would have come {names}{device}."

@@ -16,6 +16,7 @@ from msgspec import structs
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.ascend_compile import CompileRule
 from livedbg.analysis.rules.ascend_ends import (
+    building,
     cann,
     crash,
     flag_cycle,
@@ -23,6 +24,7 @@ from livedbg.analysis.rules.ascend_ends import (
     missing_edge,
     run_complete,
     run_failed,
+    slow,
     starved,
 )
 from livedbg.analysis.rules.ascend_words import (
@@ -157,6 +159,13 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     if not roots:
         yield from _nobody_runs(rule, job, state)
         return
+    if (
+        told is not None
+        and told.attributes.get("drained") == "yes"
+        and all(t.state is TaskState.RUNNING for t in roots)
+    ):
+        yield slow(rule, told, roots, job, state)
+        return
     sentence = _who(roots, job, state)
     if ring is not None:
         sentence += (
@@ -267,18 +276,23 @@ def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
     if job.said("ring-full") is not None:
         steps.append("don't raise PTO2_RING_TASK_WINDOW first: it only lets more tasks queue up behind the stuck one")
     if roots[0].kernel is None:
-        steps.append('run it at log level "debug": the log then names the kernel, the core and each dispatch')
+        steps.append("livedbg launch --recipe ascend-log -- COMMAND   (the log then names kernel, core and dispatches)")
     if job.state.attributes.get("graph") != "yes":
-        steps.append("run once with dep_gen on a healthy input: deps.json then shows what waits for what")
+        steps.append(
+            "livedbg launch --recipe ascend-deps -- COMMAND   (with an input that is well: what waits for what)"
+        )
     return tuple(steps)
 
 
 def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     """A stall with no task that could complete: only waiting tasks, or none at all."""
     told = job.said("timeout-exit") or job.said("stall-summary")
+    if told is None and job.state.attributes.get("building") == "yes":
+        yield building(rule, job)
     if told is None:
         return
     waiting = job.tasks_in(TaskState.SUBMITTED, state)
+    steps: tuple[str, ...]
     if waiting:
         sentence = (
             f"{job.state.attributes.get('waiting', len(waiting))} tasks wait and none is running or ready: their "
@@ -286,10 +300,17 @@ def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         )
         entities = tuple(task.id for task in waiting[:_ENTITIES])
         steps = ("look for a cycle, or for a producer that was never submitted, in the orchestration code",)
-    else:
+    elif told.attributes.get("sub_class", "").startswith("S5"):
         sentence = "All submitted tasks are done, and the orchestrator submits no more: it is what hangs."
         entities = (job.orchestrator,)
         steps = ("look at what the orchestration code waits for on its AICPU thread",)
+    else:
+        sentence = f"{told.sentence} Which task stands is not in the log: that is said at levels info and debug only."
+        entities = ()
+        steps = (
+            "livedbg attach PID   (while it hangs; of a simulator's process the memory says which task it is)",
+            "livedbg launch --recipe ascend-log -- COMMAND   (the log then names kernel, core and dispatches)",
+        )
     yield Finding(
         rule=rule,
         state=VerdictState.STALLED,

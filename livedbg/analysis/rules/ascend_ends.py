@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.ascend_words import Job, advice_of, evidence, fired, masked, name_of, names_of, where_of
+from livedbg.analysis.rules.ascend_words import (
+    LINES_BEFORE,
+    Job,
+    advice_of,
+    ended_by,
+    evidence,
+    fired,
+    masked,
+    name_of,
+    names_of,
+    progress_of,
+    where_of,
+)
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, Severity, TaskState
+from livedbg.model import Diagnostic, Severity, Task, TaskState
 
-__all__ = ["cann", "crash", "flag_cycle", "goes_on", "missing_edge", "run_complete", "run_failed", "starved"]
+__all__ = [
+    "building",
+    "cann",
+    "crash",
+    "flag_cycle",
+    "goes_on",
+    "missing_edge",
+    "run_complete",
+    "run_failed",
+    "slow",
+    "starved",
+]
+
+_CATCH: Final = "livedbg launch --catch std::exception -- COMMAND   (the exception with its stack, where it is thrown)"
+_CATCH_SIGNALS: Final = "livedbg launch --catch signals -- COMMAND   (the stack at the signal)"
 
 _TELLS_LOAD: Final = "to know the load then: livedbg record PID while it runs samples it; so does sar -q, with sysstat"
 _TROUBLE: Final = (
@@ -50,8 +76,8 @@ def crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
         evidence=evidence(crash, *running, job.said("cann-code")),
         next=(
-            "run it again under `livedbg launch`, which catches the exception with its stack",
-            "look at the lines before it in the log",
+            _CATCH if "::" in crash.sentence else _CATCH_SIGNALS,
+            LINES_BEFORE,
         ),
         inferred=bool(place),
         since_wall_ns=crash.at_wall_ns,
@@ -83,6 +109,9 @@ def run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     whose = f" Usually the fault of: {blame}." if blame else ""
     by_orchestrator = 0 < int(main.attributes.get("error_code", "0")) < 100
     steps = dict.fromkeys(step for said in (main, failed) if said is not None for step in advice_of(said))
+    in_prepare = fatal is None and main.attributes.get("call") == "prepare_native_run"
+    if in_prepare and main.attributes.get("error_code") == "0":
+        steps = dict.fromkeys((_CATCH, *steps))
     yield Finding(
         rule=rule,
         state=VerdictState.CRASHED,
@@ -90,7 +119,7 @@ def run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         sentence=main.sentence + words + whose + fired(job) + masked(job),
         entities=(job.orchestrator,) if by_orchestrator else (),
         evidence=evidence(fatal, failed, job.said("cann-code")),
-        next=tuple(steps) or ("look at the lines before it in the log",),
+        next=tuple(steps) or (LINES_BEFORE,),
         since_wall_ns=main.at_wall_ns,
     )
 
@@ -157,6 +186,63 @@ def starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
             *(() if starved.attributes.get("load") else (_TELLS_LOAD,)),
         ),
         since_wall_ns=starved.at_wall_ns,
+    )
+
+
+def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: Job, state: RuleInput) -> Finding:
+    """The watchdog ended a run whose kernels returned afterwards: they were slow, not stuck.
+
+    Args:
+        rule: that asks.
+        told: the watchdog's last word.
+        tasks: what ran then.
+    """
+    one = len(tasks) == 1
+    where = f" {where_of(tasks[0], state.snapshot)}" if one else ""
+    subject = "Task" if one else "Tasks"
+    then = (
+        "its kernel has returned since, so it was slow for that limit"
+        if one
+        else "their kernels have returned since, so they were slow for that limit"
+    )
+    return Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        roots=tuple(task.id for task in tasks),
+        severity=Severity.ERROR,
+        sentence=(
+            f"{subject} {names_of(tasks)} still ran{where} when the scheduler's watchdog ended the run; {then}, not "
+            f"stuck for ever.{progress_of(job)}{ended_by(told)}{fired(job)}"
+        ),
+        entities=tuple(task.id for task in tasks),
+        evidence=evidence(told, *tasks, job.said("runtime-failed")),
+        next=(
+            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts) above what the kernel takes",
+            f"or look why {tasks[0].kernel or 'the kernel'} takes so long: a loop, or a wait for another that was late",
+        ),
+        inferred=True,
+        since_wall_ns=told.at_wall_ns,
+    )
+
+
+def building(rule: str, job: Job) -> Finding:
+    """The log ends while the orchestration code runs on the host."""
+    return Finding(
+        rule=rule,
+        state=VerdictState.STALLED,
+        roots=(job.orchestrator,),
+        severity=Severity.ERROR,
+        sentence=(
+            "The orchestration code has not returned: with host_build_graph it runs on the host while the run is "
+            "prepared, and the log says nothing after its begin. No task was started yet."
+        ),
+        entities=(job.orchestrator,),
+        evidence=evidence(job.state),
+        next=(
+            "livedbg stacks PID   (the host's thread stands in aicpu_orchestration_entry)",
+            "look for a value of a tensor that it waits for (get_tensor_data): no task can have written it then",
+        ),
+        inferred=True,
     )
 
 
@@ -246,7 +332,7 @@ def goes_on(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
             return  # no line has a time
         verdict = VerdictState.RUNNING
         sentence = f"Running: {job.state.sentence[0].lower()}{job.state.sentence[1:]}{doing}"
-    elif not roots:
+    elif not roots and job.state.attributes.get("building") != "yes":
         verdict = VerdictState.UNKNOWN
         sentence = (
             "The log ends before the run does and shows no task that is under way: whether the run stands still, or "

@@ -13,6 +13,7 @@ from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Ta
 from livedbg.snapshot import Snapshot
 
 __all__ = [
+    "LINES_BEFORE",
     "Job",
     "advice_of",
     "clock",
@@ -31,6 +32,9 @@ __all__ = [
     "waiters_of",
     "where_of",
 ]
+
+LINES_BEFORE: Final = "look at the log lines before it"
+"""A next step, in the words of the rule `crash`: said by both, it stands once."""
 
 _NAMES_SHOWN: Final = 6
 _EVIDENCE_SHOWN: Final = 8

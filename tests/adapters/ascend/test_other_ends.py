@@ -1,0 +1,92 @@
+"""More recorded runs of the simulator: too slow, thrown, too big, at the default log level.
+
+Folders 20 to 27, August 2026: 20 is a kernel of 3 s under SIMPLER_SCHEDULER_TIMEOUT_MS=1500; 21, 22, 23 and 27 are
+host_build_graph, whose orchestration code throws, calls rt_report_fatal(), submits 65 tasks into 16 slots, and does not
+return; 24 is a kernel that writes to address 0xdead0000; 25 is a cycle through a flag in memory; 26 hangs at the
+default log level.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ascend_replay import Replay, replay_folder
+
+from livedbg.analysis import diagnose
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.snapshot import Snapshot
+
+Find = Callable[[Snapshot], dict[str, Finding]]
+T = "task:ascend/"
+
+
+@pytest.mark.parametrize(
+    ("folder", "state", "roots", "words"),
+    [
+        ("20_slow_cut", "crashed", ["r1t2"], ["r1t2 (MUL", "core 8", "has returned since", "3.4 s (at most: so long"]),
+        ("21_throw_hbg", "crashed", None, ["code -1 while it was prepared", "host_build_graph", "without a word"]),
+        ("22_fatal_hbg", "crashed", None, ["EXPLICIT_ORCH_FATAL", "user check failed: SIZE=16384"]),
+        ("23_ring_full_hbg", "crashed", None, ["needs more task slots than there are", "Task Window Exhausted"]),
+        ("24_segv_hbg", "crashed", ["r0t3"], ["SIGSEGV. Task r0t3 (MUL, func 2) was running on core 8 (AIV0)"]),
+        ("24_segv_default", "crashed", [], ["SIGSEGV."]),
+        ("25_cycle", "stalled", ["r0t0"], ["r0t0 (WAIT_FLAG, func 0)", "core 10", "2 tasks wait behind it", "1 of 4"]),
+        ("26_hang_hbg_default", "stalled", [], ["watchdog ended the run", "Which task stands is not in the log"]),
+        ("27_orchestration_hbg", "stalled", ["orchestrator"], ["The orchestration code has not returned"]),
+    ],
+)
+def test_verdicts(recorded: Path, folder: str, state: str, roots: list[str] | None, words: list[str]) -> None:
+    verdict = diagnose(replay_folder(recorded / folder)).verdict
+    assert verdict.state == state, verdict
+    if roots is not None:
+        assert verdict.roots == tuple(T + root for root in roots)
+    assert all(word in verdict.sentence for word in words), verdict.sentence
+
+
+def test_a_launcher_whose_output_is_read_first(recorded: Path) -> None:
+    """Names of kernels and the error that it printed belong to the log beside it, whichever is read first."""
+    replay = Replay()
+    for folder, name in (("25_cycle", "out.txt"), ("25_cycle", "err.txt")):
+        path = recorded / folder / name
+        source = replay.open(path)
+        replay.feed(source, path.read_bytes())
+        replay.end(source)
+    assert replay.flush().tasks[T + "r0t0"].kernel == "WAIT_FLAG"
+
+
+def test_a_run_after_one_that_failed_while_it_was_built(recorded: Path, findings: Find, tmp_path: Path) -> None:
+    """The span of the failing step is written after the failure, and begins no run; the next one does."""
+    failed = (recorded / "22_fatal_hbg/err.txt").read_text()
+    healthy = (recorded / "01_healthy_hbg/err.txt").read_text()
+    (tmp_path / "err.txt").write_text(failed + healthy)
+    assert set(findings(replay_folder(tmp_path))) == {"ascend-run-complete"}
+
+
+def test_a_code_of_the_whole_graph_says_what_to_do(recorded: Path, findings: Find) -> None:
+    finding = findings(replay_folder(recorded / "23_ring_full_hbg"))["ascend-run-failed"]
+    assert finding.next[0] == "raise PTO2_RING_TASK_WINDOW, or cut the graph into several runs"
+    assert not [step for step in finding.next if "ring's head" in step]
+
+
+def test_what_was_thrown_is_to_be_caught(recorded: Path, findings: Find) -> None:
+    steps = findings(replay_folder(recorded / "21_throw_hbg"))["ascend-run-failed"].next
+    assert steps[0].startswith("livedbg launch --catch std::exception -- COMMAND")
+    steps = findings(replay_folder(recorded / "24_segv_hbg"))["ascend-crash"].next
+    assert steps[0].startswith("livedbg launch --catch signals -- COMMAND")
+
+
+@pytest.mark.parametrize(
+    ("folder", "rule", "code"), [("20_slow_cut", "ascend-stall", 11), ("26_hang_hbg_default", "ascend-stall", 10)]
+)
+def test_the_cause_stands_before_the_error_that_passes_it_on(recorded: Path, folder: str, rule: str, code: int) -> None:
+    """The RuntimeError that the host raises in the end is no finding of its own."""
+    command = [sys.executable, "-m", "livedbg", "report", "--logs", str(recorded / folder), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    report = json.loads(done.stdout)
+    assert done.returncode == code
+    assert [finding["rule"] for finding in report["findings"]] == [rule]
+    assert report["verdict"]["state"] == (VerdictState.CRASHED if code == 11 else VerdictState.STALLED)
