@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from livedbg import events as ev
+from livedbg.app.application import LivedbgApp
+from livedbg.app.options import AppOptions
 from livedbg.intents import CompareValues, LookAtValues
+from livedbg.recording import Recorder
+from livedbg.replay import ReplayView
+from livedbg.valuedump import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
 from livedbg.values.looking import Looker
 from livedbg.values.state import compared, listed
 from tests.app.apps import make_app, ready, text_of, until
@@ -73,3 +78,82 @@ async def test_without_a_dump_it_says_so() -> None:
         assert "No dump of tensors was found" in text_of(app)
         await pilot.press("C", "n")
         assert "No dump of tensors was found" in text_of(app)
+
+
+def _notices(app: LivedbgApp) -> list[str]:
+    return [notice.message for notice in app._notifications]
+
+
+def _dump(path: str, *tasks: str, count: int | None = None) -> ev.Event:
+    rows = tuple(
+        ValueRow(number=number, task=f"task:ascend/{task}", name=task, dtype="FLOAT32")
+        for number, task in enumerate(tasks)
+    )
+    return ev.DumpSeen(dump=ValueDump(path=path, count=count or len(rows), rows=rows), **stamp(50))
+
+
+async def test_ranks_are_told_apart_and_n_stays_in_the_dump_of_the_cursor() -> None:
+    view = scenario("deadlock")
+    one, other = "/run/rank0/d1/args_dump/args_dump.json", "/run/rank1/d1/args_dump/args_dump.json"
+    view.feed([_dump(one, "r0t0", "r0t1"), _dump(other, "r0t0", "r0t1", count=9_000)])
+    app = make_app(view, ascii_only=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        await pilot.press("8")
+        await until(pilot, lambda: "rank1/d1" in text_of(app))
+        assert "9,002 tensors and scalars, 4 of them listed here" in text_of(app)
+        await pilot.press("n")
+        await until(pilot, lambda: "Compare it first: C." in _notices(app))
+        await pilot.press("down", "down")
+        view.feed([ev.DumpCompared(comparison=ValueComparison(path=other, golden="/good", running=True), **stamp(51))])
+        await until(pilot, lambda: "It is being compared with /good" in text_of(app))
+        task = TaskComparison(task="task:ascend/r0t1", verdict="candidate", sentence="r0t1 may have done it")
+        said = ValueComparison(
+            path=other, golden="/good", first=task.task, headline="Nobody knows", summary=("2 tasks",), tasks=(task,)
+        )
+        view.feed([ev.DumpCompared(comparison=said, **stamp(52))])
+        await until(pilot, lambda: "may be the cause" in text_of(app))
+        await pilot.press("n")
+        await until(pilot, lambda: LookAtValues(path=other, number=1) in view.sent)
+        await until(pilot, lambda: "r0t1 may have done it" in text_of(app) and "Compared with /good" in text_of(app))
+        missing = ValueComparison(path=other, golden="/good", first="task:ascend/r9t9", headline="Gone")
+        view.feed([ev.DumpCompared(comparison=missing, **stamp(53))])
+        await until(pilot, lambda: "Gone" in text_of(app))
+        await pilot.press("n")
+        await until(pilot, lambda: "No row of that task is listed." in _notices(app))
+        assert text_of(app).isascii()
+
+
+async def test_a_sample_is_called_one_and_the_whole_is_asked_for_again_later() -> None:
+    view = _fed()
+    app = make_app(view)
+    first = LookAtValues(path=str(LOST), number=0)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await ready(pilot)
+        await pilot.press("8")
+        await until(pilot, lambda: first in view.sent)
+        look = ValueLook(path=str(LOST), number=0, title="a", sample="1 of 2 elements", goes_on=True)
+        view.feed([ev.ValuesSeen(look=look, **stamp(51))])
+        await until(pilot, lambda: "1 of 2 elements" in text_of(app))
+        await pilot.press("down")
+        await until(pilot, lambda: LookAtValues(path=str(LOST), number=1) in view.sent)
+        assert view.sent.count(first) == 1
+        await pilot.press("up")
+        await until(pilot, lambda: view.sent.count(first) == 2)
+
+
+async def test_a_recording_says_what_was_not_looked_at(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    recorder = Recorder(tmp_path / "r.livedbg", "box", "values")
+    recorder([ev.DumpSeen(dump=listed(LOST), **stamp(50))])
+    recorder([ev.ValuesSeen(look=next(Looker().looks(LOST, str(LOST), 0)), **stamp(51))])
+    recorder.close()
+    view = ReplayView(tmp_path / "r.livedbg")
+    request.addfinalizer(view.stop)
+    app = LivedbgApp(view, AppOptions())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("8")
+        await until(pilot, lambda: "#0 r0t0 (SLOW_ADD)" in text_of(app))
+        await pilot.press("down")
+        await until(pilot, lambda: "It was not looked at while this was recorded" in text_of(app))
+        await pilot.press("C")
+        await until(pilot, lambda: _notices(app) == ["This is a recording: what was compared is in it."])

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from livedbg.adapter import Request
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.values import ValuesAdapter
+from livedbg.adapters.values.finding import Finder
 from livedbg.intents import VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
 from livedbg.live import LiveView
+from livedbg.model import SourceHealth
 from livedbg.recording import Recorder
 from livedbg.replay import ReplayView
 from livedbg.snapshot import Snapshot
+from livedbg.valuedump import ROWS, ValueComparison, ValueLook
+from livedbg.values import looking, state
+from livedbg.values.stopping import go_on
 from livedbg.view import SessionView
+from tests.values.conftest import tensor, write_deps, write_dump
 
 ASCEND = Path(__file__).parents[2] / "fixtures" / "ascend"
 MANIFEST = Path("dfx", "args_dump", "args_dump.json")
@@ -97,3 +108,159 @@ def test_a_dump_that_is_written_later_or_again_or_is_damaged(tmp_path: Path) -> 
         view.send(Refresh())
         wrong = seen(view, lambda shot: [s for s in shot.statuses.values() if s.source == "values"])
         assert all(status.sentence for status in wrong.statuses.values())
+
+
+def test_a_cursor_that_moves_leaves_no_queue_of_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, gate, looked = threading.Event(), threading.Event(), []
+    really = looking.Looker.looks
+
+    def slow(looker: looking.Looker, path: Path, name: str, number: int) -> Iterator[ValueLook]:
+        looked.append(number)
+        begun.set()
+        assert gate.wait(60)
+        go_on()
+        yield from really(looker, path, name, number)
+
+    monkeypatch.setattr(looking.Looker, "looks", slow)
+    name = str(write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(60)]))
+    with session(tmp_path) as view:
+        seen(view, lambda shot: shot.dumps)
+        view.send(LookAtValues(path=name, number=0))
+        assert begun.wait(60)
+        for number in range(1, 60):
+            view.send(LookAtValues(path=name, number=number))
+        view.send(CompareValues(path=name, golden=str(tmp_path / "nowhere")))  # taken after all of them
+        seen(view, lambda shot: shot.comparisons)
+        gate.set()
+        shot = seen(view, lambda shot: shot.value_looks)
+    assert looked == [0, 59] and list(shot.value_looks) == [(name, 59)], "the first was given up, the others dropped"
+
+
+def test_a_comparison_is_known_to_go_on_and_ends_with_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def endless(*_: object) -> ValueComparison:
+        try:
+            while True:
+                go_on()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(state, "compared", endless)
+    name = str(write_dump(tmp_path, [tensor(0, 0, "output", [1])]))
+    with session(tmp_path, golden=str(tmp_path / "golden")) as view:
+        found = seen(view, lambda shot: shot.comparisons).comparisons[name]
+        assert found.running and found.golden.endswith("golden") and found.first is None
+        view.send(LookAtValues(path=name, number=0))
+        assert seen(view, lambda shot: shot.value_looks), "tensors can be looked at meanwhile"
+    assert ended.wait(60)
+
+
+def test_ranks_are_compared_with_their_like_and_none_gives_way(tmp_path: Path) -> None:
+    for run, wrong in (("good", 0), ("bad", 1)):
+        for rank in range(2):
+            folder = tmp_path / run / f"rank{rank}" / "d0"
+            write_dump(folder, [tensor(0, 0, "output", [rank, wrong * rank])])
+    with session(tmp_path / "bad", golden=str(tmp_path / "good")) as view:
+        shot = seen(view, lambda s: len(s.comparisons) == 2 and not any(c.running for c in s.comparisons.values()))
+    assert [dump.count for dump in shot.dumps.values()] == [1, 1]
+    by_rank = {"rank1" in path: found for path, found in shot.comparisons.items()}
+    assert not by_rank[False].problem and by_rank[False].first is None
+    assert by_rank[True].first == "task:ascend/r0t0" and "good/rank1/d0" in by_rank[True].golden
+
+
+def test_a_task_beyond_the_rows_that_are_listed_is_listed_when_it_differs(tmp_path: Path) -> None:
+    def dump(run: str, last: float) -> Path:
+        values = [*range(ROWS + 40), last]
+        return write_dump(tmp_path / run, [tensor(task, 0, "output", [one]) for task, one in enumerate(values)])
+
+    name, _ = str(dump("bad", 7)), dump("good", 8)
+    with session(tmp_path / "bad", golden=str(tmp_path / "good")) as view:
+        seen(view, lambda s: s.comparisons and not s.comparisons[name].running)
+        shot = seen(view, lambda s: len(s.dumps[name].rows) > ROWS)
+    assert shot.comparisons[name].first == f"task:ascend/r0t{ROWS + 40}"
+    assert [row.number for row in shot.dumps[name].rows[ROWS:]] == [ROWS + 40] and shot.dumps[name].count == ROWS + 41
+
+
+class Evil:
+    """Runs code when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.marker,)
+
+
+def test_golden_data_name_the_culprit_and_code_in_them_is_refused(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    name = str(write_dump(tmp_path / "run", [tensor(0, 0, "input", [1, 2]), tensor(0, 1, "output", [3, 5])]))
+    write_deps(tmp_path / "run", [(0, [("INPUT", 1), ("OUTPUT_EXISTING", 2)])], [], count=2)
+    for side, key, values in (("in", "a", [1, 2]), ("out", "f", [3, 4])):
+        (tmp_path / "golden" / side).mkdir(parents=True)
+        torch.save(torch.tensor(values, dtype=torch.float32), tmp_path / "golden" / side / f"{key}.pt")
+    (tmp_path / "evil" / "out").mkdir(parents=True)
+    torch.save(Evil(tmp_path / "ran"), tmp_path / "evil" / "out" / "f.pt")
+    with session(tmp_path / "run") as view:
+        seen(view, lambda shot: shot.dumps)
+
+        def compared(folder: str) -> ValueComparison:
+            view.send(CompareValues(path=name, golden=str(tmp_path / folder)))
+            done = f"/{folder}"
+            shot = seen(view, lambda s: (c := s.comparisons.get(name)) and not c.running and c.golden.endswith(done))
+            return shot.comparisons[name]
+
+        found = compared("golden")
+        assert found.first == "task:ascend/r0t0" and [task.verdict for task in found.tasks] == ["culprit"]
+        assert found.headline.startswith("FIRST DIVERGENCE: r0t0") and "2 of 2 golden tensors" in found.summary[0]
+        found = compared("evil")
+        assert "no golden tensor could be matched" in found.problem and "is refused" in found.problem
+        assert found.first is None and not found.tasks and not (tmp_path / "ran").exists()
+
+
+def test_a_payload_gives_way_to_its_manifest_and_what_is_mended_is_well_again(tmp_path: Path) -> None:
+    manifest = write_dump(tmp_path, [tensor(0, 0, "output", [1])])
+    whole, payload = manifest.read_bytes(), str(manifest.with_name("args.bin"))
+    manifest.unlink()
+    with session(tmp_path) as view:
+        assert "no manifest" in seen(view, lambda shot: shot.dumps).dumps[payload].problems[0]
+        manifest.write_bytes(b"nothing of it yet")
+        view.send(Refresh())
+        seen(view, lambda shot: [s for s in shot.statuses.values() if s.health is SourceHealth.DEGRADED])
+        manifest.write_bytes(whole)
+        view.send(Refresh())
+        shot = seen(view, lambda shot: str(manifest) in shot.dumps and payload not in shot.dumps)
+        seen(view, lambda s: all(one.health is not SourceHealth.DEGRADED for one in s.statuses.values()))
+        assert shot.dumps[str(manifest)].count == 1
+        shutil.rmtree(manifest.parent)
+        view.send(Refresh())
+        gone = seen(view, lambda shot: [s for s in shot.statuses.values() if s.code == "gone"])
+        assert str(manifest) in gone.dumps, "what was read of it stays"
+
+
+def test_a_folder_whose_name_is_no_text_can_be_recorded(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(bytes(tmp_path) + b"/\x1b]0;evil\x07\xff"))
+    write_dump(folder, [tensor(0, 0, "output", [np.nan])])
+    recorder = Recorder(tmp_path / "r.livedbg", "box", "values")
+    with session(tmp_path, recorder=recorder) as view:
+        (name,) = seen(view, lambda shot: shot.dumps).dumps
+        assert name.isprintable() and "evil" not in name
+        view.send(LookAtValues(path=name, number=0))
+        (look,) = seen(view, lambda shot: shot.value_looks).value_looks.values()
+    recorder.close()
+    assert ("NaN", "1") in look.statistics
+
+
+def test_only_so_many_dumps_are_shown_and_those_are_kept_up_to_date(tmp_path: Path) -> None:
+    for number in range(70):
+        folder = tmp_path / f"{number:02}"
+        folder.mkdir()
+        (folder / "args_dump.json").write_text("{}")
+    finder = Finder()
+    found = finder.changes([tmp_path], None)
+    assert len(found.dumps) == 64 == len(finder.dumps) and "64 dumps" in found.left_out
+    found.dumps[-1].write_text("{ }")
+    assert finder.changes([tmp_path], None).dumps == [found.dumps[-1]]
