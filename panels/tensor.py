@@ -104,7 +104,7 @@ def _beneath(comparison: ValueComparison | None, dump: ValueDump | None) -> Iter
     if comparison is not None and comparison.summary:
         yield SheetLine()
         yield SheetLine(f"Compared with {comparison.golden}", Role.HEADING, bold=True)
-        yield from (SheetLine(text.strip()) for text in comparison.summary)
+        yield from (SheetLine(text.strip()) for text in (comparison.headline, *comparison.summary))
     if dump is not None and dump.problems:
         yield SheetLine()
         yield SheetLine("What the dump lacks", Role.HEADING, bold=True)
