@@ -57,13 +57,28 @@ def to_html(drawing: Drawing) -> str:
         *_said(drawing),
         f'<svg id="graph" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img" '
         f'aria-label="task graph">',
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
-        'orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs><g id="all">',
-        *(_arrow(arrow, places) for arrow in sorted(shown.arrows, key=lambda arrow: arrow.state == MISSING)),
+        f'<defs>{_tip("tip")}{_tip("lost")}</defs><g id="all">',
+        *(_arrow(arrow, places) for arrow in shown.arrows if not _passes(arrow, places)),
         *_boxes(shown, places),
+        *(_arrow(arrow, places) for arrow in shown.arrows if _passes(arrow, places)),
         f"</g></svg><script>\n{script}</script></body></html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _tip(name: str) -> str:
+    return (
+        f'<marker id="{name}" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto" '
+        'markerUnits="userSpaceOnUse"><path d="M0 0L8 4L0 8z"/></marker>'
+    )
+
+
+def _passes(arrow: Arrow, places: dict[str, _Place]) -> bool:
+    """Whether an arrow passes other layers: it is drawn over their boxes then, else it would seem to end at them.
+
+    What is missing lies over the boxes in any case.
+    """
+    return arrow.state == MISSING or abs(places[arrow.second].y - places[arrow.first].y) > _HEIGHT + _RANK
 
 
 def _said(drawing: Drawing) -> Iterator[str]:
@@ -114,9 +129,11 @@ def _arrow(arrow: Arrow, places: dict[str, _Place]) -> str:
         y0 = y1 = one.y + _HEIGHT // 2
     middle = (y0 + y1) // 2
     kind = {MISSING: "missing", EXTRA: "extra", DECLARED: "edge"}[arrow.state]
+    look = f"{kind} long" if arrow.state == DECLARED and _passes(arrow, places) else kind
+    tip = "lost" if arrow.state == MISSING else "tip"
     said = f"{arrow.first} → {arrow.second} {arrow.word}".strip()
     path = (
-        f'<path class="{kind}" d="M{x0} {y0}C{x0} {middle} {x1} {middle} {x1} {y1}" marker-end="url(#tip)">'
+        f'<path class="{look}" d="M{x0} {y0}C{x0} {middle} {x1} {middle} {x1} {y1}" marker-end="url(#{tip})">'
         f"<title>{escape(f'{kind}: {said}' if kind != 'edge' else said)}</title></path>"
     )
     if arrow.state == DECLARED:

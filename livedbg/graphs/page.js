@@ -87,3 +87,7 @@ for (const link of document.querySelectorAll("a[data-node]")) {
     if (node) go(node);
   });
 }
+if (svg.clientHeight && Math.max(full.height / svg.clientHeight, full.width / svg.clientWidth) > 3) {  // too small to read
+  const first = document.querySelector("g.node.end") || nodes[0];
+  if (first) go(first);
+}
