@@ -26,6 +26,7 @@ from livedbg.errors import LivedbgError, TargetGone
 from livedbg.events import StatusSeen, Touched
 from livedbg.intents import DumpDevice, Intent
 from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus
+from livedbg.sanitize import clean_line
 
 __all__ = ["CudaGdbAdapter"]
 
@@ -123,7 +124,7 @@ class CudaGdbAdapter(Adapter):
             gdb = find_cuda_gdb(_named(context.request))
             state = await open_core(gdb, core, None, process, limit_s=_READ_S)
         except LivedbgError as error:
-            said = f"A GPU core dump was written, {path}, and can't be read: {error.message}"
+            said = f"A GPU core dump was written, {clean_line(str(path))}, and can't be read: {error.message}"
             self._say(context, self._status(process, SourceHealth.DEGRADED, error.code, said, error.remedy))
             return
         self._emit(context, state)

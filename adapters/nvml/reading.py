@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pynvml
 
@@ -48,7 +48,7 @@ class Nvml:
 
     def __init__(self) -> None:
         self._called(pynvml.nvmlInit)
-        self._driver = clean_line(str(self._optional(pynvml.nvmlSystemGetDriverVersion) or ""), 100)
+        self._driver = self._text("nvmlSystemGetDriverVersion")
         self._known: dict[int, Gpu] = {}
         self._since_us: dict[int, int] = {}
 
@@ -76,13 +76,13 @@ class Nvml:
         return sample
 
     def _describe(self, index: int, handle: object) -> Gpu:
-        pci = self._optional(pynvml.nvmlDeviceGetPciInfo, handle)
+        pci = self._optional("nvmlDeviceGetPciInfo", handle)
         bus = getattr(pci, "busId", b"")
-        memory = self._optional(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        memory = self._optional("nvmlDeviceGetMemoryInfo", handle)
         return Gpu(
             index=index,
-            name=clean_line(str(self._optional(pynvml.nvmlDeviceGetName, handle) or ""), 100),
-            uuid=clean_line(str(self._optional(pynvml.nvmlDeviceGetUUID, handle) or ""), 100),
+            name=self._text("nvmlDeviceGetName", handle),
+            uuid=self._text("nvmlDeviceGetUUID", handle),
             bus=clean_line(bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus), 40),
             memory_bytes=int(memory.total) if memory is not None else None,
             driver=self._driver,
@@ -90,46 +90,46 @@ class Nvml:
 
     def _count(self, handle: object, sample: GpuSample) -> None:
         counters = sample.counters
-        rates = self._optional(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        rates = self._optional("nvmlDeviceGetUtilizationRates", handle)
         if rates is not None:
             counters["utilisation_percent"] = float(rates.gpu)
             counters["memory_utilisation_percent"] = float(rates.memory)
-        memory = self._optional(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        memory = self._optional("nvmlDeviceGetMemoryInfo", handle)
         if memory is not None:
             counters["memory_used_bytes"] = float(int(memory.used) >> 20 << 20)  # in whole MiB
-        simple: tuple[tuple[str, Callable[..., object], tuple[object, ...]], ...] = (
-            ("sm_clock_mhz", pynvml.nvmlDeviceGetClockInfo, (pynvml.NVML_CLOCK_SM,)),
-            ("memory_clock_mhz", pynvml.nvmlDeviceGetClockInfo, (pynvml.NVML_CLOCK_MEM,)),
-            ("temperature_celsius", pynvml.nvmlDeviceGetTemperature, (pynvml.NVML_TEMPERATURE_GPU,)),
-            ("uncorrected_ecc_errors", pynvml.nvmlDeviceGetTotalEccErrors,
+        simple: tuple[tuple[str, str, tuple[object, ...]], ...] = (
+            ("sm_clock_mhz", "nvmlDeviceGetClockInfo", (pynvml.NVML_CLOCK_SM,)),
+            ("memory_clock_mhz", "nvmlDeviceGetClockInfo", (pynvml.NVML_CLOCK_MEM,)),
+            ("temperature_celsius", "nvmlDeviceGetTemperature", (pynvml.NVML_TEMPERATURE_GPU,)),
+            ("uncorrected_ecc_errors", "nvmlDeviceGetTotalEccErrors",
              (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)),
-            ("retired_pages_pending", pynvml.nvmlDeviceGetRetiredPagesPendingStatus, ()),
+            ("retired_pages_pending", "nvmlDeviceGetRetiredPagesPendingStatus", ()),
         )  # fmt: skip
         for name, call, arguments in simple:
             value = self._optional(call, handle, *arguments)
             if isinstance(value, int):
                 counters[name] = float(value)
-        power = self._optional(pynvml.nvmlDeviceGetPowerUsage, handle)
+        power = self._optional("nvmlDeviceGetPowerUsage", handle)
         if power is not None:
             counters["power_watts"] = float(round(int(power) / 5000) * 5)  # in steps of 5 W, so that noise is no news
-        rows = self._optional(pynvml.nvmlDeviceGetRemappedRows, handle)
+        rows = self._optional("nvmlDeviceGetRemappedRows", handle)
         if rows is not None:
             counters["remapped_rows"] = float(rows[0] + rows[1])
             counters["remapping_pending"] = float(rows[2])
             counters["remapping_failed"] = float(rows[3])
-        reasons = self._optional(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+        reasons = self._optional("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if reasons is None:
-            reasons = self._optional(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+            reasons = self._optional("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
         if reasons is not None:
             sample.held_down = tuple(word for bit, word in _HELD_DOWN.items() if int(reasons) & bit)
 
     def _processes(self, handle: object, sample: GpuSample) -> None:
-        for process in self._optional(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ():
+        for process in self._optional("nvmlDeviceGetComputeRunningProcesses", handle) or ():
             used = process.usedGpuMemory
             sample.processes[int(process.pid)] = int(used) if used is not None else None
         index = sample.gpu.index
         since = self._since_us.get(index, time.time_ns() // 1000 - 2_000_000)
-        told = self._optional(pynvml.nvmlDeviceGetProcessUtilization, handle, since)
+        told = self._optional("nvmlDeviceGetProcessUtilization", handle, since)
         if told is not None:
             for one in told:
                 sample.busy[int(one.pid)] = int(one.smUtil)
@@ -137,11 +137,16 @@ class Nvml:
         for pid in sample.processes:
             sample.busy.setdefault(pid, 0)  # not found: it ran nothing
 
+    def _text(self, name: str, *arguments: object) -> str:
+        """A name or version; older bindings give bytes."""
+        value = self._optional(name, *arguments) or ""
+        return clean_line(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), 100)
+
     @staticmethod
-    def _optional(call: Callable[..., T], *arguments: object) -> T | None:
-        """The answer of a call; None where there is none. A GPU that is lost raises on."""
+    def _optional(name: str, *arguments: object) -> Any:
+        """The answer of a call; None where there is none, or older bindings don't have it. A lost GPU raises on."""
         try:
-            return call(*arguments)
+            return getattr(pynvml, name)(*arguments)
         except pynvml.NVMLError as error:
             if int(error.value) in _LOST:
                 raise

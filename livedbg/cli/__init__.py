@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from livedbg.cli.saying import warn
 from livedbg.cli.streams import drop_output, prepare_streams
 from livedbg.errors import LivedbgError, SourceError
 
@@ -66,7 +67,5 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _say(error: LivedbgError) -> int:
     if os.environ.get("LIVEDBG_DEBUG"):
         traceback.print_exc()
-    print(f"livedbg: {error.message}", file=sys.stderr)
-    if error.remedy:
-        print(f"  try: {error.remedy}", file=sys.stderr)
+    warn(error.message, error.remedy)
     return error.exit_code

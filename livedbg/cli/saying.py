@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from livedbg.sanitize import clean
+
 __all__ = ["warn", "warn_all"]
 
 
 def warn(sentence: str, remedy: str = "") -> None:
-    """Something to say beside the result."""
-    print(f"livedbg: {sentence}", file=sys.stderr)
+    """Something to say beside the result. Names of files and what tools said are data: they are sanitised here."""
+    print(f"livedbg: {clean(sentence)}", file=sys.stderr)
     if remedy:
-        print(f"  try: {remedy}", file=sys.stderr)
+        print(f"  try: {clean(remedy)}", file=sys.stderr)
 
 
 def warn_all(problems: Sequence[Exception]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.linux.descriptors import fd_links
+from livedbg.sanitize import clean_line
 
 __all__ = ["DumpFiles", "dump_files", "expression", "is_open"]
 
@@ -39,7 +40,7 @@ class DumpFiles:
     @property
     def words(self) -> str:
         """The names, for a sentence."""
-        return " or ".join(self.templates)
+        return clean_line(" or ".join(self.templates))
 
     def dumps(self) -> dict[Path, tuple[int, int]]:
         """Files that have such a name now -> modification time in nanoseconds, and size."""

@@ -167,3 +167,11 @@ def test_a_recording_beside_other_targets_is_refused(tmp_path: Path) -> None:
         said = livedbg("report", file)
         assert said.code == 3 and "not a livedbg recording" in said.err and "try:" in said.err
         file.write_bytes(file.read_bytes())
+
+
+def test_what_is_said_of_a_file_can_not_steer_the_terminal(tmp_path: Path) -> None:
+    odd = tmp_path / "core\x1b[31m\x07.nvcudmp"
+    odd.write_bytes(b"x")
+    said = livedbg("device", odd)
+    assert said.code == 3 and "is no core dump" in said.err
+    assert "\x1b" not in said.err and "\x07" not in said.err

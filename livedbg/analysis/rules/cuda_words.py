@@ -29,6 +29,7 @@ _PRECISE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})
 _REPORTED: Final = frozenset({"error", "api-error", "sanitizer-api", "library-error"})
 _PROOFS: Final = 6
 _LAUNCHES: Final = 3  # the last ones that are named
+_SECOND_NS: Final = 1_000_000_000
 
 ASYNCHRONOUS: Final = (
     "Kernels run asynchronously: one that was launched earlier made the error, and this is only where it was noticed."
@@ -193,8 +194,10 @@ def launched_last(
     Args:
         process: its identifier.
         snapshot: what is known.
-        until_wall_ns: launches after it don't matter.
+        until_wall_ns: launches after it don't matter; a time in whole seconds was rounded down by who logged it.
     """
+    if until_wall_ns is not None and until_wall_ns % _SECOND_NS == 0:
+        until_wall_ns += _SECOND_NS
     launches = [
         (launch, trail.thread)
         for trail in snapshot.launches.values()

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg.analysis.rules.cuda_words import launched_last
 from livedbg.analysis.verdict import exit_code
 from livedbg.events import LaunchesSeen
 from livedbg.launches import Launch, LaunchTrail
 from livedbg.model import Severity
+from livedbg.snapshot import Snapshot
 from tests.adapters.cuda.reading import FIXTURES, PID, STAMP, fixture, read, target
 
 
@@ -357,3 +359,14 @@ def test_the_kernels_that_were_launched_last_are_named_at_an_asynchronous_error(
     trail = LaunchTrail(thread=f"thread:box/{PID}/{PID}", process=process.id, count=5, last=launches)
     seen = read(fixture("illegal"), process=process, before=[LaunchesSeen(trails=(trail,), **STAMP())])
     assert "Launched last before it (newest first): step5, step4, step3." in seen.chief.sentence
+
+
+def test_a_log_s_whole_seconds_are_rounded_down() -> None:
+    launches = tuple(
+        Launch(function="cudaLaunchKernel", kernel=f"at_{ms}", mono_ns=ms, wall_ns=5_000_000_000 + ms * 1_000_000)
+        for ms in (-10, 400, 1_400)
+    )
+    trail = LaunchTrail(thread="thread:box/1/1", process="process:box/1", count=3, last=launches)
+    snapshot = Snapshot(launches={trail.thread: trail})
+    assert launched_last("process:box/1", snapshot, 5_000_000_000)[0] == "at_400, at_-10"
+    assert launched_last("process:box/1", snapshot, 5_000_000_001)[0] == "at_-10"

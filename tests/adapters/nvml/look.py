@@ -1,7 +1,7 @@
 """Looks at a process with the NVML adapter, and prints what became of it, as JSON; run by the tests in a process of
 its own, because a library that was loaded once stays loaded.
 
-    look.py PID once|SECONDS [without-bindings]
+    look.py PID once|SECONDS [without-bindings|older-bindings]
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ from livedbg.live import LiveView
 def main(pid: int, how: str, *more: str) -> None:
     if "without-bindings" in more:
         sys.modules["pynvml"] = None  # type: ignore[assignment]
+    if "older-bindings" in more:
+        import pynvml
+
+        name = pynvml.nvmlDeviceGetName
+        pynvml.nvmlDeviceGetName = lambda handle: name(handle).encode()  # as before 11.5
+        del pynvml.nvmlDeviceGetCurrentClocksEventReasons, pynvml.nvmlDeviceGetRemappedRows
     once = how == "once"
     options = {} if once else {"nvml.interval_s": "0.05", "nvml.limit_s": "0.3"}
     request = Request(

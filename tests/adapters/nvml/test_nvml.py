@@ -99,6 +99,14 @@ def test_what_one_look_gives(library: Path, tmp_path: Path, target: Target) -> N
     assert not [status for status in found["statuses"] if status[0] != "ok"]
 
 
+def test_older_bindings_give_what_they_have(library: Path, tmp_path: Path, target: Target) -> None:
+    found = look(library, VALUES, tmp_path, target, "older-bindings")
+    assert found["resources"]["gpu:box/0"][0] == "GPU 0 (NVIDIA H100)"
+    assert found["counters"]["gpu:box/0 utilisation_percent"][0] == 97
+    assert "gpu:box/0 remapped_rows" not in found["counters"]
+    assert not [status for status in found["statuses"] if status[0] != "ok"]
+
+
 def test_a_process_that_ran_nothing_is_idle_and_not_unknown(library: Path, tmp_path: Path, target: Target) -> None:
     for busy in ("", "!6"):  # nobody listed, NOT_FOUND
         values = VALUES.replace("0.busy=PID:96", f"0.busy={busy}")
