@@ -109,15 +109,24 @@ class ValuesAdapter(Adapter):
         from livedbg.values.looking import Looker  # numpy is imported where there is a dump
 
         looker = self._looker = self._looker or Looker()
-        for look in looker.looks(self._paths[intent.path], intent.path, intent.number):
-            emit(look)
+        try:
+            for look in looker.looks(self._paths[intent.path], intent.path, intent.number):
+                emit(look)
+        except Exception as error:  # no tensor may leave a screen that waits
+            emit(ValueLook(path=intent.path, number=intent.number, problem=_bug(error)))
+            raise
 
     async def _compare(self, name: str, golden: str, context: Context) -> None:
         """One after the other; of two of the same dump, the newer one."""
         self._goldens[name] = golden
         began = ValueComparison(path=name, golden=clean_line(golden), running=True)
         context.emit(DumpCompared(comparison=began, **context.stamp()))
-        done = await self._compares.newest(lambda: self._compared(name, golden), name)
+        try:
+            done = await self._compares.newest(lambda: self._compared(name, golden), name)
+        except Exception as error:
+            failed = ValueComparison(path=name, golden=clean_line(golden), problem=_bug(error))
+            context.emit(DumpCompared(comparison=failed, **context.stamp()))
+            raise
         if done is not None:
             found, dump = done
             if dump is not None:
@@ -149,8 +158,9 @@ class ValuesAdapter(Adapter):
             context.emit(DumpSeen(dump=ValueDump(path=name, count=0, replaced=True), **context.stamp()))
         for path in changes.gone:
             self._say(context, clean_line(str(path)), "gone", "The dump is there no more.", "")
-        if changes.left_out:
-            self._say(context, "", "left-out", changes.left_out, "livedbg values FOLDER --screen")
+        self._say(
+            context, "", "left-out" if changes.left_out else "", changes.left_out, "livedbg values FOLDER --screen"
+        )
         compare = []
         for path in changes.dumps:
             name = clean_line(str(path))
@@ -174,21 +184,25 @@ class ValuesAdapter(Adapter):
             self._say(context, name, error.code, error.message, error.remedy)
             return False
         if dump is not None:
-            if name in self._ill:
-                self._say(context, name, self._ill.pop(name), "", "")
+            self._say(context, name, "", "", "")
             self._listed[name] = dump
             context.emit(DumpSeen(dump=dump, **context.stamp()))
         return dump is not None
 
     def _say(self, context: Context, name: str, code: str, sentence: str, remedy: str) -> None:
-        """What is wrong with a dump, or with all; nothing any more where there is no sentence."""
-        if sentence and name:
-            self._ill[name] = code
-        health = SourceHealth.DEGRADED if sentence else SourceHealth.OK
-        status = SourceStatus(
-            source=self.name, target=name, health=health, code=code, sentence=sentence, remedy=remedy
-        )  # fmt: skip
-        context.emit(StatusSeen(status=status, **context.stamp()))
+        """What is wrong with a dump, or with the search; with no code, that nothing is wrong any more."""
+        before = self._ill.pop(name, "")
+        if before and before != code:
+            over = SourceStatus(source=self.name, target=name, health=SourceHealth.OK, code=before)
+            context.emit(StatusSeen(status=over, **context.stamp()))
+        if not code:
+            return
+        self._ill[name] = code
+        if name or before != code:
+            status = SourceStatus(
+                source=self.name, target=name, health=SourceHealth.DEGRADED, code=code, sentence=sentence, remedy=remedy
+            )  # fmt: skip
+            context.emit(StatusSeen(status=status, **context.stamp()))
 
 
 def _on(loop: asyncio.AbstractEventLoop, emit: Callable[[ValueLook], None], look: ValueLook) -> None:
@@ -202,3 +216,7 @@ def _as_path(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:  # ~somebody who is not known
         return Path(text)
+
+
+def _bug(error: Exception) -> str:
+    return clean_line(f"livedbg failed ({type(error).__name__}: {error}). Please report this.", 300)

@@ -16,8 +16,8 @@ __all__ = ["GivenUp", "go_on", "until"]
 _stop: Final[ContextVar[threading.Event | None]] = ContextVar("livedbg-values-stop", default=None)
 
 
-class GivenUp(Exception):
-    """Nobody wants it any more: no error, and nothing that a user sees."""
+class GivenUp(BaseException):
+    """Nobody wants it any more: no error, and nothing that a user sees. As asyncio's CancelledError, no Exception."""
 
 
 @contextmanager

@@ -116,3 +116,11 @@ def test_torch_is_asked_for_where_it_is_missing(tmp_path: Path) -> None:
     (tmp_path / "g" / "out" / "f.pt").write_bytes(b"")
     against = livedbg("values", HEALTHY, "--against", tmp_path / "g", env=without)
     assert against.code == 3 and "pip install torch" in against.everything
+
+
+def test_the_screen_wants_a_terminal_and_takes_no_other_option(inside: Inside) -> None:
+    run = ASCEND / "01_healthy_trb"
+    assert "--screen takes --against only, not --rtol" in inside("values", run, "--screen", "--rtol", 1).err
+    assert inside("values", run, "--screen", "--task", "r1t2").code == 2
+    said = livedbg("values", run, "--screen")
+    assert said.code == 2 and "terminal" in said.err

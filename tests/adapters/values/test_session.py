@@ -17,7 +17,7 @@ from livedbg.adapter import Request
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.values import ValuesAdapter
 from livedbg.adapters.values.finding import Finder
-from livedbg.intents import VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
+from livedbg.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
 from livedbg.live import LiveView
 from livedbg.model import SourceHealth
 from livedbg.recording import Recorder
@@ -264,3 +264,33 @@ def test_only_so_many_dumps_are_shown_and_those_are_kept_up_to_date(tmp_path: Pa
     assert len(found.dumps) == 64 == len(finder.dumps) and "64 dumps" in found.left_out
     found.dumps[-1].write_text("{ }")
     assert finder.changes([tmp_path], None).dumps == [found.dumps[-1]]
+
+
+def test_a_dump_of_any_name_is_shown_where_it_is_named(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    shutil.copy(write_dump(tmp_path / "run", [tensor(0, 0, "output", [1])]), copy)
+    request = Request(host="box", logs=(str(tmp_path / "run" / "args_dump"),), options={VALUES_DUMP: str(copy)})
+    view = LiveView(request, adapters=[ValuesAdapter()])
+    view.start()
+    try:
+        shot = seen(view, lambda shot: len(shot.dumps) == 2)
+    finally:
+        view.stop()
+    assert next(iter(shot.dumps)) == str(copy) and shot.dumps[str(copy)].count == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_bug_leaves_no_screen_that_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: object) -> None:
+        raise KeyError("\x1b[31m")
+
+    monkeypatch.setattr(looking, "statistics", wrong)
+    monkeypatch.setattr(state, "compared", wrong)
+    name = str(write_dump(tmp_path, [tensor(0, 0, "output", [1])]))
+    with session(tmp_path) as view:
+        seen(view, lambda shot: shot.dumps)
+        view.send(LookAtValues(path=name, number=0))
+        view.send(CompareValues(path=name, golden="x"))
+        shot = seen(view, lambda s: s.value_looks and any(one.problem for one in s.comparisons.values()))
+    problems = shot.value_looks[name, 0].problem, shot.comparisons[name].problem
+    assert all("KeyError" in problem and problem.isprintable() for problem in problems)
