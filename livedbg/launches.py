@@ -57,6 +57,8 @@ class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
         count: launches that were seen one by one; those that were only counted belong to no thread.
         rate_per_s: launches a second, over the last second or so.
         last: the newest ones, oldest first.
+        seen: its launches are looked at one by one now. While they are not, for there are too many, it may launch more
+            than `count` and `last` tell, and `rate_per_s` is the last one that was seen.
     """
 
     thread: str
@@ -64,3 +66,4 @@ class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int
     rate_per_s: float = 0.0
     last: tuple[Launch, ...] = ()
+    seen: bool = True

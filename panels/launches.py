@@ -90,8 +90,10 @@ class LaunchesPanel(TablePanel):
             Cell(_size(last.block), dim),
             Cell(f"{last.stream:#x}" if last.stream else "default", dim),
             Cell(count(trail.count), dim),
-            Cell(rate(trail.rate_per_s), ink.style(Role.TEXT if trail.rate_per_s else Role.WARN)),
-            Cell(duration(look.snapshot.now().mono_ns - last.mono_ns), dim),
+            Cell(
+                rate(trail.rate_per_s) if trail.seen else "?", ink.style(Role.TEXT if trail.rate_per_s else Role.WARN)
+            ),
+            Cell(duration(look.snapshot.now().mono_ns - last.mono_ns) if trail.seen else "?", dim),
         )
 
     def placeholder(self) -> str:
@@ -124,7 +126,8 @@ def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:
     if trail is None:
         return
     yield SheetLine()
-    yield SheetLine(f"{plural(trail.count, 'launch')}, {rate(trail.rate_per_s)} a second lately", lead="launches")
+    lately = f"{rate(trail.rate_per_s)} a second lately" if trail.seen else "before they were too many to look at each"
+    yield SheetLine(f"{plural(trail.count, 'launch')}, {lately}", lead="launches")
     for launch in reversed(trail.last):
         what = launch.kernel or f"{'graph' if launch.grid is None else 'kernel'} {launch.handle:#x}"
         size = f" <<<({_size(launch.grid)}), ({_size(launch.block)})>>>" if launch.grid else ""

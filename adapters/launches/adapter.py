@@ -125,7 +125,8 @@ class _Watched:
     def _heard(self, heard: Heard) -> None:
         """In the listener's thread."""
         now_s = time.monotonic()
-        self._trails.add(heard.calls, now_s - self._heard_s, time.monotonic_ns())
+        seen = heard.closeness is Closeness.EACH
+        self._trails.add(heard.calls, now_s - self._heard_s, time.monotonic_ns(), seen=seen)
         self._heard_s = now_s
         trails = tuple(self._trails.changed())
         with contextlib.suppress(RuntimeError):  # the session has ended

@@ -2,7 +2,8 @@
 
 Invariants:
     T1. Memory is bounded: `MOST` threads, `LAST` launches each. Of more threads the one that launched longest ago goes.
-    T2. `changed` gives each trail once a change; a thread that stops launching has its rate go to 0.
+    T2. `changed` gives each trail once a change; a thread that stops launching has its rate go to 0, one whose launches
+        are not looked at any more does not.
 """
 
 from __future__ import annotations
@@ -50,15 +51,18 @@ class Trails:
         self._trails: dict[int, _Trail] = {}
         self._names = HostNames(pid)
         self._lookups = Lookups()
+        self._seen = True
 
-    def add(self, calls: Sequence[Called], span_s: float, now_ns: int) -> None:
+    def add(self, calls: Sequence[Called], span_s: float, now_ns: int, *, seen: bool = True) -> None:
         """Take the calls of a span of time.
 
         Args:
             calls: in the order of time.
             span_s: how long the span was.
             now_ns: CLOCK_MONOTONIC, after which nothing was read.
+            seen: from now on each call is looked at.
         """
+        fresh, self._seen = seen != self._seen, seen
         for call in calls:
             if call.function in LOOKUPS:
                 self._lookups.add(call)
@@ -68,8 +72,8 @@ class Trails:
                 self._launched(call)
         for trail in self._trails.values():
             self._name(trail)
-            rate = trail.lately / span_s if span_s > 0 else 0.0
-            trail.changed = trail.changed or bool(trail.lately) or rate != trail.rate_per_s
+            rate = trail.lately / span_s if span_s > 0 and (trail.lately or seen) else trail.rate_per_s
+            trail.changed = trail.changed or fresh or bool(trail.lately) or rate != trail.rate_per_s
             trail.rate_per_s, trail.lately = rate, 0
 
     def changed(self) -> Iterator[LaunchTrail]:
@@ -83,6 +87,7 @@ class Trails:
                     count=trail.count,
                     rate_per_s=trail.rate_per_s,
                     last=tuple(trail.last),
+                    seen=self._seen,
                 )
 
     def _launched(self, call: Called) -> None:

@@ -72,7 +72,7 @@ def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
     known, wrong = recipes() if wanted else ({}, [])
     for sentence in wrong:
         click.echo(f"livedbg: {sentence}", err=True)
-    return [chosen(word, known) for word in wanted]
+    return [chosen(word, known) for word in dict.fromkeys(wanted)]
 
 
 def job_of(

@@ -114,7 +114,13 @@ def _cut(trail: LaunchTrail, last: int) -> LaunchTrail:
 def _lines(snapshot: Snapshot, trail: LaunchTrail, last: int) -> Iterator[str]:
     thread = snapshot.threads.get(trail.thread)
     name = f"{thread.tid} {thread.name}" if thread is not None else trail.thread
-    yield f"thread {name}: {trail.count:,} launches, {trail.rate_per_s:,.0f} a second lately"
+    rate = f"{trail.rate_per_s:,.0f} a second"
+    how = (
+        f"launches, {rate} lately"
+        if trail.seen
+        else f"launches seen, {rate}, before they were too many to look at each"
+    )
+    yield f"thread {name}: {trail.count:,} {how}"
     now_ns = snapshot.now().mono_ns
     for launch in trail.last[-last:]:
         yield f"    {max(now_ns - launch.mono_ns, 0) / 1e9:8.3f} s ago  {launch_text(launch)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from livedbg import events as ev
 from livedbg.intents import WatchLaunches
@@ -60,6 +61,19 @@ async def test_who_launched_nothing_for_longest_stands_first_and_too_high_a_rate
         text = text_of(app)
         assert text.index("kernel 0xbeef") < text.index("moe::gate_kernel")
         assert "only counted: at 9,000 a second" in text
+
+
+async def test_what_nobody_looks_at_is_not_0() -> None:
+    view = scenario("deadlock")
+    app = make_app(view)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await ready(pilot)
+        await pilot.press("0")
+        (trail,) = _trail(2.5).trails
+        view.feed([ev.LaunchesSeen(trails=(structs.replace(trail, seen=False),), **stamp(50))])
+        await until(pilot, lambda: "moe::gate_kernel" in text_of(app))
+        line = next(line for line in text_of(app).splitlines() if "moe::gate_kernel" in line)
+        assert line.count("?") == 2 and "2.5 s" not in line
 
 
 async def test_the_sheet_of_a_thread_has_what_it_launched() -> None:

@@ -138,6 +138,7 @@ trails = st.builds(
     thread=st.sampled_from(THREADS),
     process=st.sampled_from(PROCESSES),
     count=small,
+    seen=st.booleans(),
     last=st.lists(
         st.builds(
             Launch,

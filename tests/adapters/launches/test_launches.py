@@ -152,6 +152,15 @@ def test_the_command(launcher: Target) -> None:
     assert said["count"] > 10 and len(said["last"]) == 2 and said["last"][0]["grid"] == [7, 2, 1]
 
 
+@needs_probes
+def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target) -> None:
+    launcher.stdin.write(b"driver 100000000 2000\n")
+    argv = [sys.executable, "-m", "livedbg", "launches", str(launcher.pid), "--for", "2", "--budget", "0.1"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    assert "Launches are not listened to for now" in done.stderr or "Launches are only counted" in done.stderr
+    assert "before they were too many to look at each" in done.stdout and "lately" not in done.stdout
+
+
 def test_the_command_says_what_forbids_it(launcher: Target, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "livedbg", "launches", str(launcher.pid)]
     (tmp_path / "livedbg").mkdir()
@@ -184,3 +193,19 @@ def test_T1_N1_memory_is_bounded_and_doubtful_names_are_left_out() -> None:
     seen = list(trails.changed())
     assert len(seen) == MOST
     assert all(trail.last[0].kernel is None for trail in seen)
+
+
+def test_T2_a_rate_that_nobody_looks_at_is_not_0() -> None:
+    trails = Trails("box", 1, lambda mono_ns: mono_ns)
+    calls = [_call("cuLaunchKernel", mono_ns=100 + n) for n in range(50)]
+    trails.add(calls, 0.5, 200)
+    (before,) = trails.changed()
+    assert before.seen and before.rate_per_s == 100
+    trails.add(calls, 0.25, 300, seen=False)  # the last ones before they are too many
+    trails.add([], 0.5, 400, seen=False)
+    (blind,) = trails.changed()
+    assert not blind.seen and blind.rate_per_s == 200
+    assert list(trails.changed()) == []
+    trails.add([], 0.5, 500)
+    (after,) = trails.changed()
+    assert after.seen and after.rate_per_s == 0
