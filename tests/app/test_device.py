@@ -52,7 +52,7 @@ async def test_it_says_where_all_warps_stand(
         assert "spin.cu:12" in text and "2 divergent" in text and "8 of 132 SMs" in text
         assert "wait_for(int volatile*)" in text and "polls" in text
         assert size == (80, 24) or ("Focus is blocked on a Warp" in text and "BSYNC B0" in text)
-        assert text.splitlines()[-1].count("0 Devi") == 1
+        assert text.splitlines()[-1].count("0 Dev") == 1
         assert text.isascii() or not ascii_only
         await pilot.press("slash", *"spin.cu:18", "enter")
         await until(pilot, lambda: "100 %" not in text_of(app))
