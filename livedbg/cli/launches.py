@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -55,7 +56,7 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
     """Print what TARGET launches on its GPUs: the last kernels of each thread with grid and block, and the rate.
 
     By kernel probes on the launch functions of CUDA's driver and runtime (cuLaunchKernel, cudaLaunchKernel, …): nothing
-    is stopped, and no GPU tool is needed. Graphs are one launch each.
+    is stopped, and no GPU tool is needed. Graphs are one launch each. Ctrl-C ends it earlier.
     """  # fmt: skip
     found = resolve(targets)
     warn_all(found.problems)
@@ -68,7 +69,8 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
     wanted = [f"process:{host}/{target.pid}" for target in found.processes]
     with quit_on_signals(), started(view):
         listen(view, wanted, budget / 100)
-        view.wait_ended(seconds)
+        with contextlib.suppress(KeyboardInterrupt):  # enough was heard
+            view.wait_ended(seconds)
     snapshot = view.latest().snapshot
     for status in snapshot.statuses.values():
         if status.source == "launches" and status.health in {SourceHealth.DEGRADED, SourceHealth.FAILED}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -150,6 +151,19 @@ def test_the_command(launcher: Target) -> None:
     lines = subprocess.run([*argv, "--json"], capture_output=True, text=True, timeout=60, check=True).stdout
     (said,) = map(json.loads, lines.splitlines())
     assert said["count"] > 10 and len(said["last"]) == 2 and said["last"][0]["grid"] == [7, 2, 1]
+
+
+@needs_probes
+def test_ctrl_c_ends_the_command_with_what_there_is(launcher: Target) -> None:
+    argv = [sys.executable, "-m", "livedbg", "launches", str(launcher.pid), "--for", "600", "--budget", "100"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+        with TraceEvents() as trace:
+            eventually(lambda: f"livedbg_{command.pid}/" in trace.defined(), 60)
+        launcher.stdin.write(b"driver 200 100\n")
+        assert launcher.line().startswith("done driver")
+        command.send_signal(signal.SIGINT)
+        out, err = command.communicate(timeout=60)
+    assert command.returncode == 0 and "<<<(64,1,1), (256,2,4), 1024 B shared>>>" in out, err
 
 
 @needs_probes
