@@ -29,10 +29,13 @@ from livedbg.values.manifest import Entry
 from livedbg.values.scalars import compare_scalars
 from livedbg.values.wiring import Wiring
 
-__all__ = ["CAUSES", "Comparison", "Divergence", "TaskVerdict", "diverge"]
+__all__ = ["CANDIDATES", "CAUSES", "Comparison", "Divergence", "TaskVerdict", "diverge"]
 
 CAUSES = ("culprit", "order", "given", "shape")
 """Verdicts that are no consequence of another task's."""
+
+CANDIDATES = 8
+"""Tasks that are named where it is not known which of them wrote something."""
 
 _Key = tuple[int, str]
 
@@ -55,7 +58,8 @@ class TaskVerdict:
         inputs: arguments before dispatch.
         outputs: arguments after completion.
         certain: every argument that the dumps list was compared.
-        producers: for `inherited` and `order`: the tasks that wrote what it found.
+        producers: for `inherited` and `order`: the tasks that wrote what it found; where no deps.json tells, the
+            first `CANDIDATES` that left something else before.
         lost: of those, the ones that it waits for in the golden run only.
         redeclared: arguments that the orchestration declares otherwise: (arg, here, golden).
         note: what else there is to say.
@@ -117,13 +121,16 @@ def diverge(
     found = Divergence(ordered=walked.graph is not None, order_problem=wiring.problem)
     found.only_golden = [task for task in there if task not in here]
     left: dict[int, TaskVerdict] = {}
+    spoilt: list[int] = []
     for task in walked.order(dump):
         if task not in there:
             found.only_here.append(task)
             continue
         verdict = TaskVerdict(task)
         _compare(verdict, (dump, here[task]), (golden, there[task]), tolerance)
-        _judge(verdict, left, (wiring, golden_wiring))
+        _judge(verdict, left, spoilt, (wiring, golden_wiring))
+        if len(spoilt) < CANDIDATES and any(one.difference.differs for one in verdict.outputs):
+            spoilt.append(task)
         _say_kernel(verdict, dump, golden)
         found.elements |= _elements(dump, verdict)
         left[task] = verdict
@@ -179,11 +186,16 @@ def _elements(dump: Dump, verdict: TaskVerdict) -> set[ElementType]:
     return {dump.element(one.entry) for one in compared}
 
 
-def _judge(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> None:
+def _judge(
+    verdict: TaskVerdict, left: dict[int, TaskVerdict], spoilt: list[int], wirings: tuple[Wiring, Wiring]
+) -> None:
     inputs = [one for one in verdict.inputs if one.difference.differs]
     outputs = [one for one in verdict.outputs if one.difference.differs]
     if any(one.difference.reason for one in (*inputs, *outputs)) and not any(one.difference.outside for one in inputs):
         verdict.verdict = "shape"
+    elif inputs and all(wiring.graph is None for wiring in wirings):
+        verdict.producers = list(spoilt)
+        verdict.verdict = "inherited" if spoilt else "given"
     elif inputs:
         verdict.verdict = _origin(verdict, [one.entry.arg for one in inputs], left, wirings)
     elif outputs:
@@ -209,9 +221,6 @@ def _compared(verdict: TaskVerdict) -> Iterator[Comparison]:
 
 def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> str:
     """Why a task found something else."""
-    if all(wiring.graph is None for wiring in wirings):
-        verdict.producers = [task for task, before in left.items() if any(o.difference.differs for o in before.outputs)]
-        return "inherited" if verdict.producers else "given"
     verdicts = []
     for arg in args:
         producers = {task for wiring in wirings for task in wiring.producers(verdict.task, arg)}

@@ -31,6 +31,7 @@ class GoldenMatch:
     Attributes:
         by: what it was matched by: `name`, `values`, `type and size`; "" where it was not.
         writers: tasks that wrote what differs; the culprit is one of them or stands before them.
+        behind: further tasks before any of the writers: those that may have spoilt their inputs.
         certain: the one writer's inputs are the golden ones, so that it is the culprit.
         note: why it was not matched, or what else there is to say.
     """
@@ -40,6 +41,7 @@ class GoldenMatch:
     buffer: Buffer | None = None
     difference: Difference = field(default_factory=Difference)
     writers: list[int] = field(default_factory=list)
+    behind: int = 0
     certain: bool = False
     note: str = ""
 
@@ -54,11 +56,10 @@ class ProgramComparison:
     """All golden tensors.
 
     Attributes:
-        behind: tasks before any of the writers, by writer: those that may have spoilt its inputs.
+        ordered: a deps.json says which task waits for which.
     """
 
     matches: list[GoldenMatch] = field(default_factory=list)
-    behind: dict[int, int] = field(default_factory=dict)
     ordered: bool = True
 
     @property
@@ -201,9 +202,8 @@ def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None
     sound = {
         id(other.buffer) for other in found.matches if not other.file.output and other.buffer and not other.differs
     }
-    for writer in match.writers:
-        found.behind[writer] = len(_before(wiring, writer))
-    if len(match.writers) == 1 and not found.behind[match.writers[0]]:
+    match.behind = len(_before(wiring, match.writers))
+    if len(match.writers) == 1 and not match.behind:
         writer = match.writers[0]
         buffers = {
             entry.arg: id(other.buffer)
@@ -217,14 +217,14 @@ def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None
         match.certain = bool(reads) and all(buffers.get(arg) in sound for arg in reads)
 
 
-def _before(wiring: Wiring, task: int) -> set[int]:
-    """All tasks that a task waits for, directly or through others."""
+def _before(wiring: Wiring, tasks: Sequence[int]) -> set[int]:
+    """All other tasks that these wait for, directly or through others."""
     assert wiring.graph is not None
-    seen: set[int] = set()
-    todo = [task]
+    seen = set(tasks)
+    todo = list(tasks)
     while todo:
         for before in wiring.graph.predecessors.get(todo.pop(), ()):
             if before not in seen:
                 seen.add(before)
                 todo.append(before)
-    return seen
+    return seen - set(tasks)

@@ -38,7 +38,7 @@ def conclusions(dump: Dump, found: ProgramComparison) -> Iterator[str]:
         names = ", ".join(match.file.label for match in given)
         yield f"FIRST DIVERGENCE: the program was given other data than {names}: its outputs say nothing about kernels."
     for match in [] if given else wrong:
-        yield cause(dump, match, found)
+        yield cause(dump, match)
 
 
 def _line(match: GoldenMatch) -> str:
@@ -50,19 +50,18 @@ def _line(match: GoldenMatch) -> str:
     return f"by {match.by}: {what}" + (f" ({match.note})" if match.note else "")
 
 
-def cause(dump: Dump, match: GoldenMatch, found: ProgramComparison) -> str:
+def cause(dump: Dump, match: GoldenMatch) -> str:
     """Who may have computed a golden tensor that differs, in a sentence."""
     label, writers = match.file.label, match.writers
     names = ", ".join(map(dump.task_name, writers[:_NAMED]))
     names += f" and {len(writers) - _NAMED} more" if len(writers) > _NAMED else ""
     if match.certain:
         return f"FIRST DIVERGENCE: {names} computes otherwise: it found the golden inputs, and left not {label}."
-    before = max((found.behind.get(writer, 0) for writer in writers), default=0)
     text = (
         f"{label}: candidates are {names}, which wrote what differs" if writers else f"{label}: no candidate is known"
     )
-    if before:
-        text += f", and the {before} tasks before"
+    if match.behind:
+        text += f", and the {match.behind} tasks before"
     return f"{text}. Golden data hold no values in between: compare with the dump of a good run to name the task."
 
 

@@ -160,7 +160,7 @@ def _against_dump(path: Path, name: str, golden: Path) -> ValueComparison:
 
 
 def _differing(dump: Dump, found: Divergence) -> Iterator[TaskComparison]:
-    differing = (verdict for verdict in found.verdicts if verdict.verdict != "equal" or verdict is found.first)
+    differing = (verdict for verdict in found.verdicts if verdict.verdict != "equal")
     for number, verdict in enumerate(islice(differing, _TASKS)):
         wrong = verdict.wrong[: _ARGUMENTS if number < _DETAILED else 1]
         yield TaskComparison(

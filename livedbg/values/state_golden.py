@@ -58,5 +58,5 @@ def _tasks(dump: Dump, found: ProgramComparison) -> Iterator[TaskComparison]:
                 yield TaskComparison(
                     task=ids.task("ascend", task_name(writer)),
                     verdict="culprit" if match.certain else "candidate",
-                    sentence=clean_line(cause(dump, match, found), 400),
+                    sentence=clean_line(cause(dump, match), 400),
                 )

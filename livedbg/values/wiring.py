@@ -6,6 +6,7 @@ Without one it is the order in which the payload was written.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -81,9 +82,9 @@ class Wiring:
             return []
         if access.tensor_id is None:
             return self.before(task)
-        here = self._place[task]
-        earlier = [writer for writer in self._writers.get(access.tensor_id, ()) if self._place[writer] < here]
-        return earlier[-1:]
+        writers = self._writers.get(access.tensor_id, [])  # in the order of their places
+        at = bisect_left(writers, self._place[task], key=self._place.__getitem__)
+        return writers[max(0, at - 1) : at]
 
     def before(self, task: int) -> list[int]:
         """The tasks that a task waits for directly."""

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as npst
 
 from livedbg.values import open_dump
 from livedbg.values.compare import Tolerance, compare
-from livedbg.values.divergence import Divergence, diverge
+from livedbg.values.divergence import CANDIDATES, Divergence, diverge
 from livedbg.values.sentences import headline
 from livedbg.values.tensor import Held
 from livedbg.values.wiring import wiring_of
@@ -255,3 +255,18 @@ def test_every_verdict_has_a_sentence(tmp_path: Path, verdict: str) -> None:
         one = found.verdicts[2]
         one.verdict = verdict
         assert headline(dump, one).startswith("r0t2 (func 2) ") and headline(dump, one).endswith(".")
+
+
+def test_where_nobody_knows_who_wrote_what_a_few_are_named(tmp_path: Path) -> None:
+    """Not all that stand before: their number grows with the square."""
+    one, other = (
+        write_dump(
+            tmp_path / run,
+            [tensor(t, a, role, [t + more]) for t in range(60) for a, role in enumerate(("input", "output"))],
+        )
+        for run, more in (("a", 0), ("b", 1))
+    )
+    with open_dump(one) as dump, open_dump(other) as golden:
+        found = diverge(dump, golden, wiring_of(dump), wiring_of(golden))
+    assert [verdict.verdict for verdict in found.verdicts] == ["given", *["inherited"] * 59]
+    assert max(len(verdict.producers) for verdict in found.verdicts) == CANDIDATES
