@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from livedbg.adapters.ascend.handlers_old import OLD_HANDLERS, Handler
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.trouble import Crash
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS", "Handler"]
 
 _PLACES: Final = ("aic", "aiv0", "aiv1")  # of a cluster's three cores, by offset
-
-Handler = Callable[["World", Fields, str, Mark], tuple[str, ...]]
-"""Takes one message; returns the identifiers of the entities that it speaks of."""
 
 
 def _begin(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
@@ -159,38 +156,11 @@ def _timeout(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, 
     return (world.names.task(stall.stuck_task),) if stall.stuck_task is not None else ()
 
 
-def _old_task(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    return (world.names.task(world.stalls.old_task(fields, mark)),)
-
-
-def _old_stall(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+def _resolution_stall(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     world.runs()
-    world.stalls.old_round(fields, mark)
-    return ()
-
-
-def _old_scan(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    world.stalls.counts(fields)
-    return ()
-
-
-def _old_counts(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    if world.stalls.stall is not None:
-        world.stalls.counts(fields)
-    return ()
-
-
-def _old_running(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    return (world.names.task(world.stalls.old_running(fields, mark)),)
-
-
-def _old_waiting(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    return (world.names.task(world.stalls.old_waiting(fields, mark)),)
-
-
-def _old_core(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    world.stalls.old_core(fields, mark)
-    return (world.names.core(number(fields, "core")),)
+    stall = world.stalls.resolution(fields, mark)
+    world.timeouts.add("scheduler", mark, took_s=world.run.idle_s(mark))
+    return tuple(world.names.task(raw) for raw in sorted(stall.ready))
 
 
 def _fatal_code(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
@@ -338,6 +308,7 @@ def _what(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...
 
 
 HANDLERS: Final[dict[str, Handler]] = {
+    **OLD_HANDLERS,
     "acl_failed": _acl_failed,
     "anchor": lambda _world, _fields, _func, _mark: (),
     "begin": _begin,
@@ -361,19 +332,13 @@ HANDLERS: Final[dict[str, Handler]] = {
     "host_error": _host_error,
     "limits_ignored": _limits_ignored,
     "not_run": _not_run,
-    "old_core": _old_core,
-    "old_counts": _old_counts,
-    "old_running": _old_running,
-    "old_scan": _old_scan,
-    "old_stall": _old_stall,
-    "old_task": _old_task,
     "old_timeout": _timeout,
-    "old_waiting": _old_waiting,
     "op_execute": _op_execute,
     "operation_set": _operation_set,
     "orchestrated": _orchestrated,
     "progress": _progress,
     "reclaim": _reclaim,
+    "resolution_stall": _resolution_stall,
     "ring_head": _ring_head,
     "ring_state": _ring_state,
     "ring_total": _ring_total,

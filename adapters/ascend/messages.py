@@ -136,7 +136,7 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
         False,
     ),
     (
-        "old_stall",
+        "resolution_stall",
         "P resolution stall",
         r"Thread (?P<thread>\d+): P resolution stall \((?P<completed>\d+)/(?P<total>\d+) resolved\)",
         False,

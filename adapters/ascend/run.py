@@ -294,6 +294,9 @@ class Run:
         for thread, count in self.executed.items():
             handed = self.by_thread.get(thread, set())
             left_open = {raw for raw in handed if raw in self.confirmed}
+            ended = [raw for raw in handed - left_open if self.task(raw).open]
+            if self.counts.completed is not None and self.done + len(ended) > self.counts.completed:
+                continue  # it counts a kernel that has returned, also where the task's completion is deferred
             if handed and len(handed) - count == len(left_open):
                 for raw in handed - left_open:
                     self.complete(self.task(raw), f"scheduler thread {thread} counted it", NOWHERE)

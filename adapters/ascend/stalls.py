@@ -306,9 +306,28 @@ class StallReader:
         return raw
 
     def old_round(self, fields: Fields, mark: Mark) -> Stall:
-        """A `PTO2 stall: no progress` or `P resolution stall` line."""
+        """A `PTO2 stall: no progress` line."""
         stall = self._round(optional_number(fields, "idle") or 0, mark)
         self.counts(fields)
+        return stall
+
+    def resolution(self, fields: Fields, mark: Mark) -> Stall:
+        """A `P resolution stall` line: host_build_graph's resolution thread ends the run while no core runs a task.
+
+        What was dispatched and is not done then has returned from its kernel: its completion was deferred. Source:
+        run_resolution_thread in simpler src/a2a3/runtime/host_build_graph/runtime/scheduler/scheduler_dispatch.cpp.
+        """
+        stall = self.old_round(fields, mark)
+        stall.exit = stall.orchestrator_done = True
+        self.run.counts.running = 0
+        if (self.run.counts.completed or 0) > self.run.done:
+            return stall  # some have ended unseen: which isn't known
+        for record in self.run.in_flight():
+            stall.ready.add(record.raw)
+            record.deferred = True
+            self.run.confirm_open(record.raw)
+            self._leave_cores(record.raw)
+            self.run.set_state(record, TaskState.READY, mark, earlier=True)
         return stall
 
 

@@ -293,21 +293,24 @@ def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         return
     waiting = job.tasks_in(TaskState.SUBMITTED, state)
     steps: tuple[str, ...]
-    if waiting:
+    sub_class, counted = told.attributes.get("sub_class", ""), progress_of(job)
+    listed = not sub_class and any(task.attributes.get("evidence") for task in waiting)  # by an old dump
+    if waiting and (listed or sub_class.startswith("S4")):
         sentence = (
             f"{job.state.attributes.get('waiting', len(waiting))} tasks wait and none is running or ready: their "
             f"dependencies can never be met ({names_of(waiting[:8])})."
         )
         entities = tuple(task.id for task in waiting[:_ENTITIES])
         steps = ("look for a cycle, or for a producer that was never submitted, in the orchestration code",)
-    elif told.attributes.get("sub_class", "").startswith("S5"):
+    elif sub_class.startswith("S5"):
         sentence = "All submitted tasks are done, and the orchestrator submits no more: it is what hangs."
         entities = (job.orchestrator,)
         steps = ("look at what the orchestration code waits for on its AICPU thread",)
     else:
-        sentence = f"{told.sentence} Which task stands is not in the log: that is said at levels info and debug only."
-        entities = ()
+        sentence = f"{told.sentence} Which task stands is not in the log (levels info and debug say more)."
+        entities, counted = (), ""  # its sentence has the counts
         steps = (
+            *filter(None, (told.attributes.get("advice", ""),)),
             "livedbg attach PID   (while it hangs; of a simulator's process the memory says which task it is)",
             "livedbg launch --recipe ascend-log -- COMMAND   (the log then names kernel, core and dispatches)",
         )
@@ -315,7 +318,7 @@ def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         rule=rule,
         state=VerdictState.STALLED,
         severity=Severity.CRITICAL,
-        sentence=sentence + progress_of(job) + fired(job) + masked(job),
+        sentence=sentence + counted + fired(job) + masked(job),
         entities=entities,
         evidence=evidence(told, *waiting[:8]),
         next=steps,

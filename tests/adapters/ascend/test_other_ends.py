@@ -3,7 +3,7 @@
 Folders 20 to 27, August 2026: 20 is a kernel of 3 s under SIMPLER_SCHEDULER_TIMEOUT_MS=1500; 21, 22, 23 and 27 are
 host_build_graph, whose orchestration code throws, calls rt_report_fatal(), submits 65 tasks into 16 slots, and does not
 return; 24 is a kernel that writes to address 0xdead0000; 25 is a cycle through a flag in memory; 26 hangs at the
-default log level.
+default log level; 28 registers an asynchronous completion that nobody signals.
 """
 
 from __future__ import annotations
@@ -36,6 +36,19 @@ T = "task:ascend/"
         ("24_segv_default", "crashed", [], ["SIGSEGV."]),
         ("25_cycle", "stalled", ["r0t0"], ["r0t0 (WAIT_FLAG, func 0)", "core 10", "2 tasks wait behind it", "1 of 4"]),
         ("26_hang_hbg_default", "stalled", [], ["watchdog ended the run", "Which task stands is not in the log"]),
+        (
+            "28_async_hbg",
+            "stalled",
+            ["r0t0"],
+            ["The kernel of task r0t0 (ASYNC, func 2) has returned", "deferred", "1 task waits", "0 of 2 tasks"],
+        ),
+        (
+            "28_async_default",
+            "stalled",
+            [],
+            ["S3:ready-but-all-idle", "0 of 2 tasks are done. Which task stands is not"],
+        ),
+        ("28_async_info", "stalled", ["r0t0"], ["either its kernel has returned and its asynchronous completion was"]),
         ("27_orchestration_hbg", "stalled", ["orchestrator"], ["The orchestration code has not returned"]),
     ],
 )
