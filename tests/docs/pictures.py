@@ -49,6 +49,7 @@ PICTURES = (
     Picture("ascend-overview", "ascend", ("1",), "Next look"),
     Picture("ascend-tasks", "ascend", ("2",), "r1t3"),
     Picture("ascend-logs", "ascend", ("6", "v"), "warning and worse"),
+    Picture("values", "values", ("8", "n"), "min", (120, 32)),
     Picture("ledger", "deadlock", ("9",), "No target was touched"),
     Picture("help", "deadlock", ("4", "question_mark"), "Help: 4 Threads", (80, 24)),
     Picture("replay", "ascend", ("1",), "paused", replay=True),
