@@ -6,6 +6,7 @@ second, `launch *` begins something and `* ok` ends it. Nothing is known of the 
 Invariants:
     K2. A pair must repeat: for two things at least and three times in all; nearly each end must have a begin, and at
         most _OPEN begins a run may lack their end.
+    K4. Memory and time are bounded by a number of lines of all runs together.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Final, NamedTuple
 
 __all__ = ["FoundPair", "found_pairs"]
 
-_MOST_LINES: Final = 20_000
+_MOST_LINES: Final = 20_000  # of a run, the last ones
+_MOST_TOGETHER: Final = 60_000  # of all runs: each line is read in some 16 ways
 _MOST_WORDS: Final = 14
 _MARK_WORDS: Final = 3  # a mark is at most so long
 _MOST_PAIRS: Final = 4
@@ -67,8 +69,9 @@ def found_pairs(runs: Sequence[Sequence[str]]) -> list[FoundPair]:
     things: dict[tuple[_Mark, _Mark], set[str]] = defaultdict(set)
     seen: Counter[_Mark] = Counter()
     first: Counter[_Mark] = Counter()
+    most = min(_MOST_LINES, _MOST_TOGETHER // max(len(runs), 1))
     for lines in runs:
-        _count(lines, follows, things, seen, first)
+        _count(lines[-most:], follows, things, seen, first)
     good = [
         (pair, count)
         for pair, count in follows.items()
@@ -99,7 +102,7 @@ def _count(
 ) -> None:
     """Count, for one run, which mark follows which on the same thing."""
     last: dict[str, _Mark] = {}
-    for line in lines[-_MOST_LINES:]:
+    for line in lines:
         for mark, what in _readings(line):
             seen[mark] += 1
             before = last.get(what)

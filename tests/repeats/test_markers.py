@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg.repeats import finding
 from livedbg.repeats.finding import found_pairs
 from livedbg.repeats.lines import compared, lines_of
 from livedbg.repeats.markers import Marker, known_pairs, last_open
@@ -105,3 +106,13 @@ def test_L1_bad_and_huge_files_give_what_they_hold(tmp_path: Path) -> None:
     lines = lines_of(huge)
     assert "Running last..." in lines and len(lines) <= 3 and all("\x1b" not in line for line in lines)
     assert lines_of(tmp_path / "none") == []
+
+
+def test_K4_many_long_runs_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_MOST_TOGETHER", 120)
+    counted: list[int] = []
+    count = finding._count
+    monkeypatch.setattr(finding, "_count", lambda lines, *more: (counted.append(len(lines)), count(lines, *more)))
+    run = [line for step in range(100) for line in (f"begin step {step}", f"step {step} is over")]
+    (pair,) = found_pairs([run] * 4)
+    assert counted == [30] * 4 and pair.name == "begin * / * is over"
