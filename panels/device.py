@@ -63,7 +63,7 @@ class DevicePanel(LinePanel):
         self.rows: list[_Row] = []
         self.needle = ""
         self._key: object = None
-        self._asked_s = -_CONFIRM_S
+        self._asked: tuple[str, float] | None = None  # which process, and when, on time.monotonic()
 
     @property
     def pointed(self) -> str | None:
@@ -160,12 +160,12 @@ class DevicePanel(LinePanel):
             self.post_message(Noticed("Select a thread of the process to dump first (4 shows them).", "warning"))
             return
         label = self.look.names.label(process)
-        if time.monotonic() - self._asked_s > _CONFIRM_S:
-            self._asked_s = time.monotonic()
+        asked, self._asked = self._asked, None
+        if asked is None or asked[0] != process or time.monotonic() - asked[1] > _CONFIRM_S:
+            self._asked = process, time.monotonic()
             words = f"The kernels of {label} stand while the driver writes a core dump. D again does it."
             self.post_message(Noticed(words, "warning"))
             return
-        self._asked_s = -_CONFIRM_S
         self.post_message(Asked(DumpDevice(process=process), f"Asking for a GPU core dump of {label}"))
 
     def _row(self, index: int) -> _Row | None:

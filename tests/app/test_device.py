@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from livedbg import events as ev
 from livedbg.cuda.opening import cores_of, open_core
@@ -87,3 +88,27 @@ async def test_D_twice_asks_for_a_dump() -> None:
         await pilot.press("D")
         await pilot.pause()
         assert len(view_of(app).sent) == 1
+
+
+async def test_a_dump_is_confirmed_for_the_process_that_it_was_asked_for() -> None:
+    """Another process that is selected in between has to be asked for anew."""
+    view = scenario("deadlock")
+    app = make_app(view)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        (first,) = [p for p in app.look.snapshot.processes.values() if p.target]
+        other = structs.replace(first, id="process:box/5000", pid=5000)
+        await pilot.press("0", "D")
+        await until(pilot, lambda: any("D again does it" in said.message for said in app._notifications))
+        view.feed(
+            [
+                ev.ProcessExited(id=first.id, status=0, **stamp(50)),
+                ev.ProcessSeen(process=other, **stamp(50)),
+            ]
+        )
+        await until(pilot, lambda: other.id in app.look.snapshot.processes)
+        await pilot.press("D")
+        await until(pilot, lambda: any("5000" in said.message for said in app._notifications))
+        assert view.sent == []
+        await pilot.press("D")
+        await until(pilot, lambda: view.sent == [DumpDevice(process=other.id)])
