@@ -78,7 +78,11 @@ class TensorPanel(LinePanel):
         shown, size = (found, comparison, dump, self.look.glyphs), (self._row, width)
         if size != self._shown_for or any(new is not old for new, old in zip(shown, self._shown, strict=True)):
             self._shown, self._shown_for = shown, size
-            parts = [*self._against(), *(_parts(found, width, plain=self.look.glyphs is ASCII) if found else ())]
+            parts = list(self._against())
+            if found is not None:
+                parts += _parts(found, width, plain=self.look.glyphs is ASCII)
+            elif parts:
+                parts.append(SheetLine(self.placeholder(), Role.DIM))
             if parts:
                 parts += _beneath(comparison, dump)
             self._lines = [part for line in parts for part in _wrapped(line, width)]

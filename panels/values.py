@@ -86,9 +86,13 @@ class ValuesPanel(TablePanel):
     def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
         """By task; or the ones that diverge first."""
         dumps = list(look.snapshot.dumps.values())
-        verdicts = _verdicts(look)
+        verdicts, named = _verdicts(look), _places(look)
         found = [
-            (dump, row) for dump in dumps for row in dump.rows if not needle or needle in _text(row, dump, verdicts)
+            (dump, row)
+            for dump in dumps
+            for row in dump.rows
+            if not needle
+            or needle in _text(row, named.get(dump.path, ""), _WORDS.get(verdicts.get((dump.path, row.task), ""), ""))
         ]
         if sort == "kernel":
             found.sort(key=lambda pair: (pair[1].kernel or "\uffff", pair[1].number))
@@ -105,8 +109,7 @@ class ValuesPanel(TablePanel):
         if self.look.snapshot.dumps is not before.snapshot.dumps or not self._by_identity:
             dumps = self.look.snapshot.dumps.values()
             self._by_identity = {_identity(dump, row): (dump.path, row) for dump in dumps for row in dump.rows}
-            paths = [PurePath(dump.path) for dump in dumps]
-            self._places = {str(path): place for place, path in places(paths).items()} if paths else {}
+            self._places = _places(self.look)
         self._verdicts = _verdicts(self.look)
         super().look_changed(before)
         self._ask()
@@ -262,6 +265,14 @@ def _rank(verdict: str) -> int:
     return order.index(verdict) if verdict in order else len(order)
 
 
-def _text(row: ValueRow, dump: ValueDump, verdicts: dict[tuple[str, str], str]) -> str:
-    verdict = _WORDS.get(verdicts.get((dump.path, row.task), ""), "")
-    return f"{row.name} {row.kernel} {row.stage} {row.role} {row.dtype} {row.note} {verdict}".lower()
+def _places(look: Look) -> dict[str, str]:
+    """Where each dump lies; nothing to tell of a single one."""
+    dumps = look.snapshot.dumps
+    if len(dumps) < 2:
+        return dict.fromkeys(dumps, "")
+    known = {PurePath(path): path for path in dumps}
+    return {known[path]: place for place, path in places(list(known)).items()}
+
+
+def _text(row: ValueRow, place: str, verdict: str) -> str:
+    return f"{place} {row.name} {row.kernel} {row.stage} {row.role} {row.dtype} {row.note} {verdict}".lower()

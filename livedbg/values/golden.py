@@ -18,6 +18,7 @@ import numpy as np
 from livedbg.errors import SourceError, ToolMissing
 from livedbg.sanitize import clean_line
 from livedbg.values.dtypes import Array, element_type
+from livedbg.values.stopping import go_on
 from livedbg.values.tensor import Held
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def load(path: Path) -> Held:
         SourceError: it can't be read, holds no tensor, or wants to run code.
         ToolMissing: a `.pt` without torch.
     """
+    go_on()
     try:
         return Held(_load_npy(path) if path.suffix == ".npy" else _load_pt(path))
     except OSError as error:

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from livedbg.errors import LivedbgError
 from livedbg.values.buffers import ELEMENTS, Buffer, buffers_of
@@ -22,6 +23,8 @@ from livedbg.values.tensor import Held
 from livedbg.values.wiring import Wiring
 
 __all__ = ["GoldenMatch", "ProgramComparison", "compare_program"]
+
+_Kind: TypeAlias = tuple[bool, str, int]
 
 
 @dataclass(slots=True)
@@ -73,6 +76,7 @@ def compare_program(dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tol
     buffers = buffers_of(dump, wiring)
     found = ProgramComparison(ordered=wiring.graph is not None)
     given: dict[str, GoldenMatch] = {}
+    kinds: dict[int, _Kind] = {}
     for file in files:
         match = GoldenMatch(file)
         found.matches.append(match)
@@ -81,6 +85,7 @@ def compare_program(dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tol
         except LivedbgError as error:
             match.note = str(error).replace("\n", "; ")
             continue
+        kinds[id(match)] = (file.output, golden.element.name, golden.total)
         if golden.total > ELEMENTS:
             match.note = f"it has more than {ELEMENTS} elements"
         elif file.output:
@@ -88,7 +93,7 @@ def compare_program(dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tol
         else:
             _match_input(match, golden, (dump, buffers), tolerance)
             given[file.name] = match
-    _match_what_is_left(found.matches, (dump, buffers), given, tolerance)
+    _match_what_is_left(found.matches, kinds, (dump, buffers), given, tolerance)
     for match in found.matches:
         _judge(match, found, wiring)
     return found
@@ -153,6 +158,7 @@ def _same_name(
 
 def _match_what_is_left(
     matches: Sequence[GoldenMatch],
+    kinds: dict[int, _Kind],
     place: tuple[Dump, list[Buffer]],
     given: dict[str, GoldenMatch],
     tolerance: Tolerance,
@@ -160,13 +166,12 @@ def _match_what_is_left(
     """What no buffer holds, inputs first, so that outputs of the same name follow."""
     taken = {id(match.buffer) for match in matches if match.buffer is not None}
     left = [match for match in matches if not match.by and not match.note]
-    goldens = {id(match): load(match.file.path) for match in left}
-    kinds = Counter((match.file.output, goldens[id(match)].element.name, goldens[id(match)].total) for match in left)
+    alike = Counter(kinds[id(match)] for match in left)
     for match in left:
-        golden = goldens[id(match)]
+        golden = load(match.file.path)  # again: not all of them are kept
         if match.file.output and _same_name(match, golden, place[0], given, tolerance):
             continue
-        if kinds[match.file.output, golden.element.name, golden.total] > 1:
+        if alike[kinds[id(match)]] > 1:
             match.note = "other golden tensors of its type and size are not matched either"
             continue
         _match_rest(match, golden, place, taken, tolerance)

@@ -94,7 +94,7 @@ def _dump(path: str, *tasks: str, count: int | None = None) -> ev.Event:
 
 async def test_ranks_are_told_apart_and_n_stays_in_the_dump_of_the_cursor() -> None:
     view = scenario("deadlock")
-    one, other = "/run/rank0/d1/args_dump/args_dump.json", "/run/rank1/d1/args_dump/args_dump.json"
+    one, other = "/run//rank0/d1/args_dump/args_dump.json", "/run/rank1/d1/args_dump/args_dump.json"
     view.feed([_dump(one, "r0t0", "r0t1"), _dump(other, "r0t0", "r0t1", count=9_000)])
     app = make_app(view, ascii_only=True)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -122,6 +122,8 @@ async def test_ranks_are_told_apart_and_n_stays_in_the_dump_of_the_cursor() -> N
         await pilot.press("n")
         await until(pilot, lambda: "No row of that task is listed." in _notices(app))
         assert text_of(app).isascii()
+        await pilot.press("slash", *"rank0", "enter")
+        await until(pilot, lambda: "2 of 4 match" in text_of(app) and "rank1/d1 " not in text_of(app))
 
 
 async def test_a_sample_is_called_one_and_the_whole_is_asked_for_again_later() -> None:
@@ -146,14 +148,17 @@ async def test_a_recording_says_what_was_not_looked_at(tmp_path: Path, request: 
     recorder = Recorder(tmp_path / "r.livedbg", "box", "values")
     recorder([ev.DumpSeen(dump=listed(LOST), **stamp(50))])
     recorder([ev.ValuesSeen(look=next(Looker().looks(LOST, str(LOST), 0)), **stamp(51))])
+    recorder([ev.DumpCompared(comparison=compared(LOST, GOOD), **stamp(52))])
     recorder.close()
     view = ReplayView(tmp_path / "r.livedbg")
     request.addfinalizer(view.stop)
     app = LivedbgApp(view, AppOptions())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(200, 60)) as pilot:
         await pilot.press("8")
         await until(pilot, lambda: "#0 r0t0 (SLOW_ADD)" in text_of(app))
         await pilot.press("down")
         await until(pilot, lambda: "It was not looked at while this was recorded" in text_of(app))
+        await pilot.press("n")
+        await until(pilot, lambda: "r0t1 (INC): found" in text_of(app) and "It was not looked at" in text_of(app))
         await pilot.press("C")
         await until(pilot, lambda: _notices(app) == ["This is a recording: what was compared is in it."])
