@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -179,7 +178,7 @@ class ValuesAdapter(Adapter):
             return listed(path, name)
 
         try:
-            dump = await in_thread(read, threading.Event())
+            dump = await in_thread(read)
         except SourceError as error:
             self._say(context, name, error.code, error.message, error.remedy)
             return False

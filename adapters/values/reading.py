@@ -12,18 +12,20 @@ __all__ = ["Turn", "in_thread"]
 T = TypeVar("T")
 
 
-async def in_thread(function: Callable[[], T], stop: threading.Event) -> T | None:
-    """Run it in a thread until it is done, or `stop` is set, or the caller is cancelled.
+async def in_thread(function: Callable[[], T], newer: threading.Event | None = None) -> T | None:
+    """Run it in a thread until it is done, or `newer` is set, or the caller is cancelled.
 
     Returns:
         What it gave; None where it was given up.
     """
+    end = threading.Event()
+    stops = (end, newer) if newer is not None else (end,)
 
     def run() -> T | None:
         from livedbg.values.stopping import GivenUp, until  # numpy is imported where there is a dump
 
         try:
-            with until(stop):
+            with until(*stops):
                 return function()
         except GivenUp:
             return None
@@ -31,7 +33,7 @@ async def in_thread(function: Callable[[], T], stop: threading.Event) -> T | Non
     try:
         return await asyncio.to_thread(run)
     finally:
-        stop.set()
+        end.set()
 
 
 class Turn:
@@ -39,7 +41,7 @@ class Turn:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._stops: dict[str, threading.Event] = {}
+        self._newer: dict[str, threading.Event] = {}
 
     @property
     def idle(self) -> bool:
@@ -48,8 +50,8 @@ class Turn:
 
     async def newest(self, function: Callable[[], T], key: str = "") -> T | None:
         """Have what is read for the same key given up, and read this; None where something newer came."""
-        if key in self._stops:
-            self._stops[key].set()
-        mine = self._stops[key] = threading.Event()
+        if key in self._newer:
+            self._newer[key].set()
+        mine = self._newer[key] = threading.Event()
         async with self._lock:
             return None if mine.is_set() else await in_thread(function, mine)

@@ -22,6 +22,7 @@ from livedbg.values.manifest import Entry
 from livedbg.values.numbers import number_lines, number_text, statistic_pairs
 from livedbg.values.pictures import PLAIN_SHADES, heat_map
 from livedbg.values.statistics import histogram, statistics
+from livedbg.values.stopping import insisting
 from livedbg.values.tensor import Sample, Stored, Tensor
 
 __all__ = ["WHOLE", "Looker"]
@@ -67,13 +68,17 @@ class Looker:
             yield ValueLook(path=name, number=number, problem="There is not enough memory to read it.")
 
     def _opened(self, path: Path) -> Dump:
-        """The dump, with its payload open; read anew where a file of it has changed."""
+        """The dump, with its payload open; read anew where a file of it has changed.
+
+        A manifest is read to its end even where nobody wants this look any more: the next one needs it as well.
+        """
         if self._dump is not None and self._signature == _signature(path, self._dump):
             if self._dump.payload is not None:
                 self._dump.payload.open()
             return self._dump
         self.forget()
-        dump = open_dump(path)
+        with insisting():
+            dump = open_dump(path)
         self._dump, self._signature = dump, _signature(path, dump)
         return dump
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["GivenUp", "go_on", "until"]
+__all__ = ["GivenUp", "go_on", "insisting", "until"]
 
-_stop: Final[ContextVar[threading.Event | None]] = ContextVar("livedbg-values-stop", default=None)
+_stops: Final[ContextVar[tuple[threading.Event, ...]]] = ContextVar("livedbg-values-stops", default=())
 
 
 class GivenUp(BaseException):
@@ -21,13 +21,20 @@ class GivenUp(BaseException):
 
 
 @contextmanager
-def until(stop: threading.Event) -> Iterator[None]:
-    """What is read inside is given up soon after `stop` is set."""
-    token = _stop.set(stop)
+def until(*stops: threading.Event) -> Iterator[None]:
+    """What is read inside is given up soon after one of `stops` is set; the first means the end of everything."""
+    token = _stops.set(stops)
     try:
         yield
     finally:
-        _stop.reset(token)
+        _stops.reset(token)
+
+
+@contextmanager
+def insisting() -> Iterator[None]:
+    """What is read inside is of use to whoever comes next, too: it is given up at the end of everything only."""
+    with until(*_stops.get()[:1]):
+        yield
 
 
 def go_on() -> None:
@@ -36,6 +43,5 @@ def go_on() -> None:
     Raises:
         GivenUp: it is.
     """
-    stop = _stop.get()
-    if stop is not None and stop.is_set():
+    if any(stop.is_set() for stop in _stops.get()):
         raise GivenUp

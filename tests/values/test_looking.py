@@ -14,6 +14,7 @@ import pytest
 
 from livedbg.valuedump import ValueLook
 from livedbg.values import looking
+from livedbg.values.dump import Dump
 from livedbg.values.looking import Looker
 from livedbg.values.stopping import GivenUp, until
 from tests.values.conftest import Arg, scalar, tensor, write_dump
@@ -60,6 +61,25 @@ def test_a_look_is_given_up_between_two_pieces(tmp_path: Path) -> None:
             next(found)
         with pytest.raises(GivenUp):
             looks(path)
+
+
+def test_a_cursor_that_moves_does_not_begin_the_manifest_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(3)])
+    opened, end, newer, looker = [], threading.Event(), threading.Event(), Looker()
+    really = looking.open_dump
+
+    def slow(path: Path) -> Dump:
+        opened.append(path)
+        newer.set()  # the cursor moves on meanwhile
+        return really(path)
+
+    monkeypatch.setattr(looking, "open_dump", slow)
+    with until(end, newer), pytest.raises(GivenUp):
+        looks(path, 0, looker)
+    assert looks(path, 1, looker)[0].numbers == ("[1]",) and len(opened) == 1
+    end.set()
+    with until(end), pytest.raises(GivenUp):
+        looks(path, 1, Looker())
 
 
 def test_the_manifest_is_read_once_and_nothing_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
