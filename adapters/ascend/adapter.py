@@ -78,7 +78,7 @@ class AscendAdapter(Adapter):
         settled = False
         while True:
             over = logs_ended(context)  # this is the last look
-            await self._look(context)
+            await self._look(context, last=over)
             self._sample(context)
             self._collect(context)
             if not settled:
@@ -122,11 +122,11 @@ class AscendAdapter(Adapter):
         entity = f"host:{context.request.host}"
         context.emit(*(CounterSeen(entity=entity, name=name, value=value, **stamp) for name, value in numbers.items()))
 
-    async def _look(self, context: Context) -> None:
+    async def _look(self, context: Context, *, last: bool) -> None:
         if context.request.once:
             await self._after_logs(context)
         folders = await asyncio.to_thread(folders_of, [*context.request.logs, *self._logs_of(context)])
-        files = await asyncio.to_thread(self._files.look, folders)
+        files = await asyncio.to_thread(self._files.look, folders, last=last)
         with self.model.lock:
             for file in files:
                 self.model.take(file)

@@ -7,6 +7,7 @@ is not whole JSON yet is tried again when it has changed.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ SIZE_LIMIT: Final = 256 << 20
 
 _DEPTH: Final = 6  # folders below a given one that are looked into
 _ENTRIES: Final = 20_000  # directory entries that one look may visit
+_SHARE: Final = 0.02  # of a core, that a file which changes all the time may cost
+_SHORT_S: Final = 2.0  # looks come no more often in any case
+_LONGEST_S: Final = 300.0  # that such a file is left alone
 
 
 class _NameMap(msgspec.Struct):
@@ -65,10 +69,16 @@ class FileWatch:
 
     def __init__(self) -> None:
         self._seen: dict[Path, tuple[int, int]] = {}
+        self._rests: dict[Path, float] = {}
         self.problems: dict[Path, FileProblem] = {}
 
-    def look(self, folders: Iterable[Path]) -> list[JobFile]:
-        """One look: the files that are new or changed. Blocking: call it in a thread."""
+    def look(self, folders: Iterable[Path], *, last: bool = False) -> list[JobFile]:
+        """One look: the files that are new or changed. Blocking: call it in a thread.
+
+        Args:
+            folders: where they lie.
+            last: there is no later look; else a file that was costly to read is left alone for some time.
+        """
         found: list[JobFile] = []
         for path in _candidates(folders):
             try:
@@ -76,7 +86,8 @@ class FileWatch:
             except OSError:
                 continue
             signature = (status.st_mtime_ns, status.st_size)
-            if self._seen.get(path) == signature:
+            begun, used_s = time.monotonic(), time.thread_time()
+            if self._seen.get(path) == signature or (self._rests.get(path, 0.0) > begun and not last):
                 continue
             self._seen[path] = signature
             self.problems.pop(path, None)
@@ -85,6 +96,8 @@ class FileWatch:
                 self._problem(path, f"{limit}; livedbg graph reads the first part of a deps.json.", False)
                 continue
             file = self._read(path, status.st_mtime_ns)
+            rest_s = (time.thread_time() - used_s) / _SHARE
+            self._rests[path] = begun + min(rest_s, _LONGEST_S) if rest_s > _SHORT_S else 0.0
             if file is not None:
                 found.append(file)
         return found

@@ -27,17 +27,18 @@ def _begin(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ..
 
 def _span(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     name = fields["name"] or ""
-    took_ns = optional_number(fields, "dur")
+    took_ns, pid = optional_number(fields, "dur"), number(fields, "pid")
     if name.startswith("chip.run.bind"):
         within = took_ns is not None and world.trouble.since(mark, took_ns)  # a span is written when it ends
         if world.run.phase in {"completed", "failed"} and not within:
             world.begin(on_device=False)
         world.run.building = False
+        world.chips_at_work.add(pid)
         if world.run.phase != "running":
             world.run.progressed(mark)  # no task ran before
     elif name == "chip.run" and fields["depth"] == "0" and world.run.phase != "failed":
-        world.end(mark)
-    elif name == "chip.run.runner_run" and took_ns is not None:
+        world.end(mark, pid)
+    elif name == "chip.run.runner_run" and took_ns is not None and not world.shared:
         world.timeouts.run_took(took_ns / 1e9)
     return ()
 
@@ -71,6 +72,8 @@ def _dispatched(world: World, fields: Fields, func: str, mark: Mark) -> tuple[st
 
 
 def _completed(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    if world.shared:
+        return ()  # of one chip's run, which isn't known
     world.run.counts.completed, world.run.counts.total = number(fields, "completed"), number(fields, "total")
     if world.run.counts.completed >= world.run.counts.total > 0 and not world.trouble.fatal:
         world.run.finish(mark)
@@ -110,7 +113,7 @@ def _orchestrated(world: World, fields: Fields, func: str, mark: Mark) -> tuple[
 def _drained(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     """The simulator's host has joined the threads of all cores: each kernel has returned."""
     stall = world.stalls.stall
-    if stall is not None and stall.exit:
+    if stall is not None and stall.exit and not world.shared:
         stall.drained = mark
     world.end(mark)
     return ()

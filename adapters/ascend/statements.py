@@ -46,7 +46,7 @@ def statements(world: World) -> Iterator[Diagnostic]:
     yield from _trouble(world)
     yield from _crashed(world)
     yield from _lost(world)
-    if len(world.chips) > 1:
+    if world.shared:
         devices = ", ".join(str(device) for device in sorted(world.chips.values()))
         sentence = (
             f"{len(world.chips)} chip processes (devices {devices}) write into this one log without marks: "

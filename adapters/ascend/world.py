@@ -42,6 +42,8 @@ class World:
         loads: how busy the machine was, where that was looked at.
 
     Attributes:
+        chips: devices of the chip processes that write into this log, by pid.
+        chips_at_work: the pids of those whose run has begun and not ended.
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
     """
@@ -60,6 +62,7 @@ class World:
         self.quiet = False
         self.stale = False
         self.chips: dict[int, int] = {}
+        self.chips_at_work: set[int] = set()
         self.process = ""
         self.environment: dict[str, str] | None = None
         self.timeouts = Timeouts()
@@ -95,7 +98,7 @@ class World:
 
     def begin(self, *, on_device: bool) -> None:
         """A run begins, on the host or on the device; one that ended before it is forgotten."""
-        if len(self.chips) > 1:
+        if self.shared:
             self.run.phase = "running"  # several chips share this log: whose run begins isn't known
         elif self.run.phase in {"completed", "failed"} or (self.run.phase == "running" and on_device):
             former = self.run
@@ -111,8 +114,22 @@ class World:
         if self.run.phase in {"unknown", "starting"}:
             self.run.phase = "running"
 
-    def end(self, mark: Mark) -> None:
-        """The run has ended: well, unless the log says otherwise."""
+    @property
+    def shared(self) -> bool:
+        """Several chips write into this log: a line without a pid may be any one's."""
+        return len(self.chips) > 1
+
+    def end(self, mark: Mark, pid: int | None = None) -> None:
+        """The run has ended: well, unless the log says otherwise.
+
+        Args:
+            mark: the line.
+            pid: whose run; of several chips that share the log all must have ended.
+        """
+        if pid is not None:
+            self.chips_at_work.discard(pid)
+        if self.shared and (pid is None or self.chips_at_work):
+            return
         if self.trouble.status or self.trouble.fatal or (self.stalls.stall and self.stalls.stall.exit):
             self.run.phase = "failed"
         elif self.run.phase != "completed":

@@ -42,6 +42,7 @@ from livedbg.analysis.rules.ascend_words import (
     progress_of,
     quiet_for_s,
     ring_name,
+    shared,
     waiters_of,
     where_of,
 )
@@ -176,7 +177,7 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         sentence += f" The orchestrator waited for it (tensor data) and gave up{code_of(tensor)}."
     elif job.waits_for_orchestrator(state):
         sentence += " The orchestrator has not finished submitting and waits for it."
-    sentence += _behind(roots, job, state) + progress_of(job) + ended_by(told) + fired(job) + masked(job)
+    sentence += _behind(roots, job, state) + progress_of(job) + ended_by(told) + fired(job) + masked(job) + shared(job)
     cycle = job.said("flag-cycle")
     if cycle is not None:
         sentence += f" {cycle.sentence}"

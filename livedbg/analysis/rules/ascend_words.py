@@ -29,6 +29,7 @@ __all__ = [
     "progress_of",
     "quiet_for_s",
     "ring_name",
+    "shared",
     "waiters_of",
     "where_of",
 ]
@@ -214,6 +215,12 @@ def progress_of(job: Job) -> str:
     """` 3 of 5 tasks are done.`, or nothing where that is not known."""
     done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
     return f" {done} of {total} tasks are done." if done and total else ""
+
+
+def shared(job: Job) -> str:
+    """` 2 chip processes (devices 0, 1) write into this one log …`, where they do."""
+    said = job.said("shared-log")
+    return f" {said.sentence}" if said is not None else ""
 
 
 def code_of(said: Diagnostic) -> str:

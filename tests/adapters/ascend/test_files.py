@@ -27,6 +27,21 @@ def test_a_file_that_is_being_written(recorded: Path, tmp_path: Path) -> None:
     assert watch.look([tmp_path]) == []
 
 
+def test_a_costly_file_that_changes_all_the_time(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading it takes so long that it is left alone for some time; the last look reads it all the same."""
+    path = tmp_path / "deps.json"
+    path.write_bytes((recorded / "01_healthy_trb/dfx/deps.json").read_bytes())
+    used = iter(float(number) for number in range(100))  # each reading takes a second
+    monkeypatch.setattr(files.time, "thread_time", lambda: next(used))
+    watch = FileWatch()
+    assert len(watch.look([tmp_path])) == 1
+    path.write_bytes(path.read_bytes() + b" ")
+    assert watch.look([tmp_path]) == []
+    assert len(watch.look([tmp_path], last=True)) == 1
+
+
 def test_names(tmp_path: Path) -> None:
     names = {"level": 2, "orchestrator_name": "o", "callable_id_to_name": {"2": "M\x1b[31mUL", "x": "no"}}
     (tmp_path / "name_map_case.json").write_text(json.dumps(names))

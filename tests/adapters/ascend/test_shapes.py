@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -308,6 +310,26 @@ def test_several_chip_processes_on_one_stderr(findings: Find) -> None:
     ]
     snapshot = replay_lines(lines)
     assert "devices 0, 1" in snapshot.diagnostics["ascend/shared-log"].sentence
+
+
+@pytest.mark.parametrize("hung", [True, False])
+def test_chips_that_share_a_log_are_well_when_all_are(recorded: Path, findings: Find, hung: bool) -> None:
+    """Lines of four chip processes, mixed; that three runs have ended says nothing of the fourth."""
+    healthy, cycle = (recorded / folder / "err.txt" for folder in ("01_healthy_trb", "25_cycle"))
+    left = []
+    for chip in range(4):
+        lines = (cycle if hung and chip == 3 else healthy).read_text().splitlines()
+        left.append([re.sub(r" pid=\d+", f" pid={100 + chip}", line) for line in lines])
+    mixed = [f"[chip_process pid={100 + chip} dev={chip}] ready" for chip in range(4)]
+    chosen = random.Random(1)
+    while any(left):
+        mixed.append(chosen.choice([lines for lines in left if lines]).pop(0))
+    found = findings(replay_lines(mixed))
+    if hung:
+        sentence = found["ascend-stall"].sentence
+        assert "r0t0 (func 0) has been running on core 10" in sentence
+        assert "devices 0, 1, 2, 3" in sentence and "5 of 5" not in sentence and "0.6 s" not in sentence
+    assert ("ascend-run-complete" in found) is not hung
 
 
 def test_queued_behind_a_running_task() -> None:
