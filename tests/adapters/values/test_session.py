@@ -23,7 +23,7 @@ from livedbg.model import SourceHealth
 from livedbg.recording import Recorder
 from livedbg.replay import ReplayView
 from livedbg.snapshot import Snapshot
-from livedbg.valuedump import ROWS, ValueComparison, ValueLook
+from livedbg.valuedump import ValueComparison, ValueLook
 from livedbg.values import looking, state
 from livedbg.values.stopping import go_on
 from livedbg.view import SessionView
@@ -172,17 +172,21 @@ def test_ranks_are_compared_with_their_like_and_none_gives_way(tmp_path: Path) -
     assert by_rank[True].first == "task:ascend/r0t0" and "good/rank1/d0" in by_rank[True].golden
 
 
-def test_a_task_beyond_the_rows_that_are_listed_is_listed_when_it_differs(tmp_path: Path) -> None:
+def test_a_task_beyond_the_rows_that_are_listed_is_listed_when_it_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "ROWS", 20)
+
     def dump(run: str, last: float) -> Path:
-        values = [*range(ROWS + 40), last]
+        values = [*range(60), last]
         return write_dump(tmp_path / run, [tensor(task, 0, "output", [one]) for task, one in enumerate(values)])
 
     name, _ = str(dump("bad", 7)), dump("good", 8)
     with session(tmp_path / "bad", golden=str(tmp_path / "good")) as view:
         seen(view, lambda s: s.comparisons and not s.comparisons[name].running)
-        shot = seen(view, lambda s: len(s.dumps[name].rows) > ROWS)
-    assert shot.comparisons[name].first == f"task:ascend/r0t{ROWS + 40}"
-    assert [row.number for row in shot.dumps[name].rows[ROWS:]] == [ROWS + 40] and shot.dumps[name].count == ROWS + 41
+        shot = seen(view, lambda s: len(s.dumps[name].rows) > 20)
+    assert shot.comparisons[name].first == "task:ascend/r0t60"
+    assert [row.number for row in shot.dumps[name].rows[20:]] == [60] and shot.dumps[name].count == 61
 
 
 class Evil:
