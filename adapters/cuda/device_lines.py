@@ -19,8 +19,9 @@ from livedbg.sanitize import clean_line
 
 __all__ = ["CoreDump", "DeviceStops", "device_assert", "torch_asserts"]
 
+_LONGEST: Final = 8_000  # characters of a frame; in a longer line it is looked for in vain for too long
 _ASSERT: Final = re.compile(
-    r"(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): (?:(?P<function>.{1,2000}?): )?block: "
+    r"(?<![^\s:\[\]])(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): (?:(?P<function>.{1,2000}?): )?block: "
     r"\[(?P<block>\d+,\d+,\d+)\], thread: \[(?P<thread>\d+,\d+,\d+)\] Assertion [`'](?P<text>.*)[`'] failed"
 )
 _TORCH: Final = re.compile(r"^ *(?P<name>[\w -]+?) = (?P<value>.*)$", re.MULTILINE)
@@ -181,7 +182,7 @@ class DeviceStops:
             return done
         if self._open is None:
             return []
-        focus, frame = _FOCUS.search(line), _STOP_FRAME.match(line)
+        focus, frame = _FOCUS.search(line), _STOP_FRAME.match(line) if len(line) <= _LONGEST else None
         if focus is not None:
             self._open.block, self._open.thread = _point(focus["block"]), _point(focus["thread"])
             self._open.attributes.update({name: focus[name] for name in ("device", "sm", "warp", "lane")})

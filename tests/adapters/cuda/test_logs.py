@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg.adapters.cuda.device_lines import DeviceStops, device_assert
 from livedbg.analysis.rules.cuda_words import launched_last
 from livedbg.analysis.verdict import exit_code
 from livedbg.events import LaunchesSeen
@@ -370,3 +371,12 @@ def test_a_log_s_whole_seconds_are_rounded_down() -> None:
     snapshot = Snapshot(launches={trail.thread: trail})
     assert launched_last("process:box/1", snapshot, 5_000_000_000)[0] == "at_400, at_-10"
     assert launched_last("process:box/1", snapshot, 5_000_000_001)[0] == "at_-10"
+
+
+def test_a_line_of_a_megabyte_takes_no_time_to_speak_of() -> None:
+    """By the time that grows with the square of its length this would take hours."""
+    assert device_assert("<" * 1_000_000 + "] Assertion `x` failed") is None
+    stops = DeviceStops()
+    assert stops.line("CUDA Exception: Warp Illegal Address") == []
+    assert stops.line("a<<<(1),(1)>>> (" * 70_000) == []
+    assert [statement.what for statement in stops.end()] == ["Warp Illegal Address"]
