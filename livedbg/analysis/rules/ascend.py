@@ -280,7 +280,8 @@ def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
         steps.append("livedbg launch --recipe ascend-log -- COMMAND   (the log then names kernel, core and dispatches)")
     if job.state.attributes.get("graph") != "yes":
         steps.append(
-            "livedbg launch --recipe ascend-deps -- COMMAND   (with an input that is well: what waits for what)"
+            "livedbg launch --recipe ascend-deps=enable-dep-gen -- COMMAND   (on an input that is well: what waits for "
+            "what)"
         )
     return tuple(steps)
 

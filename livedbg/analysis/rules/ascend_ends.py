@@ -218,6 +218,7 @@ def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: Job, state: Ru
         evidence=evidence(told, *tasks, job.said("runtime-failed")),
         next=(
             "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts) above what the kernel takes",
+            "livedbg launch --recipe ascend-patience -- COMMAND   (with five minutes: does it end well then?)",
             f"or look why {tasks[0].kernel or 'the kernel'} takes so long: a loop, or a wait for another that was late",
         ),
         inferred=True,
@@ -239,7 +240,7 @@ def building(rule: str, job: Job) -> Finding:
         entities=(job.orchestrator,),
         evidence=evidence(job.state),
         next=(
-            "livedbg stacks PID   (the host's thread stands in aicpu_orchestration_entry)",
+            "livedbg stacks PID --glance   (the host's thread stands in aicpu_orchestration_entry)",
             "look for a value of a tensor that it waits for (get_tensor_data): no task can have written it then",
         ),
         inferred=True,

@@ -9,6 +9,7 @@ default log level; 28 registers an asynchronous completion that nobody signals.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from ascend_replay import Replay, replay_folder
 
 from livedbg.analysis import diagnose
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.recipes.load import chosen, recipes
 from livedbg.snapshot import Snapshot
 
 Find = Callable[[Snapshot], dict[str, Finding]]
@@ -90,6 +92,18 @@ def test_what_was_thrown_is_to_be_caught(recorded: Path, findings: Find) -> None
     assert steps[0].startswith("livedbg launch --catch std::exception -- COMMAND")
     steps = findings(replay_folder(recorded / "24_segv_hbg"))["ascend-crash"].next
     assert steps[0].startswith("livedbg launch --catch signals -- COMMAND")
+
+
+def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path, findings: Find) -> None:
+    wanted = set()
+    for folder in ("20_slow_cut", "25_cycle", "26_hang_hbg_default", "28_async_default"):
+        for finding in findings(replay_folder(recorded / folder)).values():
+            wanted.update(re.findall(r"livedbg launch --recipe (\S+) -- COMMAND", " ".join(finding.next)))
+    assert {name.partition("=")[0] for name in wanted} == {"ascend-log", "ascend-deps", "ascend-patience"}
+    known, _ = recipes()
+    for name in wanted:
+        recipe, option = chosen(name, known)  # raises where it wants an option, or has none of that name
+        assert bool(option) is bool(recipe.options)
 
 
 @pytest.mark.parametrize(
