@@ -79,7 +79,6 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
         False,
     ),
     ("drained", "All threads completed", r"All threads completed", False),
-    ("finalized", "Finalize Complete", r"=== Finalize Complete ===", False),
     (
         "cluster_map",
         "cluster ",
