@@ -38,10 +38,17 @@ class Job:
     follow: bool = True
     environment: dict[str, str] = field(default_factory=dict)
 
-    def start(self) -> Launched:
-        """Start it."""
-        with signals_held():
-            return self.begin()
+    def start(self, *, detach: bool = False) -> Launched:
+        """Start it. A signal that came meanwhile ends it again, unless it is to run on."""
+        child: Launched | None = None
+        try:
+            with signals_held():
+                child = self.begin()
+        except BaseException:
+            if child is not None and not detach:
+                child.end()
+            raise
+        return child
 
     def begin(self) -> Launched:
         """Start it on a thread that no signal interrupts."""

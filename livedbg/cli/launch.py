@@ -139,7 +139,7 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
     while held:  # what is to be known before it starts
         _say(held.pop(0))
     try:
-        child = job.start()
+        child = job.start(detach=detach)
         title = f"{host_name()}:{child.pid} {' '.join(job.argv)}"
         view = LiveView(job.request(child), title=title)
         job.arm(view, child)
@@ -161,7 +161,7 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
     relays: list[_Relay] = []
     interrupted = False
     try:
-        child = job.start()
+        child = job.start(detach=detach)
         unread = (lambda: None) if detach else child.end  # as SIGPIPE ends a command in a pipeline
         relays += [_Relay(child.stdout, sys.stdout, unread), _Relay(child.stderr, sys.stderr, unread)]
         view = LiveView(job.request(child))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,8 +128,9 @@ def test_all_is_well_and_devices_and_recipes_are_given(program: Path, home: dict
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_what_there_is_is_said_when_it_is_interrupted(
-    program: Path, home: dict[str, str], sent: signal.Signals
+    program: Path, home: dict[str, str], sent: signal.Signals, tmp_path: Path
 ) -> None:
+    program = Path(shutil.copy(program, tmp_path / "of_this_test_alone"))
     words = ["launch", "--repeat", "50", "--parallel", "2", "--", str(program), "hang", "2"]
     with subprocess.Popen(
         [sys.executable, "-m", "livedbg", *words],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from livedbg.errors import SourceError
 from livedbg.values import find_dumps, open_dump, statistics
 from livedbg.values.manifest import read_manifest
 from tests.cli.conftest import ASCEND, Said, livedbg
+from tests.peak import peak_of
 from tests.values.conftest import Arg, tensor, write_dump
 
 Inside = Callable[..., Said]
@@ -172,18 +171,6 @@ def test_absurd_numbers_are_left_out_or_shown(tmp_path: Path, inside: Inside) ->
     assert "1 of 1152921504606846976" in said.out and "[]" in said.out
 
 
-def peak_kilobytes(*words: str | Path) -> tuple[int, int, str]:
-    """Exit code, peak memory and output of `livedbg WORDS`."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "livedbg", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout is not None
-        text = process.stdout.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, used.ru_maxrss, text
-
-
 def test_a_hundred_megabytes_of_payload_stay_on_disk(tmp_path: Path) -> None:
     size = 100 << 20
     path = write_dump(
@@ -193,9 +180,9 @@ def test_a_hundred_megabytes_of_payload_stay_on_disk(tmp_path: Path) -> None:
         file.truncate(size)
         file.seek(size - 4)
         file.write(np.float32("nan").tobytes())
-    code, peak, text = peak_kilobytes("values", tmp_path, "--task", "r0t0", "--numbers", "--stats", "--heatmap")
-    assert code == 0 and "count 26214400" in text and "first NaN at [25599, 1023]" in text and "N" in text
-    assert peak < 250_000
+    said = peak_of(tmp_path, "values", path.parent, "--task", "r0t0", "--numbers", "--stats", "--heatmap")
+    assert said.code == 0 and "count 26214400" in said.out and "first NaN at [25599, 1023]" in said.out
+    assert said.kib < 250_000
 
 
 def test_a_manifest_of_a_hundred_megabytes(tmp_path: Path) -> None:
@@ -209,9 +196,9 @@ def test_a_manifest_of_a_hundred_megabytes(tmp_path: Path) -> None:
         file.write(b",\n".join([b"    {" + entry] * count))
         file.write(b"\n  ]" + tail)
     assert path.stat().st_size > 100 << 20
-    code, peak, text = peak_kilobytes("values", tmp_path, "--limit", "2")
-    assert code == 0 and f"{count} entries" in text and "and more" in text and "damaged" not in text
-    assert peak < 250_000
+    said = peak_of(tmp_path, "values", path.parent, "--limit", "2")
+    assert said.code == 0 and f"{count} entries" in said.out and "and more" in said.out and "damaged" not in said.err
+    assert said.kib < 250_000
 
 
 def test_folders_without_a_dump_say_how_to_make_one(tmp_path: Path, inside: Inside) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.peak import peak_of
+
 _BYTES = 100 << 20
-REPORT = [sys.executable, "-m", "livedbg", "report", "--json", "--timeout", "100", "--logs"]
+REPORT = ("report", "--json", "--timeout", "100", "--logs")
 
 
 def test_a_hang_behind_100_mb_is_found_in_bounded_memory(recorded: Path, tmp_path: Path) -> None:
@@ -25,18 +24,14 @@ def test_a_hang_behind_100_mb_is_found_in_bounded_memory(recorded: Path, tmp_pat
         while file.tell() < _BYTES:
             file.write(block)
         file.write(healthy * 20 + hung)
-    done = subprocess.run(
-        [*REPORT, str(log)],
-        capture_output=True, timeout=110, check=False,
-    )  # fmt: skip
-    most_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = peak_of(tmp_path, *REPORT, log)
     log.unlink()
-    assert done.returncode == 10, done.stderr.decode()
-    said = json.loads(done.stdout)
+    assert done.code == 10, done.err
+    said = json.loads(done.out)
     assert said["verdict"]["state"] == "stalled"
     assert said["findings"][0]["entities"] == ["task:ascend/r1t2", "core:ascend/8"]
     assert "(10 s, if it was not set)" in said["findings"][0]["sentence"]
-    assert most_kib < 700 << 10
+    assert done.kib < 700 << 10
 
 
 def test_100_mb_of_something_else_say_nothing(tmp_path: Path) -> None:
@@ -48,12 +43,8 @@ def test_100_mb_of_something_else_say_nothing(tmp_path: Path) -> None:
         file.write(
             b"\nFailed to compile function 'k': ptoas compilation failed: loc(\"k.pto\":3:1): error: 'pto.tadd' op exp"
         )
-    done = subprocess.run(
-        [*REPORT, str(log)],
-        capture_output=True, timeout=110, check=False,
-    )  # fmt: skip
+    done = peak_of(tmp_path, *REPORT, log)
     log.unlink()
-    assert b"Traceback" not in done.stderr
-    said = json.loads(done.stdout)
-    assert done.returncode == 11
+    said = json.loads(done.out)
+    assert done.code == 11
     assert "function k at k.pto:3:1" in said["findings"][0]["sentence"]

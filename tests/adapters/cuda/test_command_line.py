@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 from tests.adapters.cuda.reading import FIXTURES, fixture
 from tests.conftest import Target
+from tests.peak import peak_of
 
 MIB = 1 << 20
 
@@ -79,11 +79,12 @@ def test_a_big_log_stays_bounded(tmp_path: Path) -> None:
                 file.write(fixture("assert"))
         file.write(fixture("memcheck"))
     assert log.stat().st_size > 99 * MIB
-    code, found = report("--logs", log)
-    assert code == 11
+    done = peak_of(tmp_path, "report", "--json", "--logs", log)
+    assert done.code == 11
+    found = json.loads(done.out)
     told = " ".join(finding["sentence"] for finding in found["findings"])
     assert "Assertion `srcIndex < srcSelectDimSize` failed" in told and "shift.cu:31" in told
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 600 * 1024  # KiB; the biggest child so far
+    assert done.kib < 600 << 10
 
 
 def test_a_damaged_log_gives_what_it_holds(tmp_path: Path) -> None:
