@@ -140,7 +140,7 @@ def test_a_gpu_that_works_on_and_off_is_no_finding() -> None:
 
 
 def test_a_host_that_does_not_wait_for_the_gpu_is_no_finding() -> None:
-    for box in (Box("read"), Box("synchronize", python_file="/work/mine.py")):
+    for box in (Box("read"), Box("synchronize", python_file="/job/mine.py")):
         box.counts(utilisation_percent=0)
         box.goes_on(60)
         assert not box.findings("gpu-waits")
