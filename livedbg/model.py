@@ -11,10 +11,11 @@ Invariants:
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct, field
+
+from livedbg.states import EdgeKind, EdgeState, Severity, SourceHealth, TaskState, ThreadState
 
 __all__ = [
     "Diagnostic",
@@ -39,78 +40,6 @@ __all__ = [
     "Thread",
     "ThreadState",
 ]
-
-
-class ThreadState(StrEnum):
-    """Run state of a thread, in words (the letter of /proc/PID/stat behind it)."""
-
-    RUNNING = "running"  # R
-    WAITING = "waiting"  # S, and I: sleeps in the kernel, can be woken
-    DISK = "disk"  # D: uninterruptible
-    STOPPED = "stopped"  # T: job control
-    TRACED = "traced"  # t: stopped by a tracer
-    ZOMBIE = "zombie"  # Z
-    DEAD = "dead"  # X
-    UNKNOWN = "unknown"
-
-
-class TaskState(StrEnum):
-    """State of a runtime's unit of work: submitted, ready, running, completed, or failed.
-
-    Being stalled is no state but a finding about a task.
-    """
-
-    SUBMITTED = "submitted"
-    READY = "ready"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
-class EdgeKind(StrEnum):
-    """What an edge says about its source and its target."""
-
-    DEPENDS_ON = "depends_on"  # task -> task that must complete before it
-    WAITS_FOR = "waits_for"  # entity -> what it waits for now
-    HOLDS = "holds"  # thread or process -> resource that it holds or serves
-    RUNS_ON = "runs_on"  # task -> core, stream or thread; process -> GPU
-    PART_OF = "part_of"  # member -> whole
-
-
-class EdgeState(StrEnum):
-    """Whether an edge still blocks."""
-
-    PENDING = "pending"  # blocks now
-    SATISFIED = "satisfied"  # was met
-    MISSING = "missing"  # should exist and was never declared
-
-
-class Severity(StrEnum):
-    """Severity of a log record or a finding, in rising order."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-    CRITICAL = "critical"
-
-    @property
-    def rank(self) -> int:
-        """0 (debug) to 4 (critical), for comparisons."""
-        return _SEVERITY_RANK[self]
-
-
-_SEVERITY_RANK = {severity: number for number, severity in enumerate(Severity)}
-
-
-class SourceHealth(StrEnum):
-    """How well an adapter sees its source."""
-
-    OK = "ok"
-    DEGRADED = "degraded"  # sees a part: `sentence` says what is missing, `remedy` how to mend it
-    FAILED = "failed"  # sees nothing
-    ENDED = "ended"  # the source is gone (process exited, log closed)
 
 
 class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -126,7 +126,7 @@ def _look(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool = F
     tensor: Tensor = stored if whole else Sample(stored)
     known = statistics(tensor)
     bins = histogram(tensor, known)
-    heat = heat_map(tensor, 48, 12, ascii_only=True)
+    heat = heat_map(tensor, 40, 12, ascii_only=True)
     lines = list(number_lines(stored, 76))
     legend = _SHADE.sub("", heat.legend)
     sample = "" if whole else f"{known.count:,} of {stored.count:,} elements, in pieces that are spread evenly"
