@@ -24,6 +24,7 @@ from livedbg.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuita
 from livedbg.linux import access, procfs
 from livedbg.model import Frame, ThreadState
 from livedbg.sanitize import clean_line
+from livedbg.subprocesses import let_go
 
 __all__ = ["PySpy", "SpyFrame", "SpyThread", "find_py_spy", "frames_of"]
 
@@ -174,10 +175,13 @@ async def _run(argv: Sequence[str]) -> tuple[int, bytes, str]:
     except TimeoutError:
         return 124, b"", f"it did not end within {_LIMIT_S:.0f} s"
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        try:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        finally:
+            let_go(process)  # pipes too, also where this was cancelled
     return process.returncode or 0, out, err.decode("utf-8", "replace")
 
 

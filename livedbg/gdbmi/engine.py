@@ -24,6 +24,7 @@ from typing import Any, Final
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record, c_string, parse_line
 from livedbg.sanitize import clean_line
+from livedbg.subprocesses import let_go
 
 __all__ = ["GdbEngine", "find_gdb"]
 
@@ -164,17 +165,20 @@ class GdbEngine:
             self._memory = -1
         if process is None:
             return
-        if process.stdin is not None:
-            process.stdin.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
+        try:
+            if process.stdin is not None:
+                process.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await process.wait()
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()  # a target that it still holds has a guard (livedbg.touch)
                 await process.wait()
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()  # a target that it still holds has a guard (livedbg.touch)
-            await process.wait()
-        if reader is not None:
-            await asyncio.wait([reader], timeout=2.0)
+            if reader is not None:
+                await asyncio.wait([reader], timeout=2.0)
+        finally:
+            let_go(process)  # also where this was cancelled
 
     async def _start(self, interpreter: str) -> None:
         loop = asyncio.get_running_loop()

@@ -274,7 +274,7 @@ def test_a_launched_compiler_that_fails(tmp_path: Path) -> None:
         "import pathlib, shutil, sys, time\n"
         f"shutil.copytree({str(case / 'build_output')!r}, 'build_output')\n"
         f"sys.stderr.write(pathlib.Path({str(case / 'err.txt')!r}).read_text())\n"
-        "sys.stderr.flush(); time.sleep(2); sys.exit(1)\n"
+        "sys.stderr.flush(); time.sleep(5); sys.exit(1)\n"
     )
     command = [sys.executable, "-m", "livedbg", "launch", "--headless", "--", sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
