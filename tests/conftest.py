@@ -68,6 +68,29 @@ class Target:
                 stream.close()
 
 
+def settled(pid: int, deadline_s: float = 60.0) -> None:
+    """Wait until all threads of a process sleep and none has run for a while.
+
+    A program says READY before its last step (a join, a read); a look in between sees a thread that still runs.
+    """
+    before: dict[str, str] = {}
+    deadline = time.monotonic() + deadline_s
+    calm = 0
+    while calm < 4:
+        assert time.monotonic() < deadline, f"process {pid} does not come to rest: {before}"
+        now = {
+            task.name: "".join(
+                line
+                for line in (task / "status").read_text().splitlines()
+                if line.startswith(("State:", "vol", "nonvol"))
+            )
+            for task in Path(f"/proc/{pid}/task").iterdir()
+        }
+        calm = calm + 1 if now == before and all("S (sleeping)" in words for words in now.values()) else 0
+        before = now
+        time.sleep(0.02)
+
+
 def _read_line(stream: IO[bytes], deadline: float) -> str:
     line = b""
     while not line.endswith(b"\n"):

@@ -20,6 +20,7 @@ from livedbg.model import EdgeKind, SourceHealth, ThreadState
 from livedbg.session import Session
 from livedbg.snapshot import Snapshot
 from livedbg.view import Update
+from tests.conftest import settled
 
 HOST = "box"
 
@@ -121,6 +122,7 @@ async def test_W3_a_pid_that_was_used_again_is_not_taken_for_the_target(waits: P
 
 async def test_W1_quiet_threads_and_edges_are_told_once(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "mutex"])
+    settled(target.pid)
     async with watching(TargetProcess(target.pid)) as watched:
         await watched.until(lambda _: sum(isinstance(e, Tick) for e in watched.events) > 12)
     seen = [thread.id for e in watched.events if isinstance(e, ThreadsSeen) for thread in e.threads]
@@ -156,6 +158,7 @@ async def test_P1_observing_leaves_the_target_untouched(waits: Path, spawn: Call
     """No context switch of a blocked thread, no tracer, no stop, over many looks."""
     for mode in ("mutex", "ring", "cond", "flock"):
         target = spawn([waits, mode, "/dev/null"] if mode != "flock" else [waits, mode, waits.parent / "lock.file"])
+        settled(target.pid)
         process = f"process:{HOST}/{target.pid}"
         async with watching(TargetProcess(target.pid), interval_s=0.01) as watched:
             await watched.until(lambda s, process=process: any(e.kind is EdgeKind.WAITS_FOR for e in s.edges.values()))
@@ -168,6 +171,7 @@ async def test_P1_observing_leaves_the_target_untouched(waits: Path, spawn: Call
 
 async def test_P2_time_goes_on_in_each_turn_although_nothing_changes(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "cond"])
+    settled(target.pid)
     adapter_only: list[Event] = []
 
     class Recorder:
