@@ -3,6 +3,7 @@
 Invariants:
     P1. What is shown at a step is the fold of the events up to it, however the replay came there.
     P2. A recording that is still written can be watched: its end moves on.
+    P3. Only the time after `play` moves it on, and nothing does after `pause` or `step`, however late its thread is.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class ReplayView:
         self._playing = playing
         self._step = 0
         self._at_ns = 0.0  # where on the time line the play head stands, wall clock
+        self._moved_s = 0.0  # until when the time that goes by is counted in
         self._latest = NOTHING_YET
         self._callbacks: list[Callable[[Update], None]] = []
         self._thread = threading.Thread(target=self._main, name="livedbg-replay", daemon=True)
@@ -138,12 +140,14 @@ class ReplayView:
         with self._lock:
             if self._step >= len(self._tape.steps) - 1:
                 self._go(1)
-            self._playing = True
+            if not self._playing:
+                self._playing, self._moved_s = True, time.monotonic()
         self._wake.set()
 
     def pause(self) -> None:
         """Stand still."""
-        self._playing = False
+        with self._lock:
+            self._playing = False
         self._wake.set()
 
     def step(self, count: int = 1) -> None:
@@ -158,6 +162,7 @@ class ReplayView:
         with self._lock:
             self._go(self._tape.step_at(wall_ns))
             self._at_ns = float(max(self._tape.start_wall_ns, min(wall_ns, self._tape.end_wall_ns)))
+            self._moved_s = time.monotonic()
         self._wake.set()
 
     def set_speed(self, speed: float) -> None:
@@ -182,8 +187,9 @@ class ReplayView:
         with self._lock:  # who seeks meanwhile comes after
             self._grow()
             self._go(1 if self._playing else len(self._tape.steps) - 1)
+            self._moved_s = time.monotonic()
         self._publish()
-        looked = moved = time.monotonic()
+        looked = time.monotonic()
         while not self._stopping:
             self._wake.wait(_TURN_S if self._playing else _LOOK_S)
             self._wake.clear()
@@ -192,14 +198,16 @@ class ReplayView:
             if now - looked >= _LOOK_S:
                 looked = now
                 self._grow()
-            if self._playing:
-                self._advance(now - moved)
-            moved = now
+            self._advance()
             if self._step != before or self._latest.snapshot.revision != self._tape.steps[self._step] or self._notice:
                 self._publish()
 
-    def _advance(self, seconds: float) -> None:
+    def _advance(self) -> None:
         with self._lock:
+            if not self._playing:
+                return
+            now_s = time.monotonic()
+            seconds, self._moved_s = now_s - self._moved_s, now_s
             self._at_ns = min(self._at_ns + seconds * self._speed * 1e9, float(self._tape.end_wall_ns))
             self._step = max(self._step, self._tape.step_at(int(self._at_ns)))
             if self._step == len(self._tape.steps) - 1 and self._at_ns >= self._tape.end_wall_ns:

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -68,25 +68,35 @@ class Target:
                 stream.close()
 
 
-def settled(pid: int, deadline_s: float = 60.0) -> None:
+def settled(pid: int, deadline_s: float = 60.0, but: Collection[int] = ()) -> None:
     """Wait until all threads of a process sleep and none has run for a while.
 
     A program says READY before its last step (a join, a read); a look in between sees a thread that still runs.
+
+    Args:
+        pid: the process.
+        deadline_s: how long to wait at most.
+        but: threads that never sleep.
     """
     before: dict[str, str] = {}
     deadline = time.monotonic() + deadline_s
     calm = 0
     while calm < 4:
         assert time.monotonic() < deadline, f"process {pid} does not come to rest: {before}"
-        now = {
-            task.name: "".join(
-                line
-                for line in (task / "status").read_text().splitlines()
-                if line.startswith(("State:", "vol", "nonvol"))
-            )
-            for task in Path(f"/proc/{pid}/task").iterdir()
-        }
-        calm = calm + 1 if now == before and all("S (sleeping)" in words for words in now.values()) else 0
+        try:
+            now = {
+                task.name: "".join(
+                    line
+                    for line in (task / "status").read_text().splitlines()
+                    if line.startswith(("State:", "vol", "nonvol"))
+                )
+                for task in Path(f"/proc/{pid}/task").iterdir()
+                if int(task.name) not in but
+            }
+        except OSError:  # a thread has just ended
+            now = {}
+        sleep = bool(now) and all("S (sleeping)" in words for words in now.values())
+        calm = calm + 1 if now == before and sleep else 0
         before = now
         time.sleep(0.02)
 
@@ -163,7 +173,7 @@ def spawn() -> Iterator[Callable[..., Target]]:
         target.kill()
 
 
-def eventually(look: Callable[[], bool], deadline_s: float = 30.0) -> None:
+def eventually(look: Callable[[], bool], deadline_s: float = 60.0) -> None:
     """Look again and again until it is true.
 
     Raises:

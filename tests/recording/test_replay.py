@@ -16,6 +16,7 @@ from livedbg.replay import ReplayView, last_update
 from livedbg.snapshot import CounterKey
 from livedbg.store import Store
 from livedbg.tape import Tape
+from livedbg.view import Update
 from tests.conftest import eventually
 from tests.core.strategies import streams
 from tests.core.test_store import plain
@@ -80,6 +81,15 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
+def told(view: ReplayView) -> None:
+    """Have the replay's thread take a turn: it says that nothing can be asked of a recording."""
+    turns: list[Update] = []
+    end = view.subscribe(turns.append)
+    view.send(Refresh())
+    eventually(lambda: any("recording" in update.notice for update in turns))
+    end()
+
+
 def stands_at(view: ReplayView, value: float) -> bool:
     return value_of(view.latest().snapshot) == value
 
@@ -103,26 +113,26 @@ def test_P1_seek_and_step_show_the_state_of_that_moment(recording: Path) -> None
         assert not view.playing
 
 
-def test_play_pause_and_speed(recording: Path) -> None:
-    with replaying(recording) as view:
-        eventually(lambda: stands_at(view, 59))
+def test_P3_play_pause_and_speed(tmp_path: Path) -> None:
+    path, last = tmp_path / "long.ldbg", 5999
+    written(path, counting(last + 1), 1000)
+    with replaying(path) as view:
+        eventually(lambda: stands_at(view, last))
+        seen: set[float | None] = set()
+        view.subscribe(lambda update: seen.add(value_of(update.snapshot)))
         view.set_speed(20)
         view.play()
         assert view.playing and view.speed == 20
-        seen: set[float | None] = set()
-
-        def watched() -> bool:
-            seen.add(value_of(view.latest().snapshot))
-            return len(seen & set(range(5, 50))) >= 3
-
-        eventually(watched)
+        eventually(lambda: len(seen & set(range(1, last))) >= 3)
         view.pause()
         assert not view.playing
         held = view.position_wall_ns
-        eventually(lambda: view.position_wall_ns == held)
-        view.set_speed(2000)
+        for _ in range(3):  # turns of the replay's thread
+            told(view)
+            assert view.position_wall_ns == held < BEGIN + last * SECOND
+        view.set_speed(200_000)
         view.play()
-        eventually(lambda: stands_at(view, 59) and not view.playing)
+        eventually(lambda: stands_at(view, last) and not view.playing)
         with pytest.raises(ValueError, match="above 0"):
             view.set_speed(0)
 
@@ -157,7 +167,7 @@ def test_a_cut_recording_is_replayed_up_to_its_last_whole_event(recording: Path)
 
 
 def test_P1_seek_while_playing_goes_on_from_there_and_beyond_the_ends_it_stays(recording: Path) -> None:
-    with replaying(recording, playing=True, speed=0.5) as view:
+    with replaying(recording, playing=True, speed=0.001) as view:  # a recorded second takes longer than this test
         eventually(lambda: view.end_wall_ns == BEGIN + 59 * SECOND)
         assert view.playing
         view.seek(BEGIN + 30 * SECOND)
@@ -173,13 +183,15 @@ def test_P1_seek_while_playing_goes_on_from_there_and_beyond_the_ends_it_stays(r
 
 
 def test_P1_play_at_the_end_begins_again_and_a_step_while_playing_stands_still(recording: Path) -> None:
-    with replaying(recording, speed=0.5) as view:
+    with replaying(recording, speed=0.001) as view:
         eventually(lambda: stands_at(view, 59))
         view.play()
         eventually(lambda: stands_at(view, 0))
         view.step(2)
         eventually(lambda: stands_at(view, 2))
         assert not view.playing
+        told(view)
+        assert view.position_wall_ns == BEGIN + 2 * SECOND
 
 
 @pytest.mark.parametrize("count", [0, 1])
