@@ -4,8 +4,8 @@ Invariants:
     F1. Deterministic: the state is a function of the sequence of events alone. No I/O, no clock,
         no randomness, no dependence on how the sequence was cut into chunks.
     F2. `apply` never raises on an event of a known type, whatever it refers to.
-    F3. Merging a task never forgets: `None` and UNKNOWN don't overwrite (model.Task).
-    F4. An edge lives in one scope; replacing a scope's edges removes exactly its former ones.
+    F3. Merging a task never forgets: `None` and UNKNOWN don't overwrite (model.Task; livedbg.merging).
+    F4. An edge lives in one scope; replacing a scope's edges removes exactly its former ones (livedbg.edgetables).
     F5. Memory is bounded by the number of live entities and fixed windows, not by the number of
         events (log records: the newest LOG_WINDOW; exited threads are forgotten after their
         process is, or when there are more than EXITED_WINDOW of them).
@@ -23,21 +23,10 @@ from typing import Any, Final
 import msgspec
 
 from livedbg import events as ev
-from livedbg.model import (
-    Edge,
-    EdgeKey,
-    EdgeKind,
-    EdgeState,
-    Intrusion,
-    LogRecord,
-    Resource,
-    Stack,
-    Task,
-    TaskState,
-    Thread,
-)
-from livedbg.numbering import Numbering
-from livedbg.snapshot import Activity, Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
+from livedbg.edgetables import EdgeTables
+from livedbg.merging import activity_after, merge_task
+from livedbg.model import Intrusion, LogRecord, Resource, Stack, Task, TaskState, Thread
+from livedbg.snapshot import Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
 from livedbg.stacks import merge_stacks
 from livedbg.tables import Table
 
@@ -81,15 +70,10 @@ class Store:
         self._frozen: dict[str, MappingProxyType[Any, Any]] = {}
         self._tasks: Table[str, Task] = Table(str)
         self._resources: Table[str, Resource] = Table(str)
-        self._edges: Table[EdgeKey, Edge] = Table(_source_of)
-        self._names = Numbering()
-        self._dependencies: Table[EdgeKey, tuple[int, int]] = Table(_source_of)
-        self._waits: Table[EdgeKey, Edge] = Table(_source_of)
+        self._edges = EdgeTables()
         self._logs: deque[LogRecord] = deque(maxlen=LOG_WINDOW)
         self._frozen_logs: tuple[LogRecord, ...] | None = ()
         self._intrusions: list[Intrusion] = []
-        self._scopes: dict[str, set[EdgeKey]] = {}
-        self._scope_of: dict[EdgeKey, str] = {}
         self._stack_layers: dict[str, dict[str, Stack]] = {}
         self._exited: deque[str] = deque()
         self._log_count = 0
@@ -142,13 +126,9 @@ class Store:
         other = Store()
         other._tables = {name: dict(table) for name, table in self._tables.items()}
         other._tasks, other._resources, other._edges = self._tasks.copy(), self._resources.copy(), self._edges.copy()
-        other._dependencies, other._waits = self._dependencies.copy(), self._waits.copy()
-        other._names = self._names.copy()
         other._logs = self._logs.copy()
         other._frozen_logs = None
         other._intrusions = list(self._intrusions)
-        other._scopes = {scope: set(keys) for scope, keys in self._scopes.items()}
-        other._scope_of = dict(self._scope_of)
         other._stack_layers = {thread: dict(layers) for thread, layers in self._stack_layers.items()}
         other._exited = self._exited.copy()
         other._log_count = self._log_count
@@ -167,10 +147,10 @@ class Store:
                 revision=self._revision,
                 tasks=self._tasks.freeze(),
                 resources=self._resources.freeze(),
-                edges=self._edges.freeze(),
-                dependencies=self._dependencies.freeze(),
-                waits=self._waits.freeze(),
-                names=self._names,
+                edges=self._edges.edges.freeze(),
+                dependencies=self._edges.dependencies.freeze(),
+                waits=self._edges.waits.freeze(),
+                names=self._edges.names,
                 recent_logs=self._frozen_logs,
                 log_count=self._log_count,
                 intrusions=tuple(self._intrusions),
@@ -207,13 +187,14 @@ class Store:
                 table.pop(thread, None)
         for thread in gone:
             self._stack_layers.pop(thread, None)
+        self._dirty("devices").pop(process, None)
 
     def _threads_seen(self, event: ev.ThreadsSeen) -> None:
         threads = self._dirty("threads")
         activity = self._dirty("activity")
         for thread in event.threads:
             known: Thread | None = threads.get(thread.id)
-            activity[thread.id] = _progress(activity.get(thread.id), known, thread, event.mono_ns)
+            activity[thread.id] = activity_after(activity.get(thread.id), known, thread, event.mono_ns)
             threads[thread.id] = thread
 
     def _threads_exited(self, event: ev.ThreadsExited) -> None:
@@ -277,50 +258,13 @@ class Store:
             self._resources.put(resource.id, resource)
 
     def _edges_replaced(self, event: ev.EdgesReplaced) -> None:
-        old = self._scopes.pop(event.scope, set())
-        again = {edge.key for edge in event.edges}
-        for key in old - again:
-            self._drop_edge(key)
-            self._scope_of.pop(key, None)
-        self._put_edges(event.scope, event.edges)
+        self._edges.replace(event.scope, event.edges)
 
     def _edges_added(self, event: ev.EdgesAdded) -> None:
-        self._put_edges(event.scope, event.edges)
-
-    def _put_edges(self, scope: str, new: Iterable[Edge]) -> None:
-        members = self._scopes.setdefault(scope, set())
-        for edge in new:
-            key = EdgeKey(edge.kind, intern(edge.source), intern(edge.target))  # millions name the same tasks
-            other = self._scope_of.get(key)
-            if other is not None and other != scope:
-                self._scopes[other].discard(key)
-            if self._edges.put(key, edge):
-                self._block(key, edge)
-            members.add(key)
-            self._scope_of[key] = scope
-
-    def _block(self, key: EdgeKey, edge: Edge) -> None:
-        """Keep apart the edges that block, for the analyses: of some millions of edges, those are not found again."""
-        if edge.state is not EdgeState.PENDING:
-            self._dependencies.discard(key)
-            self._waits.discard(key)
-        elif key[0] is EdgeKind.DEPENDS_ON and key[1].startswith("task:") and not key[2].startswith("process:"):
-            self._dependencies.put(key, (self._names.of(key[1]), self._names.of(key[2])))
-        else:
-            self._waits.put(key, edge)
-
-    def _drop_edge(self, key: EdgeKey) -> None:
-        for table in (self._edges, self._dependencies, self._waits):
-            table.discard(key)
+        self._edges.add(event.scope, event.edges)
 
     def _edges_removed(self, event: ev.EdgesRemoved) -> None:
-        members = self._scopes.get(event.scope, set())
-        for kind, source, target in event.keys:
-            key = EdgeKey(kind, source, target)
-            if key in members:
-                members.discard(key)
-                self._drop_edge(key)
-                self._scope_of.pop(key, None)
+        self._edges.remove(event.scope, event.keys)
 
     # logs, counters, what a runtime said, what we did
 
@@ -385,49 +329,3 @@ class Store:
     def _status_seen(self, event: ev.StatusSeen) -> None:
         status = event.status
         self._dirty("statuses")[StatusKey(status.source, status.target, status.code)] = status
-
-
-def _source_of(key: EdgeKey) -> str:
-    return key[1]  # looked up by plain tuples too
-
-
-def merge_task(known: Task, new: Task) -> Task:
-    """What is known of a task after one more statement about it (F3)."""
-    changed: dict[str, Any] = {}
-    for name in ("kernel", "since_mono_ns", "since_wall_ns", "fanin_left", "fanin_total", "owner"):
-        value = getattr(new, name)
-        if value is not None and value != getattr(known, name):
-            changed[name] = value
-    if new.state is not TaskState.UNKNOWN and new.state is not known.state:
-        changed["state"] = new.state
-        changed["since_mono_ns"] = new.since_mono_ns
-        changed["since_wall_ns"] = new.since_wall_ns
-    if new.where and new.where != known.where:
-        changed["where"] = new.where
-    if new.attributes:
-        changed["attributes"] = {**known.attributes, **new.attributes}
-    return msgspec.structs.replace(known, **changed) if changed else known
-
-
-def _progress(old: Activity | None, before: Thread | None, after: Thread, mono_ns: int) -> Activity:
-    """The activity of a thread after one more look at it."""
-    waits = after.syscall is not None
-    if old is None or before is None or before.exited:
-        return Activity(mono_ns, mono_ns, waiting_since_mono_ns=mono_ns if waits else None)
-    used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
-    same_wait = (
-        waits
-        and used == 0
-        and before.syscall == after.syscall
-        and before.waits_in == after.waits_in
-        and (after.switches is None or before.switches == after.switches)
-    )
-    since = old.waiting_since_mono_ns if same_wait else (mono_ns if waits else None)
-    return Activity(
-        first_mono_ns=old.first_mono_ns,
-        changed_mono_ns=old.changed_mono_ns if same_wait else mono_ns,
-        cpu_ns=used,
-        window_ns=mono_ns - old.changed_mono_ns,
-        cpu_total_ns=old.cpu_total_ns + used,
-        waiting_since_mono_ns=since,
-    )

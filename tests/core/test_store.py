@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg import events as ev
+from livedbg.devicestate import DeviceState
+from livedbg.merging import merge_task
 from livedbg.model import (
     Edge,
     EdgeKind,
@@ -26,7 +28,7 @@ from livedbg.model import (
     ThreadState,
 )
 from livedbg.snapshot import EMPTY, Durations, Snapshot
-from livedbg.store import EXITED_WINDOW, LOG_WINDOW, Store, merge_task
+from livedbg.store import EXITED_WINDOW, LOG_WINDOW, Store
 from tests.core.strategies import events, streams, tasks
 
 PROCESS = "process:box/10"
@@ -153,13 +155,16 @@ def test_a_pid_used_again_starts_afresh() -> None:
     first = Process(id=PROCESS, host="box", pid=10, start_ticks=5)
     again = Process(id=PROCESS, host="box", pid=10, start_ticks=900)
     thread = Thread(id=THREAD, process=PROCESS, tid=11)
-    snapshot = fold(
+    before = (
         ev.ProcessSeen(process=first, **at(1)),
         ev.ThreadsSeen(threads=(thread,), **at(2)),
-        ev.ProcessSeen(process=again, **at(3)),
+        ev.DeviceSeen(device=DeviceState(target=PROCESS, source="attach"), **at(2)),
     )
+    assert fold(*before).devices
+    snapshot = fold(*before, ev.ProcessSeen(process=again, **at(3)))
     assert not snapshot.threads
     assert not snapshot.activity
+    assert not snapshot.devices
     assert snapshot.processes[PROCESS].start_ticks == 900
 
 
