@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from livedbg.wording import many as plural
+
 __all__ = ["clock", "clock_ms", "count", "duration", "milliseconds", "percent", "plural", "rate", "stopwatch"]
 
 _S = 1_000_000_000
@@ -55,11 +57,6 @@ def clock_ms(wall_ns: int | None) -> str:
 def count(number: int) -> str:
     """`4,201`."""
     return f"{number:,}"
-
-
-def plural(number: int, word: str) -> str:
-    """`1 record`, `4,201 records`; `1 touch`, `2 touches`."""
-    return f"{number:,} {word}{'' if number == 1 else 'es' if word.endswith('ch') else 's'}"
 
 
 def rate(per_second: float) -> str:

@@ -99,7 +99,9 @@ class ValuesPanel(TablePanel):
         elif sort == "divergence":
             found.sort(key=lambda pair: (_rank(verdicts.get((pair[0].path, pair[1].task), "")), pair[1].number))
         total, listed = sum(dump.count for dump in dumps), sum(len(dump.rows) for dump in dumps)
-        title = f"{plural(len(dumps), 'dump')}  {count(total)} tensors and scalars" if dumps else ""
+        title = (
+            f"{plural(len(dumps), 'dump')}  {plural(total, 'tensor or scalar', 'tensors and scalars')}" if dumps else ""
+        )
         if listed < total:
             title += f", {count(listed)} of them listed here"
         return Rows([_identity(dump, row) for dump, row in found], listed, title)

@@ -11,6 +11,7 @@ from livedbg.adapters.nvfuser.said import diagnostics
 from livedbg.events import DiagnosticSeen, EdgesReplaced, Event, ExceptionSeen, Stamp, TasksSeen
 from livedbg.model import Diagnostic, Edge, EdgeKind, EdgeState, ExceptionHit, Task, TaskState
 from livedbg.nvfuser.failures import Failure
+from livedbg.wording import many
 
 __all__ = ["Emitter"]
 
@@ -166,7 +167,7 @@ def _attributes(group: GroupRecord) -> dict[str, str]:
     if group.launch is not None:
         found["block"] = " x ".join(map(str, group.launch.block))
         found["grid"] = " x ".join(map(str, group.launch.grid))
-        found["shared memory"] = f"{group.launch.shared_bytes} bytes"
+        found["shared memory"] = many(group.launch.shared_bytes, "byte")
     if group.arguments is not None:
         found["arguments"] = "; ".join(group.arguments.inputs)[: 2 * _TEXT]
     if group.runs:

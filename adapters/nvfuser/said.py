@@ -8,6 +8,7 @@ from pathlib import PurePath
 from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job, Mark
 from livedbg.model import Diagnostic, Evidence, Severity
 from livedbg.nvfuser.failures import Failure
+from livedbg.wording import many
 
 __all__ = ["diagnostics"]
 
@@ -57,7 +58,7 @@ def _failed(
         word
         for word in (
             group.scheduler,
-            f"{expressions} expression{'s' if expressions > 1 else ''}" if expressions else "",
+            many(expressions, "expression") if expressions else "",
         )
         if word
     )
@@ -148,7 +149,7 @@ def _under_way(job: Job, about: dict[str, str], id_of: IdOf) -> Iterator[Diagnos
     failed = record.failed or bool(job.bad_options)
     doing = " and ".join(f"group {g.number} ({g.scheduler or 'scheduler not said'}) is {g.phase}" for g in active[:4])
     fusion = f"fusion {record.number}" if record.number is not None else "the fusion that was cut last"
-    parts = f"{len(record.groups)} group{'s' if len(record.groups) != 1 else ''}"
+    parts = many(len(record.groups), "group")
     yield Diagnostic(
         id=f"diagnostic:{about['scope']}/under-way",
         system="nvfuser",

@@ -14,6 +14,7 @@ from livedbg.cli.saying import warn
 from livedbg.dump_places import places
 from livedbg.errors import SourceError, UsageError
 from livedbg.sanitize import clean_line
+from livedbg.wording import many
 
 if TYPE_CHECKING:
     from livedbg.values import Dump, Selection
@@ -78,7 +79,7 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
     both = [(here[place], there[place]) for place in here if place in there]
     if not both:
         raise UsageError(
-            f"{len(paths)} dumps can't be compared with {len(others)}: no two lie at the same place of their run.",
+            f"{many(len(paths), 'dump')} can't be compared with {len(others)}: no two lie at the same place.",
             "give one args_dump folder each",
             "several",
         )
@@ -179,7 +180,7 @@ def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, toleran
         there = [(entry, tensor) for entry in select.of(dump) if (tensor := dump.tensor(entry)) is not None]
         if len(there) != 1 or len(paths) != 1:
             raise UsageError(
-                f"{golden.name} is one tensor, and {len(there)} with values are selected.",
+                f"{golden.name} is one tensor, and {many(len(there), 'with values is', 'with values are')} selected.",
                 "choose by --task, --stage, --arg",
                 "several",
             )

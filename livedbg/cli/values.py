@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from livedbg.cli.saying import warn
 from livedbg.errors import SourceError, UsageError
 from livedbg.sanitize import clean_line
+from livedbg.wording import many
 
 if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values import Dump, Entry, Selection, Tensor
@@ -200,7 +201,8 @@ def _lines(dump: Dump, chosen: Sequence[Entry], want: _Want) -> Iterator[str]:
 
     tasks = len({entry.task for entry in dump.entries})
     size = dump.payload.size if dump.payload is not None else 0
-    yield f"{clean_line(str(dump.path))}: {len(dump.entries)} entries of {tasks} tasks, {size} bytes of values"
+    entries = f"{many(len(dump.entries), 'entry', 'entries')} of {many(tasks, 'task')}"
+    yield f"{clean_line(str(dump.path))}: {entries}, {many(size, 'byte')} of values"
     shown = chosen[: want.limit]
     if not want.views:
         if shown:
@@ -245,7 +247,7 @@ def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) 
     if want.export.suffix.removeprefix(".") in FORMS:
         if len(there) != 1 or several:
             raise UsageError(
-                f"{want.export} holds one tensor, and {len(there)} with values are selected.",
+                f"{want.export} holds one tensor; {many(len(there), 'with values is', 'with values are')} selected.",
                 "choose by --task, --stage, --arg, or give a folder",
                 "several",
             )
@@ -303,7 +305,7 @@ def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
 
     what = f"{clean_line(str(path))} as {tensor.element.name} {shape_text(tensor.shape)}"
     if tensor.count < tensor.total:
-        warn(f"{tensor.count} of {tensor.total} elements are there.")
+        warn(f"{tensor.count:,} of {many(tensor.total, 'element is', 'elements are')} there.")
     if want.export is not None:
         export(tensor, want.export, {"tensor": what})
         click.echo(str(want.export))

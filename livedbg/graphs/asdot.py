@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing
+from livedbg.wording import many
 
 __all__ = ["to_dot"]
 
@@ -17,7 +18,7 @@ def to_dot(drawing: Drawing) -> str:
     lines = [f"digraph {_quoted(drawing.name)} {{"]
     lines += ["  rankdir=TB;", '  node [shape=box, style=rounded, fontname="sans-serif"];']
     if drawing.hidden:
-        lines.append(f"  label={_quoted(f'{drawing.hidden} more tasks are left out')};")
+        lines.append(f"  label={_quoted(many(drawing.hidden, 'more task is left out', 'more tasks are left out'))};")
     ends = {end for arrow in drawing.arrows if arrow.state == MISSING for end in (arrow.first, arrow.second)}
     for name, node in drawing.nodes.items():
         label = "\n".join(filter(None, (name, node.label, node.detail)))

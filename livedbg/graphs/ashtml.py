@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Final
 
 from livedbg.graphs.drawing import DECLARED, EXTRA, MISSING, Arrow, Drawing, cut_down, layers
+from livedbg.wording import many
 
 __all__ = ["MOST", "to_html"]
 
@@ -41,8 +42,9 @@ def to_html(drawing: Drawing) -> str:
     places, width, height = _places(shown)
     missing = sum(arrow.state == MISSING for arrow in drawing.arrows)
     style, script = (files("livedbg.graphs").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    counts = f"{len(drawing.nodes) + drawing.hidden} tasks, {len(drawing.arrows) - missing} edges, {missing} missing"
-    left = f" · {shown.hidden} tasks are left out" if shown.hidden else ""
+    tasks, edges = many(len(drawing.nodes) + drawing.hidden, "task"), many(len(drawing.arrows) - missing, "edge")
+    counts = f"{tasks}, {edges}, {missing:,} missing"
+    left = f" · {many(shown.hidden, 'task is', 'tasks are')} left out" if shown.hidden else ""
     title = escape(drawing.name)
     parts = [
         "<!DOCTYPE html>",
@@ -93,7 +95,7 @@ def _said(drawing: Drawing) -> Iterator[str]:
         items.append(f"<li>… and {len(drawing.remarks) - _REMARKS} more</li>")
     if notes or items:
         is_open = " open" if len(items) <= 8 else ""
-        head = f"<details{is_open}><summary>{len(drawing.remarks)} remarks</summary>"
+        head = f"<details{is_open}><summary>{many(len(drawing.remarks), 'remark')}</summary>"
         yield f"{head}<ul>{notes}{''.join(items)}</ul></details>"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Remark, layers
+from livedbg.wording import many
 
 __all__ = ["to_text"]
 
@@ -36,7 +37,7 @@ def _lines(drawing: Drawing, most: int) -> Iterator[str]:
     missing = sum(arrow.state == MISSING for arrow in drawing.arrows)
     edges = len(drawing.arrows) - missing
     total = len(drawing.nodes) + drawing.hidden
-    yield f"{drawing.name}: {_many(total, 'task')}, {_many(edges, 'edge')}, {missing or 'none'} missing"
+    yield f"{drawing.name}: {many(total, 'task')}, {many(edges, 'edge')}, {missing or 'none'} missing"
     for note in drawing.notes:
         yield from wrap(f"  {note}", _WIDTH, subsequent_indent="  ")
     for kind, title in _SAID.items():
@@ -72,7 +73,7 @@ def _layers(drawing: Drawing, most: int) -> Iterator[str]:
     for number, rank in enumerate(ranks):
         if left <= 0:
             break
-        yield f"layer {number}: {_many(len(rank), 'task')}"
+        yield f"layer {number}: {many(len(rank), 'task')}"
         for name in rank[:left]:
             node = drawing.nodes[name]
             after = _after(before.get(name, ()))
@@ -82,7 +83,7 @@ def _layers(drawing: Drawing, most: int) -> Iterator[str]:
     shown = min(most, len(drawing.nodes))
     rest = len(drawing.nodes) - shown + drawing.hidden
     if rest:
-        yield f"… and {_many(rest, 'more task')} (--limit, or --task ID --hops N)"
+        yield f"… and {many(rest, 'more task')} (--limit, or --task ID --hops N)"
 
 
 def _after(arrows: Sequence[Arrow]) -> str:
@@ -95,7 +96,3 @@ def _after(arrows: Sequence[Arrow]) -> str:
         names.append(f"{arrow.first}{state}")
     more = f" and {len(order) - _AFTER} more" if len(order) > _AFTER else ""
     return f"  after {', '.join(names)}{more}"
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

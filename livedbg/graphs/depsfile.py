@@ -13,6 +13,7 @@ import msgspec
 from livedbg.errors import SourceError
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
 from livedbg.sanitize import clean_line
+from livedbg.wording import many
 
 __all__ = ["WHOLE", "files_below", "kernel_names", "parse_graph", "read_graph"]
 
@@ -101,8 +102,12 @@ class _Parts:
         """What the file lacks, in words."""
         if not self.why and not self.damaged:
             return ""
-        read = ", ".join(f"{len(self.found[name])} {name}" for name in _TYPES)
-        odd = f"{self.damaged} elements are not as they should be; " if self.damaged else ""
+        read = ", ".join(f"{many(len(self.found[name]), name[:-1])}" for name in _TYPES)
+        odd = (
+            f"{many(self.damaged, 'element is not as it should be', 'elements are not as they should be')}; "
+            if self.damaged
+            else ""
+        )
         why = f"{self.why} (at character {self._before + self._at} of some {self._size}); " if self.why else ""
         return clean_line(f"{why}{odd}read: {read}")
 

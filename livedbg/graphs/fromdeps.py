@@ -10,6 +10,7 @@ from livedbg.graphs.drawing import MISSING, Arrow, Drawing, Node, Remark
 from livedbg.graphs.hazards import anti_dependencies
 from livedbg.graphs.lost import LostOrder, LostOrders
 from livedbg.sanitize import clean_line
+from livedbg.wording import many
 
 __all__ = ["Naming", "drawing_of", "remark_of", "task_name"]
 
@@ -114,6 +115,7 @@ def _notes(graph: TaskGraph, lost: LostOrders) -> Iterable[str]:
     if graph.cut:
         yield f"The file is not whole: {graph.cut}. Orders that it lacks can't be told from orders that were cut off."
     if lost.skipped:
-        yield f"{lost.skipped} arguments were not compared: their regions overlap in too many ways."
+        arguments = many(lost.skipped, "argument was", "arguments were")
+        yield f"{arguments} not compared: the regions there overlap in too many ways."
     if lost.circular:
         yield "The edges close a circle, which no runtime writes: orders can't be told."

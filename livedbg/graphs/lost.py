@@ -17,6 +17,7 @@ from livedbg.graphs.buffers import Buffers, unit_of
 from livedbg.graphs.declared import READS, WRITES, TaskGraph
 from livedbg.graphs.hazards import Checked, Hazard, hazards
 from livedbg.sanitize import clean_line
+from livedbg.wording import many
 
 __all__ = ["Cause", "LostGroup", "LostOrder", "LostOrders", "grouped", "lost_orders"]
 
@@ -96,10 +97,10 @@ class LostOrder:
 
     @property
     def region(self) -> str:
-        """`1024 bytes from offset 0, 256 FLOAT32`."""
+        """`1,024 bytes from offset 0, 256 FLOAT32`."""
         unit = unit_of(self.dtype) if self.dtype else 0
-        elements = f", {self.size // unit} {clean_line(self.dtype, 40)}" if unit and not self.size % unit else ""
-        return f"{self.size} byte{'s' * (self.size > 1)} from offset {self.offset}{elements}"
+        elements = f", {self.size // unit:,} {clean_line(self.dtype, 40)}" if unit and not self.size % unit else ""
+        return f"{many(self.size, 'byte')} from offset {self.offset:,}{elements}"
 
     @property
     def why(self) -> str:

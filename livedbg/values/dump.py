@@ -25,12 +25,13 @@ from livedbg.values.dtypes import ElementType, element_type, raw_bytes
 from livedbg.values.finding import MANIFESTS, beside, kernel_names
 from livedbg.values.manifest import Entry, Manifest, read_manifest
 from livedbg.values.tensor import Payload, Stored
+from livedbg.wording import many
 
 __all__ = ["Dump", "Selection", "open_dump", "parse_task", "task_name"]
 
 _TASK: Final = re.compile(r"r(\d+)t(\d+)\Z")
 _DRAINED: Final = (
-    "There is no manifest beside {name} ({size} bytes): the runtime writes it only when a run has drained or its "
+    "There is no manifest beside {name} ({size}): the runtime writes it only when a run has drained or its "
     "time-out has ended it, so this run hangs, was killed, or still goes on. Of the bytes nothing more is known."
 )
 
@@ -196,7 +197,7 @@ def open_dump(path: Path) -> Dump:
     if path.suffix == ".bin":
         payload = Payload(path)
         dump = Dump(path, Manifest(layout="payload only"), payload, kernel_names(path))
-        dump.problems.append(_DRAINED.format(name=clean_line(path.name), size=payload.size))
+        dump.problems.append(_DRAINED.format(name=clean_line(path.name), size=many(payload.size, "byte")))
         return dump
     manifest = read_manifest(path)
     dump = Dump(path, manifest, names=kernel_names(path), problems=list(manifest.problems))
@@ -215,20 +216,20 @@ def _say_losses(dump: Dump) -> None:
         if end > dump.payload.size:
             dump.problems.append(f"{clean_line(dump.payload.path.name)} has {dump.payload.size} of {end} bytes.")
     states = [dump.state(entry) for entry in dump.entries]
-    for word, said in (
-        ("truncated", "tensors are there in part only: they were larger than the dump's arena"),
-        ("overwritten", "tensors were overwritten before the host had read them"),
-        ("short", "tensors end with the file"),
+    for word, one, several, said in (
+        ("truncated", "tensor is", "tensors are", "there in part only: larger than the dump's arena"),
+        ("overwritten", "tensor was", "tensors were", "overwritten before the host read what was there"),
+        ("short", "tensor ends", "tensors end", "with the file"),
     ):
         if count := states.count(word):
-            dump.problems.append(f"{count} {said}.")
+            dump.problems.append(f"{many(count, one, several)} {said}.")
     if (count := states.count("no payload")) and dump.manifest.level in {1, 3}:
         dump.problems.append(
-            f"{count} tensors were listed without values: dump level {dump.manifest.level} keeps those that are "
-            "marked with dump(...)."
+            f"{many(count, 'tensor was', 'tensors were')} listed without values: dump level {dump.manifest.level} "
+            "keeps those that are marked with dump(...)."
         )
     elif count:
-        dump.problems.append(f"{count} tensors have no values.")
+        dump.problems.append(f"{many(count, 'tensor has', 'tensors have')} no values.")
     unknown = sorted({entry.dtype for entry in dump.entries if element_type(entry.dtype) is None})
     if unknown:
         dump.problems.append(f"Elements of type {', '.join(unknown[:5])} are not known and shown as bytes.")

@@ -17,6 +17,7 @@ from livedbg.errors import SourceError, ToolMissing, UsageError
 from livedbg.values.dtypes import Array
 from livedbg.values.numbers import element_text
 from livedbg.values.tensor import Tensor, blocks, index_of
+from livedbg.wording import many
 
 __all__ = ["FORMS", "export"]
 
@@ -103,4 +104,4 @@ def _write_text(tensor: Tensor, path: Path, head: dict[str, str]) -> None:
                 index = ", ".join(map(str, index_of(place, tensor.shape)))
                 file.write(f"[{index}] {element_text(value, tensor.element)}\n")
         if tensor.count < tensor.total:
-            file.write(f"# {tensor.total - tensor.count} elements are not there\n")
+            file.write(f"# {many(tensor.total - tensor.count, 'element is', 'elements are')} not there\n")

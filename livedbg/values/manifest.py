@@ -26,6 +26,7 @@ from livedbg.errors import SourceError
 from livedbg.sanitize import clean_line
 from livedbg.values.finding import open_regular
 from livedbg.values.stopping import go_on
+from livedbg.wording import many
 
 __all__ = ["Entry", "Manifest", "read_manifest"]
 
@@ -188,9 +189,10 @@ def _begin(head: bytes, array: bytes) -> tuple[Manifest, int | None]:
         )
     manifest.level = header.dump_args_level
     if header.dropped_records > 0:
-        manifest.problems.append(f"The runtime dropped {header.dropped_records} records for want of buffers.")
+        manifest.problems.append(f"The runtime dropped {many(header.dropped_records, 'record')} for want of buffers.")
     if header.dropped_overwrite > 0:
-        manifest.problems.append(f"{header.dropped_overwrite} payloads were overwritten before the host read them.")
+        lost = many(header.dropped_overwrite, "payload was", "payloads were")
+        manifest.problems.append(f"{lost} overwritten before the host read what was there.")
     return manifest, header.total_args if header.total_args is not None else header.total_tensors
 
 
@@ -242,14 +244,18 @@ def _fill(manifest: Manifest, pieces: Iterator[bytes | _Damage], total: int | No
 def _say_damage(manifest: Manifest, damage: _Damage, wrong: int, beyond: int, total: int | None) -> None:
     there = len(manifest.entries)
     if not damage.ended:
-        of = f" of {total}" if total is not None else ""
-        manifest.problems.append(f"The manifest is cut: {there}{of} entries are whole.")
+        of = f", of {total:,}" if total is not None else ""
+        manifest.problems.append(f"The manifest is cut: {many(there, 'entry is', 'entries are')} whole{of}.")
     elif total is not None and total != there + wrong + beyond:
-        manifest.problems.append(f"The manifest counts {total} entries and holds {there + wrong + beyond}.")
+        manifest.problems.append(
+            f"The manifest counts {many(total, 'entry', 'entries')} and holds {there + wrong + beyond:,}."
+        )
     if wrong or damage.parts:
-        manifest.problems.append(f"{wrong + damage.parts} places of the manifest are damaged and left out.")
+        places = many(wrong + damage.parts, "place of the manifest is", "places of the manifest are")
+        manifest.problems.append(f"{places} damaged and left out.")
     if beyond:
-        manifest.problems.append(f"{beyond} entries beyond the first {_ENTRIES} are left out.")
+        entries = many(beyond, "entry", "entries")
+        manifest.problems.append(f"{entries} beyond the first {_ENTRIES:,} left out.")
 
 
 def _entry(record: _Record, number: int, share: dict[object, object]) -> Entry:

@@ -21,6 +21,7 @@ from livedbg.values.golden import GoldenFile, load
 from livedbg.values.scalars import scalar_value
 from livedbg.values.tensor import Held
 from livedbg.values.wiring import Wiring
+from livedbg.wording import many
 
 __all__ = ["GoldenMatch", "ProgramComparison", "compare_program"]
 
@@ -184,7 +185,7 @@ def _match_rest(
     """The only buffer left of its type and size is meant."""
     output = match.file.output
     alike = [b for b in _alike(golden, place[1]) if id(b) not in taken and (b.writers if output else b.read)]
-    kind = f"{golden.element.name} and {golden.total} elements"
+    kind = f"{golden.element.name} and {many(golden.total, 'element')}"
     if not alike:
         match.note = f"no further tensor of {kind} was {'left by a task' if output else 'found before it was written'}"
     elif len(alike) > 1:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from livedbg.values.dump import Dump, task_name
 from livedbg.values.program import GoldenMatch, ProgramComparison
 from livedbg.values.sentences import difference_json, difference_text
+from livedbg.wording import many
 
 __all__ = ["cause", "conclusions", "program_json", "program_lines"]
 
@@ -16,7 +17,7 @@ _NAMED = 8
 def program_lines(dump: Dump, found: ProgramComparison) -> Iterator[str]:
     """A line for each golden tensor, then what follows from those that differ."""
     matched = sum(bool(match.by) for match in found.matches)
-    yield f"{matched} of {len(found.matches)} golden tensors matched with what the tasks dumped."
+    yield f"{matched} of {many(len(found.matches), 'golden tensor')} matched with what the tasks dumped."
     if not found.ordered:
         yield "There is no deps.json beside the dump: views of one buffer can't be put together."
     width = max((len(match.file.label) for match in found.matches), default=0)
@@ -61,7 +62,7 @@ def cause(dump: Dump, match: GoldenMatch) -> str:
         f"{label}: candidates are {names}, which wrote what differs" if writers else f"{label}: no candidate is known"
     )
     if match.behind:
-        text += f", and the {match.behind} tasks before"
+        text += f", and the {many(match.behind, 'task')} before"
     return f"{text}. Golden data hold no values in between: compare with the dump of a good run to name the task."
 
 

@@ -9,6 +9,7 @@ from livedbg.values.divergence import Comparison, Divergence, TaskVerdict
 from livedbg.values.dump import Dump, task_name
 from livedbg.values.listing import number, shape_text, stage_word
 from livedbg.values.numbers import number_text
+from livedbg.wording import many
 
 __all__ = [
     "comparison_text",
@@ -29,6 +30,14 @@ _WORDS = {
     "shape": "has other shapes",
     "equal": "equal",
     "uncompared": "not compared",
+}
+_PLURALS = {
+    "culprit": "compute otherwise",
+    "order": "found other values than were written for them",
+    "given": "were given other data",
+    "inherited": "have inputs that already differ",
+    "shape": "have other shapes",
+    "equal": "equal",
 }
 
 Json = dict[str, object]
@@ -102,11 +111,9 @@ def verdict_line(dump: Dump, found: TaskVerdict) -> str:
 def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str]:
     """How many tasks were compared, in which order, how exactly; and which were not."""
     order = "in the order of deps.json" if found.ordered else "in the order in which their values were written"
-    counts = ", ".join(
-        f"{count} {_WORDS[word]}" for word in _WORDS if word != "uncompared" and (count := found.counted(word))
-    )
+    counts = ", ".join(many(count, _WORDS[word], _PLURALS[word]) for word in _PLURALS if (count := found.counted(word)))
     compared = len(found.verdicts) - found.counted("uncompared")
-    yield f"{compared} tasks compared {order}: {counts or 'none'}."
+    yield f"{many(compared, 'task')} compared {order}: {counts or 'none'}."
     if not found.ordered:
         yield f"{found.order_problem}: which task waits for which is not known."
     elif found.order_problem:
@@ -118,17 +125,19 @@ def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str
             {one.skipped for verdict in uncompared for one in (*verdict.inputs, *verdict.outputs) if one.skipped}
         )
         why = f" ({'; '.join(reasons[:3])})" if reasons else ""
-        yield f"{len(uncompared)} tasks not compared{why}: {_names(dump, [one.task for one in uncompared])}."
+        yield f"{many(len(uncompared), 'task')} not compared{why}: {_names(dump, [one.task for one in uncompared])}."
     skipped = [one for verdict in found.verdicts for one in (*verdict.inputs, *verdict.outputs) if one.skipped]
     if skipped and len(skipped) > sum(len(one.inputs) + len(one.outputs) for one in uncompared):
         names = ", ".join(
             f"{task_name(one.entry.task)} arg {one.entry.arg} ({one.skipped})" for one in skipped[:_NAMED]
         )
-        yield f"{len(skipped)} arguments not compared: {names}{' …' if len(skipped) > _NAMED else ''}."
+        yield f"{many(len(skipped), 'argument')} not compared: {names}{' …' if len(skipped) > _NAMED else ''}."
     if found.only_here:
-        yield f"{len(found.only_here)} tasks are not in the golden dump: {_names(dump, found.only_here)}."
+        tasks = many(len(found.only_here), "task is", "tasks are")
+        yield f"{tasks} not in the golden dump: {_names(dump, found.only_here)}."
     if found.only_golden:
-        yield f"{len(found.only_golden)} tasks are in the golden dump only: {_names(dump, found.only_golden)}."
+        tasks = many(len(found.only_golden), "task is", "tasks are")
+        yield f"{tasks} in the golden dump only: {_names(dump, found.only_golden)}."
 
 
 def difference_json(found: Difference) -> Json:

@@ -68,7 +68,7 @@ def test_what_a_user_reads() -> None:
     done = program("graph", LOST)
     assert done.returncode == 12
     said = " ".join(done.stdout.split())
-    for words in ("2 tasks, 0 edges, 1 missing", "!! r0t0 → r0t1", "1024 bytes from offset 0, 256 FLOAT32"):
+    for words in ("2 tasks, 0 edges, 1 missing", "!! r0t0 → r0t1", "1,024 bytes from offset 0, 256 FLOAT32"):
         assert words in said
     for words in ("r0t1 INC overwrites", "SLOW_ADD", "write after write", "add_inout()", "after r0t0 (edge missing!)"):
         assert words in said
@@ -242,8 +242,8 @@ def test_ten_thousand_tasks(tmp_path: Path) -> None:
         done = livedbg("graph", tmp_path, "--format", form)
         assert done.returncode == 0
         if form == "text":
-            assert "10000 tasks, 9900 edges, none missing" in done.stdout
-            assert "… and 9800 more tasks" in done.stdout and len(done.stdout) < 50_000
+            assert "10,000 tasks, 9,900 edges, none missing" in done.stdout
+            assert "… and 9,800 more tasks" in done.stdout and len(done.stdout) < 50_000
         if form == "html":
             assert done.stdout.count('<g class="node"') == 10_000
 
@@ -295,7 +295,7 @@ def test_damaged_elements_are_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "deps.json").write_text(whole)
     done = livedbg("graph", tmp_path)
     assert done.returncode == 0
-    assert "1 elements are not as they should be; read: 49 tasks" in " ".join(done.stdout.split())
+    assert "1 element is not as it should be; read: 49 tasks" in " ".join(done.stdout.split())
 
 
 def _padded(tmp_path: Path, size: int) -> Path:
@@ -366,10 +366,10 @@ def _without_edges(tmp_path: Path, **changes: str) -> Path:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"type": "INPUT"}, ["reads 1024 bytes", "may read what was there before", "manual_dep=true"]),
-        ({}, ["reads 1024 bytes", "(INOUT)", "manual_dep=true"]),
+        ({"type": "INPUT"}, ["reads 1,024 bytes", "may read what was there before", "manual_dep=true"]),
+        ({}, ["reads 1,024 bytes", "(INOUT)", "manual_dep=true"]),
         ({"type": "INPUT", "scope": "manual"}, ["manual scope", "set_dependencies()"]),
-        ({"type": "OUTPUT_EXISTING"}, ["overwrites 1024 bytes", "add_inout()"]),
+        ({"type": "OUTPUT_EXISTING"}, ["overwrites 1,024 bytes", "add_inout()"]),
     ],
 )
 def test_the_report_has_it(tmp_path: Path, changes: dict[str, str], words: list[str]) -> None:

@@ -70,10 +70,12 @@ def test_damage_inside_a_manifest_costs_what_it_hits(tmp_path: Path) -> None:
         ({"bin_format": {"type": "tiled", "byte_order": "big_endian"}}, "tiled"),
         ({"bin_format": 7}, "head is damaged"),
         ({"bin_file": "../../secret.bin"}, "outside of its folder"),
-        ({"dropped_records": 4}, "dropped 4 records"),
+        ({"dropped_records": 4}, "dropped 4 records for"),
+        ({"dropped_records": 1, "dropped_overwrite": 1}, "dropped 1 record for"),
+        ({"dropped_records": 1, "dropped_overwrite": 1}, "1 payload was overwritten"),
         ({"dropped_overwrite": 2}, "2 payloads were overwritten"),
         ({"total_args": 9}, "counts 9 entries and holds 1"),
-        ({"bin_file": None, "dump_args_level": 3}, "level 3"),
+        ({"bin_file": None, "dump_args_level": 3}, "1 tensor was listed without values: dump level 3"),
         ({"bin_file": "gone.bin"}, "gone.bin can't be read"),
     ],
 )
@@ -104,9 +106,9 @@ def test_payload_that_is_short_truncated_or_overwritten(tmp_path: Path) -> None:
     said = livedbg("values", tmp_path, "--numbers", "--stats", "--heatmap", "--histogram")
     assert said.code == 0 and "4 of 8" in said.out and "?" in said.out
     for piece in (
-        "1 tensors are there in part only",
-        "1 tensors were overwritten",
-        "1 tensors end with the file",
+        "1 tensor is there in part only",
+        "1 tensor was overwritten",
+        "1 tensor ends with the file",
         "args.bin has",
     ):
         assert piece in said.err
@@ -167,7 +169,7 @@ def test_absurd_numbers_are_left_out_or_shown(tmp_path: Path, inside: Inside) ->
     ]
     write_dump(tmp_path, args)
     said = inside("values", tmp_path, "--numbers", "--stats", "--heatmap", "--histogram")
-    assert said.code == 0 and "1 places of the manifest are damaged" in said.err
+    assert said.code == 0 and "1 place of the manifest is damaged" in said.err
     assert "1 of 1152921504606846976" in said.out and "[]" in said.out
 
 
@@ -197,7 +199,7 @@ def test_a_manifest_of_a_hundred_megabytes(tmp_path: Path) -> None:
         file.write(b"\n  ]" + tail)
     assert path.stat().st_size > 100 << 20
     said = peak_of(tmp_path, "values", path.parent, "--limit", "2")
-    assert said.code == 0 and f"{count} entries" in said.out and "and more" in said.out and "damaged" not in said.err
+    assert said.code == 0 and f"{count:,} entries" in said.out and "and more" in said.out and "damaged" not in said.err
     assert said.kib < 250_000
 
 

@@ -82,7 +82,7 @@ def test_ascii_terminals_get_ascii() -> None:
 def test_a_hung_runs_payload_without_manifest() -> None:
     said = livedbg("values", HUNG)
     assert said.code == 0
-    assert "10240 bytes" in said.err and "only when a run has drained" in said.err and "--as" in said.err
+    assert "10,240 bytes" in said.err and "only when a run has drained" in said.err and "--as" in said.err
     read = livedbg("values", HUNG, "--as", "float32", "--shape", "10,256", "--json", "--numbers", "--stats")
     assert read.code == 0
     raw = json.loads(read.out)["raw"]

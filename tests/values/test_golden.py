@@ -180,7 +180,7 @@ def test_a_runs_folder_is_its_dump_unless_it_is_the_dumps_own(tmp_path: Path, in
     golden(run / "data", out_x=[1, 3])
     own = inside("values", run, "--against", run)
     assert own.code == 12 and "out/x" in own.out
-    assert "1 tasks compared" in inside("values", other, "--against", run).out
+    assert "1 task compared" in inside("values", other, "--against", run).out
     missing = inside("values", run, "--against", tmp_path / "nowhere")
     assert missing.code == 3 and "nowhere" in missing.err
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from livedbg import ids
 from livedbg.model import EdgeKey, EdgeKind, Evidence, Thread
 from livedbg.snapshot import Snapshot
+from livedbg.wording import many
 
 __all__ = [
     "duration",
@@ -29,11 +30,6 @@ def duration(nanoseconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def many(count: int, word: str) -> str:
-    """`1 thread`, `3 threads`."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def host_of(entity: str) -> str:
