@@ -5,7 +5,7 @@ worker in a session of its own (setsid(2)): a signal to the command's process gr
 
 Invariants:
     F1. A signal goes only to a process that was seen to be one of them: each is held by a pidfd (pidfd_open(2)), so
-        one that has its number later is another.
+        one that has its number later is another, and so are that one's children.
     F2. A process that is no descendant any more when it is looked for, and in another session, is none of them: that is
         how a daemon leaves.
 """
@@ -44,7 +44,7 @@ class Family:
             with contextlib.suppress(OSError):  # it is gone
                 if pid not in self._held and os.getsid(pid) == self._leader:
                     self._hold(pid)
-        below = [self._leader, *self._held]
+        below = [self._leader, *(pid for pid, pidfd in self._held.items() if not _ended(pidfd))]
         seen = set(below)
         while below:
             children = [pid for pid in child_pids(below.pop()) if pid not in seen]

@@ -71,6 +71,26 @@ def test_F1_another_that_has_the_leader_s_number_is_left_alone(tmp_path: Path) -
     assert not process_exists(child.pid)
 
 
+def test_F1_the_children_of_one_that_has_a_member_s_number_later_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = tmp_path / "pids"
+    child = launch(["bash", "-c", f"{JOB.format(pids=pids)}; wait; sleep 600"], tmp_path)
+    family, stranger = Family(child.pid, child.target.start_ticks), os.getpid()
+    try:
+        eventually(lambda: pids.exists() and bool(pids.read_text().split()))
+        (member,) = map(int, pids.read_text().split())
+        assert family.look() >= 2
+        os.kill(member, 9)
+        eventually(lambda: not process_exists(member))
+        with monkeypatch.context() as patched:
+            patched.setattr("livedbg.linux.family.child_pids", lambda pid: [stranger] if pid == member else [])
+            assert family.look() <= 1 and stranger not in family._held  # the shell's next sleep, perhaps
+    finally:
+        family.close()
+        child.end()
+
+
 def test_F2_a_daemon_that_has_left_is_none_of_them(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = f"(setsid bash -c '{JOB.format(pids=pids)}; wait' &); sleep 600"
