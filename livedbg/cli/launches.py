@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -22,11 +23,13 @@ from livedbg.model import SourceHealth
 from livedbg.registry import adapter_classes
 from livedbg.snapshot import Snapshot
 from livedbg.targets import resolve
+from livedbg.view import Update
 
-__all__ = ["command", "launch_text", "listen"]
+__all__ = ["HowHeard", "command", "launch_text", "listen"]
 
 _CHECK_S: Final = 0.1
-_SET_S: Final = 20.0  # for the probes to be set
+_SET_S: Final = 60.0  # for the probes to be set: every library that is loaded is searched
+_NUMBERS: Final = re.compile(r"[\d.,]+")
 
 
 @click.command("launches")
@@ -70,11 +73,9 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
     with quit_on_signals(), started(view):
         listen(view, wanted, budget / 100)
         with contextlib.suppress(KeyboardInterrupt):  # enough was heard
+            view.subscribe(HowHeard().look)
             view.wait_ended(seconds)
     snapshot = view.latest().snapshot
-    for status in snapshot.statuses.values():
-        if status.source == "launches" and status.health in {SourceHealth.DEGRADED, SourceHealth.FAILED}:
-            warn(status.sentence, status.remedy)
     trails = sorted(snapshot.launches.values(), key=lambda trail: (trail.process, -trail.count))
     for trail in trails:
         lines = [msgspec.json.encode(_cut(trail, last)).decode()] if as_json else _lines(snapshot, trail, last)
@@ -107,6 +108,28 @@ def listen(view: LiveView, processes: Sequence[str], share: float = 0.0) -> None
             raise TargetError(message, remedy.removeprefix("try: "), "not-listened")
         if sum(touch.what == "probe" for touch in update.snapshot.intrusions) >= len(processes):
             return
+    if not view.wait_ended(0):
+        raise TargetError(f"The probes could not be set within {_SET_S:.0f} s.", "ask again", "not-listened")
+
+
+class HowHeard:
+    """Says on standard error how launches are heard, as soon as that is known, and when it changes."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[SourceHealth, str]] = {}
+
+    def look(self, update: Update) -> None:
+        """Say what is new; a sentence of which only the numbers changed is not."""
+        for key, status in update.snapshot.statuses.items():
+            now = (status.health, _NUMBERS.sub("", status.sentence))
+            if (
+                key.source == "launches"
+                and status.health is not SourceHealth.ENDED
+                and self._said.get(key.target) != now
+            ):
+                self._said[key.target] = now
+                with contextlib.suppress(OSError):  # nobody reads standard error; this is the session's thread
+                    warn(status.sentence, status.remedy)
 
 
 def _cut(trail: LaunchTrail, last: int) -> LaunchTrail:

@@ -15,7 +15,7 @@ from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules.launches import LaunchesStopped
 from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
-from livedbg.cli.launches import listen
+from livedbg.cli.launches import HowHeard, listen
 from livedbg.config import refuse_touch
 from livedbg.errors import UsageError
 from livedbg.intents import WantStacks
@@ -52,6 +52,7 @@ def command(
         try:
             if launches:
                 listen(view, [f"process:{request.host}/{process.pid}" for process in request.processes])
+                view.subscribe(HowHeard().look)
                 view.subscribe(_Asker(view).look)
             update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
         except KeyboardInterrupt:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from livedbg import ids
-from livedbg.adapters.launches.calls import LOOKUPS, Called, is_nested
+from livedbg.adapters.launches.calls import FUNCTIONS, LOOKUPS, Called, is_nested
 from livedbg.adapters.launches.listener import Heard, LaunchListener
 from livedbg.adapters.launches.rate import Closeness
 from livedbg.adapters.launches.trails import LAST, MOST, Trails
 from livedbg.launches import LaunchTrail
+from livedbg.linux import memory
+from livedbg.linux.places import Found, find_places
 from livedbg.linux.tracefs import TraceEvents
+from tests.adapters.launches.commands import LISTENS, LONG_S, beside
 from tests.conftest import Target, eventually
 from tests.probes import refused
 
 needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+pytestmark = pytest.mark.timeout(700)  # the deadlines of a test together
 
 
 class Listening:
@@ -42,13 +46,12 @@ class Listening:
 def test_each_form_of_launch_is_read(launcher: Target) -> None:
     listening = Listening(launcher.pid)
     launcher.stdin.write(b"runtime 3 100\nconfig 3 100\ndriver 3 100\ngraph 3 100\n")
+    wanted = {"cudaLaunchKernel": 3, "cudaLaunchKernelExC": 3, "cuLaunchKernel": 6, "cuGraphLaunch": 3}
     try:
-        eventually(lambda: len(listening.calls("cudaLaunchKernelExC")) == 3 == len(listening.calls("cuGraphLaunch")))
-        eventually(
-            lambda: len(listening.calls("cudaLaunchKernel")) == 3 and len(listening.calls("cuLaunchKernel")) == 6
-        )
+        eventually(lambda: all(len(listening.calls(name)) >= count for name, count in wanted.items()), LONG_S)
     finally:
         listening.listener.stop()
+    assert {name: len(listening.calls(name)) for name in wanted} == wanted
     runtime, config = listening.calls("cudaLaunchKernel")[0], listening.calls("cudaLaunchKernelExC")[0]
     driver = [call for call in listening.calls("cuLaunchKernel") if call.grid == (64, 1, 1)]
     graph = listening.calls("cuGraphLaunch")[0]
@@ -73,9 +76,9 @@ def test_trails_name_kernels_and_count_a_launch_once(launcher: Target) -> None:
     listener.start()
     launcher.stdin.write(b"runtime 30 100\nconfig 5 100\ndriver 5 100\n")
     try:
-        eventually(lambda: sum(trail.count for trail in list(trails.values())) >= 40)
-        eventually(lambda: all(trail.last[-1].kernel for trail in list(trails.values())))
-        eventually(lambda: not any(trail.rate_per_s for trail in list(trails.values())))  # all are done
+        eventually(lambda: sum(trail.count for trail in list(trails.values())) >= 40, LONG_S)
+        eventually(lambda: all(trail.last[-1].kernel for trail in list(trails.values())), LONG_S)
+        eventually(lambda: not any(trail.rate_per_s for trail in list(trails.values())), LONG_S)  # all are done
     finally:
         listener.stop()
     by_kernel = {trail.last[-1].kernel: trail for trail in trails.values()}
@@ -95,28 +98,49 @@ def test_a_library_that_is_loaded_later_is_heard(
     try:
         assert listening.listener.files == ()
         target.stdin.write(f"load:{libraries[0]} 0 0\n".encode())
-        assert target.line() == "loaded"
-        eventually(lambda: any("libcuda" in file for file in listening.listener.files))
+        assert target.line(LONG_S) == "loaded"
+        eventually(lambda: any("libcuda" in file for file in listening.listener.files), LONG_S)
         target.stdin.write(b"driver 100000 50\n")
-        eventually(lambda: len(listening.calls("cuLaunchKernel")) > 3)
+        eventually(lambda: len(listening.calls("cuLaunchKernel")) > 3, LONG_S)
     finally:
         listening.listener.stop()
 
 
 @needs_probes
-def test_a_flood_is_not_listened_to_and_that_is_said(launcher: Target) -> None:
-    listening = Listening(launcher.pid, share=0.0001)
-    launcher.stdin.write(b"driver 100000000 0\n")
+def test_I2_a_flood_is_not_listened_to_and_that_is_said(launcher: Target) -> None:
+    places, _ = find_places(launcher.pid, FUNCTIONS)
+    told: list[tuple[Heard, bool]] = []
+    listener = LaunchListener(
+        launcher.pid, 0.0001, lambda heard: told.append((heard, has_traps(launcher.pid, places)))
+    )  # in the listener's own thread: what is told and what stands in the target are of one moment
+    listener.start()
     try:
-        eventually(lambda: any(heard.closeness is Closeness.OFF for heard in list(listening.heard)))
-        last = next(heard for heard in listening.heard if heard.closeness is Closeness.OFF)
-        assert last.to_count > 0.0001 and last.rate_per_s > 0
-        before = last.total
-        time.sleep(1)
-        assert listening.heard[-1].closeness is Closeness.OFF  # for some seconds
-        assert listening.heard[-1].total == before  # I2: nothing is even counted
+        assert has_traps(launcher.pid, places)
+        launcher.stdin.write(b"driver 1000000000000000 0\n")
+        eventually(lambda: bool(off_twice(told)), LONG_S)
     finally:
-        listening.listener.stop()
+        listener.stop()
+    assert all(before.total == after.total for before, after in off_twice(told))  # nothing is even counted
+    off = [(heard, traps) for heard, traps in told if heard.closeness is Closeness.OFF]
+    assert all(heard.to_count > 0.0001 and heard.rate_per_s > 0 and not traps for heard, traps in off)
+
+
+def has_traps(pid: int, places: Sequence[Found]) -> bool:
+    """Whether a function that launches begins otherwise in a process than in its file."""
+    return any(memory.read(pid, place.address, 1) != code(place) for place in places)
+
+
+def code(found: Found) -> bytes:
+    """The first byte of a function in its file."""
+    with Path(found.file).open("rb") as file:
+        file.seek(found.place.offset)
+        return file.read(1)
+
+
+def off_twice(told: Sequence[tuple[Heard, bool]]) -> list[tuple[Heard, Heard]]:
+    """Two that came one after the other while nobody listened."""
+    heard = [one for one, _ in list(told)]
+    return [two for two in pairwise(heard) if {one.closeness for one in two} == {Closeness.OFF}]
 
 
 @needs_probes
@@ -126,53 +150,39 @@ def test_what_listens_is_gone_afterwards(launcher: Target) -> None:
     with TraceEvents() as trace:
         assert f"livedbg_{os.getpid()}/" not in trace.defined()
     launcher.stdin.write(b"driver 3 1000\n")
-    assert launcher.line().startswith("done driver")
+    assert launcher.line(LONG_S).startswith("done driver")
 
 
 @needs_probes
-def test_the_command(launcher: Target) -> None:
-    argv = [
-        sys.executable,
-        "-m",
-        "livedbg",
-        "launches",
-        str(launcher.pid),
-        "--for",
-        "1.5",
-        "--budget",
-        "100",
-        "--last",
-        "2",
-    ]
-    launcher.stdin.write(b"runtime 1000 50\n")
-    text = subprocess.run([*argv], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert "moe::gate_kernel(float*) <<<(7,2,1), (128,1,1), 4096 B shared>>>  stream 0x55" in text
-    assert "a second lately" in text and text.count(" s ago ") == 2
-    lines = subprocess.run([*argv, "--json"], capture_output=True, text=True, timeout=60, check=True).stdout
-    (said,) = map(json.loads, lines.splitlines())
-    assert said["count"] > 10 and len(said["last"]) == 2 and said["last"][0]["grid"] == [7, 2, 1]
+def test_the_command_ends_at_ctrl_c_with_what_there_is(launcher: Target) -> None:
+    argv = ("launches", str(launcher.pid), "--for", "600", "--budget", "100", "--last", "2")
+    with beside(*argv) as text, beside(*argv, "--json") as lines:
+        for command in (text, lines):
+            command.until_said(LISTENS)
+        launcher.stdin.write(b"runtime 60 100\n")
+        assert launcher.line(LONG_S).startswith("done runtime")
+        for command in (text, lines):
+            command.interrupt()
+        printed, (said,) = text.end(0), map(json.loads, lines.end(0).splitlines())
+    assert "runtime: 60 launches, " in printed and "a second lately" in printed and printed.count(" s ago ") == 2
+    assert "moe::gate_kernel(float*) <<<(7,2,1), (128,1,1), 4096 B shared>>>  stream 0x55" in printed
+    assert said["count"] == 60 and len(said["last"]) == 2 and said["last"][0]["grid"] == [7, 2, 1]
 
 
 @needs_probes
-def test_ctrl_c_ends_the_command_with_what_there_is(launcher: Target) -> None:
-    argv = [sys.executable, "-m", "livedbg", "launches", str(launcher.pid), "--for", "600", "--budget", "100"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
-        with TraceEvents() as trace:
-            eventually(lambda: f"livedbg_{command.pid}/" in trace.defined(), 60)
-        launcher.stdin.write(b"driver 200 100\n")
-        assert launcher.line().startswith("done driver")
-        command.send_signal(signal.SIGINT)
-        out, err = command.communicate(timeout=60)
-    assert command.returncode == 0 and "<<<(64,1,1), (256,2,4), 1024 B shared>>>" in out, err
+def test_the_command_ends_after_its_time(launcher: Target) -> None:
+    with beside("launches", str(launcher.pid), "--for", "0.6") as command:
+        assert command.end(0) == "Nothing was launched in 0.6 s.\n"
 
 
 @needs_probes
 def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target) -> None:
-    launcher.stdin.write(b"driver 100000000 2000\n")
-    argv = [sys.executable, "-m", "livedbg", "launches", str(launcher.pid), "--for", "2", "--budget", "0.1"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
-    assert "Launches are not listened to for now" in done.stderr or "Launches are only counted" in done.stderr
-    assert "before they were too many to look at each" in done.stdout and "lately" not in done.stdout
+    launcher.stdin.write(b"driver 1000000000000000 0\n")
+    with beside("launches", str(launcher.pid), "--for", "600", "--budget", "0.1") as command:
+        command.until_said("Launches are not listened to for now: at ")
+        command.interrupt()
+        printed = command.end(0)
+    assert "before they were too many to look at each" in printed and "lately" not in printed
 
 
 def test_the_command_says_what_forbids_it(launcher: Target, tmp_path: Path) -> None:
@@ -180,7 +190,7 @@ def test_the_command_says_what_forbids_it(launcher: Target, tmp_path: Path) -> N
     (tmp_path / "livedbg").mkdir()
     (tmp_path / "livedbg" / "config.toml").write_text("read_only = true\n")
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, check=False,
+        argv, capture_output=True, text=True, timeout=LONG_S, check=False,
         env={"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 2 and "read_only" in done.stderr
