@@ -181,7 +181,7 @@ async def _live(
     if again_s is None:
         return first
     await asyncio.sleep(max(0.0, again_s - (time.time_ns() - (first.taken_wall_ns or 0)) / 1e9))
-    dumped = await dump(place, target, run.touches.append, timeout_s)
+    dumped = await dump(find_place(pid), target, run.touches.append, timeout_s)
     return compared(first, await opened(path, dumped, place, target, timeout_s))
 
 

@@ -37,6 +37,7 @@ _LOOK_S: Final = 0.05
 _PATIENCE_S: Final = 2.0  # after which more than a byte is written
 _MOST_BYTES: Final = 1 << 20
 _STEADY: Final = 2  # looks in a row that see the same size
+_SHARE: Final = 4  # a folder of many files is looked at for a fifth of the time at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,8 @@ async def ask_for_dump(place: DumpPlace, limit_s: float = 60.0) -> Dumped:
     pipe = _open(place)
     since_ns = time.monotonic_ns()
     try:
-        os.write(pipe, b"1")
+        _order(place, pipe)
         return await _wait(place, pipe, before, since_ns, limit_s)
-    except BrokenPipeError:
-        raise _unread(place) from None
     finally:
         os.close(pipe)
 
@@ -86,10 +85,29 @@ def _open(place: DumpPlace) -> int:
         if error.errno == errno.ENXIO:
             raise _unread(place) from None
         raise TargetUnsuitable(f"{place.pipe} can't be written to: {error.strerror}.", "", "dump-pipe") from None
-    if not stat.S_ISFIFO(os.fstat(pipe).st_mode):
+    status = os.fstat(pipe)
+    if not stat.S_ISFIFO(status.st_mode) or (status.st_dev, status.st_ino) != place.identity:
         os.close(pipe)
         raise _unread(place)
     return pipe
+
+
+def _order(place: DumpPlace, pipe: int) -> None:
+    """Write the order's first byte.
+
+    Raises:
+        TargetUnsuitable: nobody reads it any more, or earlier orders fill the pipe; nothing was written.
+    """
+    try:
+        os.write(pipe, b"1")
+    except BrokenPipeError:
+        raise _unread(place) from None
+    except BlockingIOError:
+        raise TargetUnsuitable(
+            f"Process {place.pid} has not read earlier orders: {place.pipe} is full. Its driver may hang.",
+            "nvidia-smi; dmesg | grep 'NVRM: Xid'",
+            "dump-pipe-full",
+        ) from None
 
 
 def _unread(place: DumpPlace) -> TargetUnsuitable:
@@ -101,8 +119,11 @@ async def _wait(
 ) -> Dumped:
     written, steady, last = 1, 0, (Path(), 0)
     while True:
+        looked_s = time.monotonic()
+        dumps = await asyncio.to_thread(place.files.dumps)
+        looked_s = time.monotonic() - looked_s
         waited_ns = time.monotonic_ns() - since_ns
-        new = {path: seen for path, seen in place.files.dumps().items() if before.get(path) != seen}
+        new = {path: seen for path, seen in dumps.items() if before.get(path) != seen}
         if not new and waited_ns > _PATIENCE_S * 1e9 and written < _MOST_BYTES:
             written += _write_more(pipe, _MOST_BYTES - written)
         if new:
@@ -114,14 +135,17 @@ async def _wait(
         ended = has_ended(place.pid)
         if waited_ns > limit_s * 1e9 or (ended and (not new or steady > _STEADY)):
             raise _none(place, last if new else None, waited_ns)
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(max(_LOOK_S, _SHARE * looked_s))
 
 
 def _write_more(pipe: int, most: int) -> int:
+    """How much more was written of the order; all of it where the order has been taken and the pipe closed."""
     try:
         return os.write(pipe, bytes(most))
     except BlockingIOError:
         return 0  # it is full: the driver reads it when it comes to it
+    except BrokenPipeError:
+        return most
 
 
 def has_ended(pid: int) -> bool:

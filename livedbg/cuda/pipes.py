@@ -6,7 +6,7 @@ core dump support"; CUDA driver API, "Coredump Attributes Control API").
 
 Invariants:
     Q1. Only a FIFO that the process itself reads and that bears such a name is an order's place. It is opened by way
-        of the process's own descriptor, so no other file can be meant.
+        of the process's own descriptor, and must be the one that was found: descriptors and pids are used again.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class DumpPlace:
         pid: the process.
         descriptor: its descriptor of the FIFO.
         pipe: path of the FIFO, as the process has it.
+        identity: device and inode of the FIFO.
         files: what the dump may be called.
         survives: its environment says that it goes on after a dump.
     """
@@ -53,6 +54,7 @@ class DumpPlace:
     pid: int
     descriptor: int
     pipe: str
+    identity: tuple[int, int]
     files: DumpFiles
     survives: bool
 
@@ -80,6 +82,7 @@ def find_place(pid: int) -> DumpPlace:
     try:
         environment = read_environment(pid)
         found = _pipe_of(pid, environment)
+        identity = _identity(pid, found[0]) if found is not None else (0, 0)
     except OSError:
         if not process_exists(pid):
             raise TargetGone(f"Process {pid} has ended.", "", "gone") from None
@@ -101,6 +104,7 @@ def find_place(pid: int) -> DumpPlace:
         pid=pid,
         descriptor=descriptor,
         pipe=clean_line(pipe),
+        identity=identity,
         files=files,
         survives="skip_abort" in re.split(r"[,\s]+", environment.get(_FLAGS, "")) or environment.get(_HOST_CORE) == "0",
     )
@@ -156,6 +160,16 @@ def _pipe_of(pid: int, environment: Mapping[str, str]) -> tuple[int, str] | None
         if seen is not None and seen.kind == "pipe" and _reads(pid, fd):
             return fd, link
     return None
+
+
+def _identity(pid: int, fd: int) -> tuple[int, int]:
+    """Device and inode of what a descriptor is of.
+
+    Raises:
+        OSError: it is closed, or the process is gone.
+    """
+    status = os.stat(f"/proc/{pid}/fd/{fd}")  # noqa: PTH116 - follows the magic link
+    return status.st_dev, status.st_ino
 
 
 def _reads(pid: int, fd: int) -> bool:

@@ -1,10 +1,11 @@
 """A process that takes orders for a GPU core dump as one with CUDA does: reads a FIFO, writes a file when it is asked.
 
-    dumper.py CORE [slow] [never] [cut] [abort] [blocks] [unprompted]
+    dumper.py CORE [slow] [never] [cut] [abort] [blocks] [unprompted] [deaf] [closes]
 
 The names of pipe and file come from the environment, as the CUDA driver has them (cuda-gdb manual, "GPU core dump
 support"). CORE is what is written. `blocks`: it reacts to a whole megabyte only. `unprompted`: it writes at once, and
-again at each line on its input, without any pipe.
+again at each line on its input, without any pipe. `deaf`: it reads no orders. `closes`: it closes its pipe as it takes
+the order, and writes late.
 """
 
 from __future__ import annotations
@@ -42,11 +43,18 @@ def take_orders(core: bytes, words: list[str]) -> None:
     os.mkfifo(pipe)
     orders = os.open(pipe, os.O_RDWR)
     print("READY", pipe, flush=True)
+    while "deaf" in words:
+        time.sleep(60)
     while True:
         came = len(os.read(orders, 1 << 16))
         while "blocks" in words and came < 1 << 20:
             came += len(os.read(orders, 1 << 16))
         print("ORDERED", came, flush=True)
+        if "closes" in words:
+            os.close(orders)
+            time.sleep(2.5)  # longer than an order stays a single byte
+            write(core, words)
+            return
         if "never" not in words:
             write(core, words)
 

@@ -14,6 +14,9 @@ import pytest
 from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.cudagdb import CudaGdbAdapter
 from livedbg.adapters.proc import ProcAdapter
+from livedbg.cuda.dump import ask_for_dump
+from livedbg.cuda.pipes import find_place
+from livedbg.errors import TargetUnsuitable
 from livedbg.intents import DumpDevice
 from livedbg.live import LiveView
 from livedbg.replay import last_update
@@ -96,6 +99,42 @@ def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
     target = job(spawn, folder, gpu_core, "blocks", **ASKABLE)
     said = device(target.pid, "--dump-only")
     assert said.code == 0 and target.line() == f"ORDERED {1 << 20}"
+
+
+def test_a_driver_that_closes_its_pipe_as_it_takes_the_order_is_waited_for(
+    spawn: Spawn, device: Device, folder: Path, gpu_core: Path
+) -> None:
+    target = job(spawn, folder, gpu_core, "closes", **ASKABLE)
+    said = device(target.pid, "--dump-only")
+    assert said.code == 0 and "stood still for at most" in said.err, said.everything
+
+
+def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
+    target = job(spawn, folder, gpu_core, "deaf", **ASKABLE)
+    pipe = os.open(folder / Path(target.words[0]).name, os.O_WRONLY | os.O_NONBLOCK)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(4096))
+    os.close(pipe)
+    said = device(target.pid, "--dump-only")
+    assert said.code == 3 and "has not read earlier orders" in said.err and "stood still" not in said.err
+
+
+async def test_Q1_another_pipe_that_has_the_descriptor_by_then_gets_nothing(tmp_path: Path) -> None:
+    named, other = tmp_path / "corepipe.cuda.box.1", tmp_path / "other"
+    for path in (named, other):
+        os.mkfifo(path)
+    pipe, others = os.open(named, os.O_RDWR), os.open(other, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        place = find_place(os.getpid())
+        os.dup2(others, place.descriptor)
+        with pytest.raises(TargetUnsuitable, match="no longer reads"):
+            await ask_for_dump(place, limit_s=0.1)
+        with pytest.raises(BlockingIOError):
+            os.read(others, 1)
+    finally:
+        os.close(pipe)
+        os.close(others)
 
 
 @pytest.mark.parametrize(("word", "sentence"), [("never", "wrote no dump within 1 s"), ("cut", "still writing")])
