@@ -51,7 +51,7 @@ class Target:
         assert self.process.stdin is not None
         return self.process.stdin
 
-    def line(self, deadline_s: float = 30.0) -> str:
+    def line(self, deadline_s: float = 60.0) -> str:
         """Its next line of standard output."""
         assert self.process.stdout is not None
         return _read_line(self.process.stdout, time.monotonic() + deadline_s)
@@ -62,7 +62,7 @@ class Target:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self.process.wait(20)
+        self.process.wait(60)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()
