@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -22,7 +21,8 @@ from livedbg.recipes import Recipe
 from livedbg.recording import Recorder
 from livedbg.repeats.devices import visible
 from livedbg.repeats.marking import Ran, marked
-from livedbg.repeats.outcome import How, RunEnd, frames_shown, how_ended, newest_hit, stack_of
+from livedbg.repeats.outcome import How, RunEnd, frames_shown, how_ended, stack_of
+from livedbg.repeats.telling import told_of
 from livedbg.sanitize import clean_line
 from livedbg.snapshot import Snapshot
 
@@ -87,9 +87,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     how, sign = (cause, "") if cause is not None else how_ended(child.exit_code or 0)
     caught = tuple(hit for hit in snapshot.exceptions.values() if hit.stack or hit.message)
     printed = _printed(child) if how in ("code", "signal") else ()
-    named = tuple(hit for hit in caught if hit.type not in signal.Signals.__members__)
-    hit = newest_hit(printed, caught) if how == "code" else newest_hit(named, printed, caught)
-    where = newest_hit(printed, caught) if how == "code" else newest_hit(caught, printed)
+    told = told_of(how, caught, printed)
     end = RunEnd(
         run=number,
         device=device,
@@ -97,13 +95,14 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
         code=child.exit_code if cause is None else None,
         signal=sign,
         seconds=round(seconds, 3),
-        exception=clean_line(hit.type, 200) if hit is not None and how in ("code", "signal") else "",
-        message=clean_line(hit.message, 300) if hit is not None and how in ("code", "signal") else "",
-        stack=_stack(snapshot, where, how),
+        exception=clean_line(told.what.type, 200) if told.what is not None else "",
+        message=clean_line(told.what.message, 300) if told.what is not None else "",
+        reported=told.reported,
+        stack=stack_of(_stacks(snapshot)) if how == "hung" else frames_shown(told.where.stack) if told.where else (),
         verdict=verdict if how == "hung" else "",
         folder=str(folder),
         recording=str(recording),
-        notes=tuple(dict.fromkeys(clean_line(note) for note in notes)),
+        notes=tuple(dict.fromkeys(clean_line(note) for note in (*notes, told.note) if note)),
     )
     return next(iter(marked([Ran(end, (*map(Path, job.plan.logs), child.stdout, child.stderr))])))
 
@@ -142,12 +141,6 @@ def _printed(child: Launched) -> tuple[ExceptionHit, ...]:
     with started(LiveView(request)) as view:
         view.wait_settled(_LOGS_S)
         return tuple(view.latest().snapshot.exceptions.values())
-
-
-def _stack(snapshot: Snapshot, hit: ExceptionHit | None, how: How) -> tuple[str, ...]:
-    if how in ("code", "signal"):
-        return frames_shown(hit.stack) if hit is not None else ()
-    return stack_of(_stacks(snapshot)) if how == "hung" else ()
 
 
 def _stacks(snapshot: Snapshot) -> tuple[Stack, ...]:

@@ -22,6 +22,8 @@ __all__ = ["repeat"]
 _CRASHED: Final = 11
 _HUNG: Final = 10
 _WIDTH: Final = 100
+_INDENT: Final = " " * 6
+_ENDED: Final = 52  # characters of how it ended, in the table
 _ALSO: Final = 3  # runs before it in which markers are looked for as one ends
 
 
@@ -77,12 +79,12 @@ def _collect(pool: Pool[Ran], ran: list[Ran], count: int) -> None:
 
 def _progress(end: RunEnd, count: int) -> str:
     on = f" on device {end.device}" if end.device else ""
-    where = f" {_place(end)}" if end.bad and end.place else ""
+    where = f" {_place(end)}" if end.told and end.place else ""
     return clean_line(f"run {end.run} of {count}{on}: {end.ending}{where} ({end.seconds:.1f} s)")
 
 
 def _place(end: RunEnd) -> str:
-    if end.marker:
+    if end.marker and end.place == end.marker:
         return f"after `{end.marker}`"
     return f"in `{end.stack[0]}`" if end.stack else f"after the line `{end.last_line}`"
 
@@ -92,13 +94,16 @@ def _report(ends: Sequence[RunEnd], outcome: Comparison) -> Iterator[str]:
     rows = [("RUNS", "ENDED", "WHERE")]
     rows += [(str(len(group.runs)), group.ending, group.place) for group in outcome.groups]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    ended = min(widths[1], 44)
+    ended = min(widths[1], _ENDED)
     for (runs, ending, place), group in zip(rows, [None, *outcome.groups], strict=True):
-        lead = f"{runs:>{widths[0]}}  {ending[:ended]:{ended}}  "
-        yield from textwrap.wrap(place, _WIDTH - len(lead), initial_indent=lead, subsequent_indent=" " * len(lead)) or [
+        shown = ending if len(ending) <= ended else f"{ending[: ended - 1]}…"
+        lead = f"{runs:>{widths[0]}}  {shown:{ended}}  "
+        yield from textwrap.wrap(place, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)) or [
             lead.rstrip()
         ]
         if group is not None:
+            if shown != ending:
+                yield from textwrap.wrap(ending, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
             yield from _details(group, by_number)
     yield ""
     for sentence in outcome.sentences:
@@ -112,9 +117,9 @@ def _details(group: Group, ends: dict[int, RunEnd]) -> Iterator[str]:
     numbers = ", ".join(map(str, group.runs[:12])) + (", …" if len(group.runs) > 12 else "")
     yield f"      runs {numbers}"
     if first.message:
-        yield f"      says: {first.message[: _WIDTH - 12]}"
+        yield from textwrap.wrap(f"says: {first.message}", _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     if first.verdict:
-        yield from textwrap.wrap(first.verdict, _WIDTH, initial_indent="      ", subsequent_indent="      ")
+        yield from textwrap.wrap(first.verdict, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     for number, frame in enumerate(first.stack[:8]):
         yield f"      #{number} {frame}"
     if group.stacks > 1:

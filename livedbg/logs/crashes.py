@@ -2,7 +2,7 @@
 
 Sources of the texts: CPython Lib/traceback.py and Python/traceback.c (faulthandler), libstdc++
 libsupc++/vterminate.cc, glibc malloc/malloc.c and debug/fortify_fail.c, bash's and the kernel's
-words for signals, PyTorch c10/util/Exception.cpp (`Exception raised from … frame #0`).
+words for signals, PyTorch c10/util/Exception.cpp (`Exception raised from … frame #0`); sanitizers: see sanitizers.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import ClassVar, Final
 
 from livedbg.events import Event, ExceptionSeen, Stamp
 from livedbg.logs.decoder import LogDecoder
+from livedbg.logs.sanitizers import WORDS as _SANITIZER_WORDS
+from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.shapes import split_prefix
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 
@@ -76,6 +78,7 @@ class CrashDecoder(LogDecoder):
         b"_chunk(): ",
         b"detected ***",
         b"' failed.",
+        *(word.encode() for word in _SANITIZER_WORDS),
     )
 
     def __init__(self) -> None:
@@ -134,7 +137,7 @@ _DEATHS: Final = (
 
 
 _WORDS: Final = (
-    *("Traceback (most recent call last)", "Fatal Python error: ", *_TERMINATE_WORDS),
+    *("Traceback (most recent call last)", "Fatal Python error: ", *_TERMINATE_WORDS, *_SANITIZER_WORDS),
     *(word for _kind, _pattern, words in _DEATHS for word in words),
 )
 
@@ -161,6 +164,10 @@ def _crashes(text: str) -> Iterator[_Crash]:
         if found is not None:
             yield found
             return
+    report = sanitizer_report(lines) if _holds(plain, _SANITIZER_WORDS) else None
+    if report is not None:
+        yield report
+        return
     terminate = _TERMINATE.search(plain) if _holds(plain, _TERMINATE_WORDS) else None
     if terminate is not None:
         yield _terminate(plain, terminate)

@@ -3,7 +3,7 @@
 `Continuation` is a small state machine over the lines of one record. It knows Python tracebacks
 (chained ones, exception groups, faulthandler dumps), what PyTorch puts below an error, C++ stack
 listings (gdb, glog, glibc, absl), `terminate called` with its `what():`, CANN messages whose
-quoted text goes on in the next line, and indentation.
+quoted text goes on in the next line, reports of the compilers' sanitizers, and indentation.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ _NATIVE_STACK = re.compile(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
     r"|\[0x[0-9a-f]+\]|/\S+\(\S*\+?0x[0-9a-f]+\) ?\[0x|Stack trace|Backtrace|======= (?:Backtrace|Memory map)"
 )
+_REPORT = re.compile(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
+_REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
+    r"[ \t]|=>|==\d+==(?!ERROR|WARNING)|(?:READ|WRITE) of size|0x[0-9a-f]+ is located|\[0x|Address 0x"
+    r"|(?:freed|(?:previously )?allocated) by |Thread T\d+|(?:HINT|Hint|SUMMARY|Cause): |\w+Sanitizer can not"
+    r"|Shadow byte|(?:Ind|D)irect leak of|Objects leaked above|This frame has|Memory tags around|Tags for short"
+)
 
 
 _MORE_FIRST = frozenset("#f*P@[/SB=CFDELNRTn")  # what a line that the two above match can begin with
@@ -50,6 +56,7 @@ class _State(Enum):
     FAULT = auto()  # a faulthandler dump
     NATIVE = auto()  # a C++ stack listing
     QUOTE = auto()  # inside a quoted CANN message
+    REPORT = auto()  # a sanitizer's report
     UNQUOTED = auto()  # a CANN header whose message comes in the next line
 
 
@@ -94,6 +101,9 @@ class Continuation:
 
     def _enter(self, line: str) -> bool:
         """Go to the state that a line begins by itself; whether it is one."""
+        if "Sanitizer: " in line and _REPORT.match(line) is not None:
+            self._state = _State.REPORT
+            return True
         if "(most recent call" not in line and "Fatal Python error" not in line and not line.startswith("Timeout ("):
             return False
         if _TRACEBACK.search(line) is not None:
@@ -119,6 +129,8 @@ class Continuation:
             return not line or _FAULT_LINE.match(line) is not None
         if state is _State.NATIVE:
             return (line[:1] in " \t" and bool(line)) or _NATIVE_STACK.match(line) is not None
+        if state is _State.REPORT:
+            return not line or _REPORT_LINE.match(line) is not None
         if state is _State.UNQUOTED:
             if line[:1] != '"':
                 return self._single(line)

@@ -2,7 +2,8 @@
 
 Invariants:
     V1. A place is said to move only where two runs have different markers or, without any, different innermost frames.
-        The last line of output is too weak for that: output is held back in blocks.
+        The last line of output is too weak for that: output is held back in blocks. A sanitizer's report is the place
+        of its run before any marker.
     V2. Runs that were cut off by the user count for nothing.
 """
 
@@ -77,6 +78,9 @@ def compare(ends: Sequence[RunEnd], *, held_back: bool = True) -> Comparison:
         sentences.append(_all_well(len(counted)))
     elif crashes == "same" and len({end.stack for end in crashed if end.stack}) > 1:
         sentences.append("Their stacks differ: what fails is reached in several ways, or its memory is damaged before.")
+    doubtful = [end for end in counted if end.how == "well" and end.reported]
+    if doubtful:
+        sentences.append(_doubts(doubtful))
     cut = len(ends) - len(counted)
     if cut:
         sentences.append(f"{cut} {'was' if cut == 1 else 'were'} cut off while under way.")
@@ -95,11 +99,20 @@ def _all_well(count: int) -> str:
     return "The run ended well." if count == 1 else f"All {count} runs ended well."
 
 
+def _doubts(ends: Sequence[RunEnd]) -> str:
+    (what, place), count = Counter((end.exception, end.place) for end in ends).most_common(1)[0]
+    runs = "1 run" if len(ends) == 1 else f"{len(ends)} runs"
+    most = "" if count == len(ends) else "most often "
+    return f"A sanitizer reported something in {runs} of those that ended well, {most}{what} in `{place[:_LONGEST]}`."
+
+
 def _judged(ends: Sequence[RunEnd]) -> Judgement:
     if not ends:
         return "well"
-    markers = {end.marker for end in ends if end.marker}
-    if len(markers) > 1 or (not markers and len({end.stack[0] for end in ends if end.stack}) > 1):
+    reports = {end.stack[0] for end in ends if end.reported and end.stack}
+    markers = {end.marker for end in ends if end.marker and end.place == end.marker}
+    frames = {end.stack[0] for end in ends if end.stack}
+    if len(reports) > 1 or len(markers) > 1 or (not markers and len(frames) > 1):
         return "moves"
     if len(ends) == 1:
         return "once"
@@ -122,13 +135,15 @@ def _sentence(ends: Sequence[RunEnd], judged: Judgement, total: int, verb: str) 
             places = len({end.place for end in ends if end.marker or end.stack})
             often = "once" if count == 1 else f"{count} times"
             likely = "a race or memory corruption is likely" if verb == "crashed" else "a race is likely"
+            if all(end.reported for end in ends):
+                likely = "the sanitizer's reports say what is wrong at each"
             return f"{begin}, at {places} different points ({often} {at}): it moves: {likely}."
         case _:
             return f"{begin}, {at}, as far as is known: whether it moves can't be told without markers or stacks."
 
 
 def _where(end: RunEnd) -> str:
-    return "after" if end.marker else "in" if end.stack else "after the line"
+    return "after" if end.marker and end.place == end.marker else "in" if end.stack else "after the line"
 
 
 def _groups(ends: Sequence[RunEnd]) -> list[Group]:
@@ -153,7 +168,7 @@ def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd], 
         lines.append("--catch signals gives each crash its stack; --catch '*' each C++ exception")
     if held_back and any(end.how == "signal" for end in crashed):
         lines.append("--recipe unbuffered: a crash may lose the last lines of a program that holds its output back")
-    if judged == "moves":
+    if judged == "moves" and not any(end.reported for end in crashed):
         lines.append("--recipe asan-gcc or asan-clang (host), --recipe compute-sanitizer=memcheck or =racecheck (CUDA)")
     bad = [*crashed, *hung][:_MOST_NAMED]
     lines += [f"livedbg replay {end.recording}" for end in bad if end.recording]

@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from livedbg.model import ExceptionHit, Frame, Stack
+from livedbg.model import Frame, Stack
 
-__all__ = ["How", "RunEnd", "frames_shown", "how_ended", "in_words", "newest_hit", "stack_of"]
+__all__ = ["How", "RunEnd", "frames_shown", "how_ended", "in_words", "stack_of"]
 
 How = Literal["well", "code", "signal", "hung", "cut"]
 _FRAMES: Final = 12
@@ -35,8 +35,9 @@ class RunEnd(Struct, frozen=True, kw_only=True):
         marker: the line that said what began last and never ended.
         others: how many more were open.
         last_line: the last line of its output.
-        exception: type of the exception that ended it, or whose trace it printed last.
+        exception: type of the exception that ended it, or whose trace it printed last; what a sanitizer found.
         message: what the exception says.
+        reported: the exception is a sanitizer's report, and its first frame in the user's code is the place.
         stack: frames where that was, or where it hung; innermost first.
         verdict: what livedbg said of it at its end.
         folder: has its output and its recording.
@@ -54,6 +55,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     last_line: str = ""
     exception: str = ""
     message: str = ""
+    reported: bool = False
     stack: tuple[str, ...] = ()
     verdict: str = ""
     folder: str = ""
@@ -66,15 +68,20 @@ class RunEnd(Struct, frozen=True, kw_only=True):
         return self.how not in ("well", "cut")
 
     @property
+    def told(self) -> bool:
+        """Whether there is more to say of its end than that it ended: it was bad, or a sanitizer reported something."""
+        return self.bad or self.reported
+
+    @property
     def ending(self) -> str:
         """How it ended, in words that are the same for runs that ended alike."""
         text = in_words(self)
-        return f"{text}, {self.exception}" if self.exception not in ("", text) and self.bad else text
+        return f"{text}, {self.exception}" if self.exception not in ("", text) and self.told else text
 
     @property
     def place(self) -> str:
         """Where it was, as far as that can be compared; "" where nothing tells."""
-        if self.marker:
+        if self.marker and not (self.reported and self.stack):
             return self.marker
         if self.stack:
             return self.stack[0]
@@ -83,7 +90,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     @property
     def alike(self) -> tuple[str, str]:
         """Runs of which this is the same ended alike."""
-        return (self.ending, self.place) if self.bad else (self.ending, "")
+        return (self.ending, self.place) if self.told else (self.ending, "")
 
 
 def how_ended(code: int) -> tuple[How, str]:
@@ -111,14 +118,6 @@ def in_words(end: RunEnd) -> str:
             return end.signal
         case _:
             return f"exit code {end.code}"
-
-
-def newest_hit(*groups: tuple[ExceptionHit, ...]) -> ExceptionHit | None:
-    """The exception that counts: the last one of the first group that has any."""
-    for hits in groups:
-        if hits:
-            return max(hits, key=lambda hit: hit.at_wall_ns or 0)
-    return None
 
 
 def frames_shown(frames: tuple[Frame, ...]) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from livedbg.model import Frame
+from livedbg.model import ExceptionHit, Frame
 from livedbg.repeats.compare import compare
 from livedbg.repeats.outcome import RunEnd, frames_shown, how_ended
+from livedbg.repeats.telling import told_of
 
 
 def crash(run: int, marker: str = "", **more: Any) -> RunEnd:
@@ -91,3 +92,30 @@ def test_frames_by_which_a_program_dies_are_left_out() -> None:
     )
     assert frames_shown(frames) == ("work at a.cpp:7", "main in a")
     assert frames_shown((Frame("abort", module="libc.so.6"),)) == ("abort in libc.so.6",)
+
+
+def hit(name: str, catchpoint: str | None = None, at: int | None = None) -> ExceptionHit:
+    return ExceptionHit(id=name, type=name, message="", catchpoint=catchpoint, at_wall_ns=at, stack=(Frame(name),))
+
+
+def test_T1_a_report_that_ended_the_run_counts_before_all_else() -> None:
+    ended, told, raised = hit("a", "log: sanitizer"), hit("w", "log: sanitizer-warning"), hit("e", "log: traceback")
+    assert told_of("signal", [hit("SIGABRT")], [told, raised, ended]).what == ended
+    race = told_of("signal", [hit("SIGSEGV")], [told])
+    assert race.where == hit("SIGSEGV") and not race.reported and race.note == "w, in w"
+    assert told_of("code", [], [told, raised]).what == raised
+    assert told_of("code", [], [told, hit("later", "log: sanitizer-warning")]).what == told
+    assert told_of("well", [raised], [told]).what == told and told_of("well", [raised], []).what is None
+    assert told_of("hung", [raised], [ended]).what is None
+
+
+def test_of_exceptions_without_times_the_last_one_counts() -> None:
+    assert told_of("code", [], [hit("handled"), hit("uncaught")]).what == hit("uncaught")
+    assert told_of("code", [], [hit("later", at=9), hit("sooner", at=5)]).what == hit("later", at=9)
+
+
+def test_a_sanitizers_report_is_the_place_before_any_marker() -> None:
+    more = {"reported": True, "exception": "X", "stack": ("f at a.c:1",)}
+    outcome = compare([crash(1, "step 1", **more), crash(2, "step 2", **more)])
+    assert outcome.crashes == "same" and [group.place for group in outcome.groups] == ["f at a.c:1"]
+    assert outcome.sentences[0] == "2 of 2 runs crashed, in `f at a.c:1`: the same point each time."

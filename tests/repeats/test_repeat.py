@@ -93,6 +93,47 @@ def test_a_python_that_dies_loses_no_marker(home: dict[str, str], tmp_path: Path
     assert said.code == 11 and "2 of 2 runs crashed, after `Running 4...`: the same point each time." in said.out
 
 
+@pytest.fixture
+def sanitized(build_target: Callable[..., Path]) -> Path:
+    """A program with mistakes, built with gcc's sanitizers."""
+    return build_target("sanitized", "-fsanitize=address,undefined")
+
+
+def test_runs_that_asan_ended_are_grouped_by_what_it_found_and_where(sanitized: Path, home: dict[str, str]) -> None:
+    """Their markers differ, and their signal tells nothing."""
+    words = ("launch", "--repeat", 2, "--gpus", "1-2", "--json", "--", sanitized, "freed")
+    said = livedbg(*words, env=home | {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1"})
+    answer = told(said)
+    assert said.code == 11 and answer["comparison"]["crashes"] == "same"
+    (group,) = answer["comparison"]["groups"]
+    assert group["ending"] == "SIGABRT, AddressSanitizer: heap-use-after-free" and group["runs"] == [1, 2]
+    assert group["place"].startswith("Step::use() const at sanitized.cpp:")
+    assert {run["marker"] for run in answer["runs"]} == {"Running step_1...", "Running step_2..."}
+    assert all("freed in freed at sanitized.cpp:" in run["message"] for run in answer["runs"])
+    assert all("main at sanitized.cpp:" in run["stack"][-1] for run in answer["runs"])
+
+
+def test_the_table_says_what_asan_found_at_several_places(sanitized: Path, home: dict[str, str]) -> None:
+    words = ("launch", "--repeat", 2, "--gpus", "1-2", "--parallel", 2, "--", sanitized, "device")
+    said = livedbg(*words, env=home | {"ASAN_OPTIONS": "detect_leaks=0"})
+    assert said.code == 11 and "it moves: the sanitizer's reports say what is wrong at each" in " ".join(
+        said.out.split()
+    )
+    assert "   1  exit code 1, AddressSanitizer: heap-buffer-overflow  beyond at sanitized.cpp:" in said.out
+    assert "   1  exit code 1, AddressSanitizer: heap-use-after-free   Step::use() const at" in said.out
+    assert "--recipe" not in said.out
+
+
+def test_a_run_that_ends_well_with_undefined_behaviour_says_so(sanitized: Path, home: dict[str, str]) -> None:
+    words = ("launch", "--repeat", 1, "--json", "--", sanitized, "undefined")
+    said = livedbg(*words, env=home | {"ASAN_OPTIONS": "detect_leaks=0"})
+    answer = told(said)
+    assert said.code == 0 and "A sanitizer reported something in 1 run" in answer["comparison"]["sentences"][1]
+    (run,) = answer["runs"]
+    assert (run["how"], run["exception"]) == ("well", "UndefinedBehaviorSanitizer: signed integer overflow")
+    assert run["stack"][0].startswith("sanitized.cpp:")
+
+
 def test_a_run_that_hangs_is_ended_at_its_time(program: Path, home: dict[str, str]) -> None:
     words = ("launch", "--repeat", 2, "--parallel", 2, "--timeout", 2, "--json", "--", program, "hang", 2)
     said = livedbg(*words, env=home)

@@ -10,12 +10,13 @@ from typing import Final
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
+from livedbg.logs.sanitizers import ENDED, TOLD
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.snapshot import Snapshot
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
-_FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "assert", "signal", "uncaught"})
+_FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "assert", "signal", "uncaught", ENDED})
 """Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
 
 
@@ -100,8 +101,9 @@ class Crash:
     name = "crash"
     doc = (
         "A process was ended by a signal, or its log tells of something that a process doesn't survive: "
-        "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error. A Python traceback "
-        "counts when no process is alive that could have caught it; otherwise it is reported only."
+        "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error, a report with which "
+        "a sanitizer ends it (other reports of sanitizers are warnings). A Python traceback counts when no "
+        "process is alive that could have caught it; otherwise it is reported only."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -128,11 +130,13 @@ class Crash:
         kind = (hit.catchpoint or "").partition(": ")[2]
         owner = snapshot.processes.get(hit.process) if hit.process else None
         alive = any(not p.exited for p in ([owner] if owner else snapshot.processes.values()))
-        fatal = (kind in _FATAL and not (owner and alive)) or not alive
+        fatal = kind != TOLD and ((kind in _FATAL and not (owner and alive)) or not alive)
         first_line = hit.message.partition("\n")[0]
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         text = f"{hit.type}: {first_line}" if first_line else hit.type
         what = "Crashed" if fatal else "An exception was logged, and its process goes on"
+        if kind == TOLD:
+            what = "A sanitizer reported, without ending the program"
         steps = ["look at the log lines before it"]
         if fatal:
             steps.append("run it again under `livedbg launch -- COMMAND`")

@@ -1,0 +1,198 @@
+"""Reports of the compilers' sanitizers: what was wrong, and where in the user's code.
+
+Sources of the texts: compiler-rt and libsanitizer, asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp,
+tsan_report.cpp, ubsan_diag.cpp, sanitizer_stacktrace_printer.cpp (frames as asan, with a BuildId since LLVM 15, and as
+tsan, the module behind the place, print them).
+
+Invariants:
+    S1. Addresses and pids, which differ from run to run, are neither in the type nor in the message.
+    S2. A frame is the user's own unless its function, file or module is of the sanitizer, the C or the C++ library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from livedbg.model import Frame
+
+__all__ = ["ENDED", "TOLD", "WORDS", "SanitizerReport", "own_frames", "sanitizer_report"]
+
+ENDED: Final = "sanitizer"
+"""Kind of a report with which the sanitizer ended the program."""
+
+TOLD: Final = "sanitizer-warning"
+"""Kind of a report after which the program went on, or that came at its end."""
+
+WORDS: Final = ("Sanitizer: ", ": runtime error: ")
+"""One of these is in each report."""
+
+_FRAMES: Final = 60
+_LINES: Final = 600
+_LONGEST: Final = 2000  # characters of a line
+_HEAD: Final = re.compile(r"^(?:==\d+==ERROR: |WARNING: |==\d+==WARNING: )(?P<tool>\w{2,20}Sanitizer): (?P<told>.*)$")
+_KIND_ENDS: Final = re.compile(r" (?:on|of) (?:unknown )?(?:address\b|0x)|: | \(| 0x")
+_UNDEFINED: Final = re.compile(
+    r"^(?:<unknown>|(?P<file>[^\s:][^:\n]{0,1000}):(?P<line>\d{1,9})(?::\d{1,9})?): runtime error: (?P<told>.+)$"
+)
+_VALUE: Final = re.compile(r"('[^'\n]*')|(?<!\w)-?(?:0x[0-9a-f]+|\d[\d.]*(?:e[-+]?\d+)?)")
+_ADDRESS: Final = re.compile(r"\b0x[0-9a-f]{5,}\b")
+_FRAME: Final = re.compile(r"^ *#\d{1,4} (?:0x(?P<address>[0-9a-f]{1,16}) (?:in )?)? ?(?P<rest>.*)$")
+_MODULE: Final = re.compile(r" ?\((?P<module>[^()]+)\+0x(?P<offset>[0-9a-f]+)\)$")
+_BUILD_ID: Final = re.compile(r" \(BuildId: \w+\)$")
+_PLACES: Final = (
+    re.compile(r"^(?P<function>.+?) (?P<file>/.+?):(?P<line>\d{1,9})(?::\d{1,9})?$"),  # a path may have blanks
+    re.compile(r"^(?P<function>.+) (?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})?$"),
+)
+_ACCESS: Final = re.compile(r"^ *((?:atomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d+)", re.MULTILINE)
+_SIGNAL_ACCESS: Final = re.compile(r"The signal is caused by an? (READ|WRITE|UNKNOWN) memory access")
+_PLACED: Final = re.compile(
+    r"(?:0x[0-9a-f]+ is located|Address 0x[0-9a-f]+ is located(?= in)) (?P<where>.{1,200}?)(?: \[0x.*| of thread .*)?$",
+    re.MULTILINE,
+)
+_GLOBAL: Final = re.compile(
+    r"Location is (global '.{1,200}?' of size \d+|heap block of size \d+|stack of .+?)(?: at |$)"
+)
+_LEAK: Final = re.compile(r"^Direct leak of (\d+) byte")
+_SECTIONS: Final = (
+    ("freed", re.compile(r"^freed by thread")),
+    ("allocated", re.compile(r"^(?:previously )?allocated by thread")),
+    ("and", re.compile(r"^ *Previous (?P<told>(?:atomic )?(?:read|write) of size \d+)")),
+)
+_NOT_OWN_FUNCTION: Final = re.compile(
+    r"^(?:__interceptor_|___interceptor_|__asan|__tsan|__msan|__lsan|__ubsan|__sanitizer|__libc_start|_start$|clone3?$"
+    r"|start_thread$|asan_thread_start|operator (?:new|delete)\b|(?:std|__gnu_cxx|__sanitizer)::|<null>$"
+    r"|(?:malloc|calloc|realloc|free|posix_memalign|aligned_alloc|abort|raise)$|pthread_\w+$"
+    r"|(?:mem|str|wcs|wmem)(?:n?(?:cpy|cat|cmp|len|dup)|move|set|r?chr|str|casecmp|tol)$)"
+)
+_NOT_OWN_FILE: Final = re.compile(r"(?:^|/)(?:libsanitizer|compiler-rt|sysdeps|csu)/|/include/c\+\+/")
+_NOT_OWN_MODULE: Final = re.compile(
+    r"^(?:lib(?:asan|tsan|ubsan|lsan|msan|hwasan|stdc\+\+|c\+\+|gcc_s|pthread|c|clang_rt\.\w+)|ld-linux)(?![A-Za-z])"
+)
+
+
+class SanitizerReport(NamedTuple):
+    """What a sanitizer reported.
+
+    Attributes:
+        kind: ENDED or TOLD.
+        type: the sanitizer and what it found, `AddressSanitizer: heap-use-after-free`.
+        message: what it says of the access and of the memory.
+        stack: where it was.
+    """
+
+    kind: str
+    type: str
+    message: str
+    stack: tuple[Frame, ...]
+
+
+def sanitizer_report(lines: Sequence[str]) -> SanitizerReport | None:
+    """The report that stands in some lines, the first if there are several."""
+    lines = [line[:_LONGEST] for line in lines[:_LINES]]
+    for number, line in enumerate(lines):
+        if "Sanitizer: " in line and (head := _HEAD.match(line)) is not None:
+            return _report(head, lines[number:])
+        if ": runtime error: " in line and (undefined := _UNDEFINED.match(line)) is not None:
+            return _undefined(undefined, lines[number + 1 :])
+    return None
+
+
+def own_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Those of the user's own code (S2)."""
+    return tuple(
+        frame
+        for frame in frames
+        if not _NOT_OWN_FUNCTION.match(frame.function)
+        and not (frame.file and _NOT_OWN_FILE.search(frame.file))
+        and not (frame.module and _NOT_OWN_MODULE.match(frame.module))
+    )
+
+
+def _report(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
+    text = "\n".join(lines)
+    told = head["told"]
+    kind = told[: found.start()] if (found := _KIND_ENDS.search(told)) is not None else told
+    kind = kind.removeprefix("attempting ").removeprefix("detected ").strip()[:100]
+    if kind == "free":
+        kind = "bad-free"
+    leak = head["tool"] == "LeakSanitizer"
+    cut = "ERROR: " in head[0] and not leak and "\nSUMMARY: " not in text  # the last word of a program
+    ended = cut or "==ABORTING" in text or "\nExiting" in text
+    stack = _stack(lines, next((n for n, line in enumerate(lines) if _LEAK.match(line)), 0) if leak else 0)
+    message = "; ".join(dict.fromkeys(_told(text, lines)))
+    return SanitizerReport(ENDED if ended else TOLD, f"{head['tool']}: {kind}", message, stack)
+
+
+def _told(text: str, lines: Sequence[str]) -> Iterator[str]:
+    """What it says besides, without what differs from run to run."""
+    access = _ACCESS.search(text)
+    if access is not None:
+        yield access[1]
+    signal = _SIGNAL_ACCESS.search(text)
+    if signal is not None:
+        verb = f"{signal[1]} of " if signal[1] != "UNKNOWN" else ""
+        yield (
+            f"{verb}an address near 0" if "points to the zero page" in text else f"{verb}an address that is not mapped"
+        )
+    placed = _PLACED.search(text) or _GLOBAL.search(text)
+    if placed is not None:
+        yield placed[1]
+    for number, line in enumerate(lines):
+        leak = _LEAK.match(line)
+        if leak is not None:
+            yield f"{leak[1]} bytes"
+        for word, begin in _SECTIONS:
+            section = begin.match(line)
+            if section is not None:
+                frames = own_frames(_stack(lines, number))
+                what = f"{word} {section['told']}" if begin.groups else word
+                yield f"{what} in {_shown(frames[0])}" if frames else what
+
+
+def _shown(frame: Frame) -> str:
+    where = f" at {frame.file.rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
+    return f"{frame.function[:100]}{where}"
+
+
+def _undefined(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
+    """UBSan: one line, and frames with print_stacktrace=1."""
+    told = head["told"].strip()
+    kind = _VALUE.sub(lambda value: value[1] or "…", told.partition(": ")[0])[:100]
+    stack = _stack(lines, 0)
+    if not own_frames(stack):
+        name = f"{head['file'].rpartition('/')[2]}:{head['line']}" if head["file"] else "an unknown place"
+        stack = (Frame(function=name),)
+    return SanitizerReport(TOLD, f"UndefinedBehaviorSanitizer: {kind}", _ADDRESS.sub("0x…", told), stack)
+
+
+def _stack(lines: Sequence[str], begin: int) -> tuple[Frame, ...]:
+    """The first stack from a line on."""
+    frames: list[Frame] = []
+    for line in lines[begin:]:
+        match = _FRAME.match(line)
+        if match is not None:
+            frames.append(_frame(match))
+        elif frames:
+            break
+        if len(frames) == _FRAMES:
+            break
+    return tuple(frames)
+
+
+def _frame(match: re.Match[str]) -> Frame:
+    rest = _BUILD_ID.sub("", match["rest"])
+    module = _MODULE.search(rest)
+    name = module["module"].rpartition("/")[2] if module is not None else None
+    if module is not None:
+        rest = rest[: module.start()]
+    address = int(match["address"], 16) if match["address"] else None
+    rest = rest.removesuffix(" <null>").strip()
+    for pattern in _PLACES:
+        place = pattern.match(rest)
+        if place is not None:
+            line = int(place["line"])
+            return Frame(function=place["function"], file=place["file"], line=line, module=name, address=address)
+    function = rest if rest and rest != "<null>" else f"{name}+0x{module['offset']}" if module is not None else "?"
+    return Frame(function=function, module=name, address=address)

@@ -1,0 +1,140 @@
+"""Reports of sanitizers, as gcc's and clang's wrote them for real programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.crashes import CrashDecoder
+from livedbg.logs.lines import LineCutter
+from livedbg.logs.records import RecordAssembler
+from livedbg.logs.sanitizers import ENDED, TOLD, SanitizerReport, own_frames, sanitizer_report
+from livedbg.model import Frame, LogRecord
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "sanitizers"
+
+
+def records(data: bytes) -> list[LogRecord]:
+    assembler, cutter = RecordAssembler("log:box/x", SourceClock()), LineCutter()
+    return [*assembler.feed(cutter.feed(data)), *assembler.feed(cutter.flush()), *assembler.flush()]
+
+
+def reports(data: bytes) -> list[SanitizerReport]:
+    """The reports of a log, each from a record that the decoder asks for."""
+    found = []
+    for record in records(data):
+        report = sanitizer_report(record.text.split("\n"))
+        if report is not None:
+            assert any(word in record.text.encode() for word in CrashDecoder.triggers)
+            found.append(report)
+    return found
+
+
+def places(report: SanitizerReport) -> list[str]:
+    return [f"{frame.function} {frame.line}" for frame in own_frames(report.stack)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "what", "message", "where"),
+    [
+        (
+            "gcc_use_after_free",
+            ENDED,
+            "AddressSanitizer: heap-use-after-free",
+            "READ of size 4; 4 bytes inside of 16-byte region; freed in uaf at a.cpp:12; allocated in made at a.cpp:11",
+            ["Step::use() 10", "uaf 12", "main 24"],
+        ),
+        (
+            "gcc_memcpy",
+            ENDED,
+            "AddressSanitizer: heap-buffer-overflow",
+            "READ of size 12; 0 bytes to the right of 8-byte region; allocated in memc at a.cpp:14",
+            ["memc 14", "main 24"],
+        ),
+        (
+            "gcc_double_free",
+            ENDED,
+            "AddressSanitizer: double-free",
+            "0 bytes inside of 12-byte region; freed in dfree at a.cpp:15; allocated in made at a.cpp:11",
+            ["dfree 15", "main 24"],
+        ),
+        (
+            "clang_segv",
+            ENDED,
+            "AddressSanitizer: SEGV",
+            "WRITE of an address near 0",
+            ["null() 16", "main 25"],
+        ),
+        ("gcc_leak", TOLD, "LeakSanitizer: memory leaks", "308 bytes", ["made 11"]),
+        (
+            "gcc_race",
+            TOLD,
+            "ThreadSanitizer: data race",
+            "Read of size 4; global 'race_' of size 4; and write of size 4 in operator() at a.cpp:19",
+            ["operator() 19"],
+        ),
+        (
+            "clang_race",
+            TOLD,
+            "ThreadSanitizer: data race",
+            "Write of size 4; global 'race_' of size 4; "
+            "and write of size 4 in race()::$_1::operator()() const at a.cpp:19",
+            ["race()::$_0::operator()() const 19"],
+        ),
+    ],
+)
+def test_what_was_wrong_and_where(name: str, kind: str, what: str, message: str, where: list[str]) -> None:
+    (report,) = reports((FIXTURES / f"{name}.txt").read_bytes())
+    assert (report.kind, report.type, report.message) == (kind, what, message)
+    assert places(report) == where
+
+
+def test_undefined_behaviour_has_its_line_and_with_a_stack_its_function() -> None:
+    overflow, shift = reports((FIXTURES / "clang_undefined.txt").read_bytes())
+    assert overflow == SanitizerReport(
+        TOLD,
+        "UndefinedBehaviorSanitizer: signed integer overflow",
+        "signed integer overflow: 2147483647 + 2 cannot be represented in type 'int'",
+        (Frame("a.cpp:20"),),
+    )
+    assert shift.type == "UndefinedBehaviorSanitizer: shift exponent … is too large for …-bit type 'int'"
+    stacked = reports((FIXTURES / "gcc_undefined_stack.txt").read_bytes())
+    assert [places(report) for report in stacked] == [["ub 20", "main 25"]] * 2
+
+
+def test_a_report_that_is_cut_gives_what_it_holds() -> None:
+    whole = (FIXTURES / "gcc_use_after_free.txt").read_bytes()
+    for size in range(whole.index(b" at pc"), len(whole), 37):
+        (report,) = reports(whole[:size])
+        assert report.type == "AddressSanitizer: heap-use-after-free"
+        assert (report.kind == TOLD) is (b"\nSUMMARY: " in whole[:size])  # with halt_on_error=0 it goes on then
+
+
+def test_what_stands_around_a_report_is_no_part_of_it() -> None:
+    whole = (FIXTURES / "gcc_use_after_free.txt").read_bytes()
+    after = b'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x\n'
+    texts = [record.text for record in records(whole + after + whole.replace(b"Running", b"Next"))]
+    assert [text.split("\n")[0][:15] for text in texts if "Sanitizer: " in text or "Traceback" in text][
+        1
+    ] == after.decode()[:15]
+    assert len(reports(whole + after + whole)) == 2
+
+
+def test_what_only_looks_like_one_is_none() -> None:
+    harmless = (
+        b"we build with AddressSanitizer: it costs twice the time\n"
+        b"panic: runtime error: index out of range [5] with length 3\n"
+        b"ASAN_OPTIONS=x AddressSanitizer: on\n"
+    )
+    assert reports(harmless) == []
+
+
+def test_long_and_odd_lines_take_linear_time() -> None:
+    for line in (
+        b"==1==ERROR: AddressSanitizer: " + b" /" * 2_000_000,
+        b"==1==ERROR: AddressSanitizer: x on 0x1\n    #0 0x1 in " + b" /a:" * 1_000_000,
+        b"a" * 3_000_000 + b": runtime error: " + b"9" * 3_000_000,
+    ):
+        assert len(reports(line)) <= 1
