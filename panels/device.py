@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from livedbg.cuda.words import fault_sentence, headline, kernel_name, place_name, places_of, share_of
+from livedbg.cuda.words import fault_sentence, headline, kernel_name, place_name, places_of, share_of, units_of
 from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.intents import DumpDevice
 from livedbg.panels.base import LinePanel
@@ -141,7 +141,8 @@ class DevicePanel(LinePanel):
             line.add(f"{glyphs.fail} ", ink.style(Role.BAD, bold=True)).add(fault_sentence(item), ink.style(Role.BAD))
         elif isinstance(item, DeviceUnit):
             line.add(f"device {item.number} {item.name}", ink.style(Role.TEXT, bold=True))
-            line.add(f"  {item.machine}  {item.busy_sms:,} of {item.sms:,} SMs have warps", ink.style(Role.DIM))
+            if item.sms:
+                line.add(f"  {item.machine}  {item.busy_sms:,} of {item.sms:,} SMs have warps", ink.style(Role.DIM))
         elif isinstance(item, DeviceKernel):
             self._kernel(item, line)
         else:
@@ -213,8 +214,7 @@ def _rows(state: DeviceState, *, several: bool) -> Iterator[_Row]:
     if several:
         yield _Row(state, state)
     yield from (_Row(fault, state) for fault in state.faults)
-    for unit in state.units:
-        kernels = [kernel for kernel in state.kernels if kernel.device == unit.number]
+    for unit, kernels in units_of(state):
         if kernels or len(state.units) == 1:
             yield _Row(unit, state)
         for kernel in kernels:

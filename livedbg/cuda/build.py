@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from livedbg.cuda.faults import announced, fault_named
 from livedbg.cuda.look import Seen, Symbol
-from livedbg.cuda.rows import KernelRow
 from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.sanitize import clean_line
 
@@ -59,7 +58,7 @@ def state_of(
             )
             for row in seen.devices
         ),
-        kernels=tuple(_kernel(seen, row) for row in seen.kernels),
+        kernels=tuple(_kernels(seen)),
         places=tuple(places[:_PLACES]),
         faults=tuple(_faults(seen)),
         focus=seen.focus.words if seen.focus is not None else "",
@@ -72,23 +71,31 @@ def state_of(
     )
 
 
-def _kernel(seen: Seen, row: KernelRow) -> DeviceKernel:
-    name, paren, arguments = _parted(row.invocation)
-    return DeviceKernel(
-        number=row.number,
-        device=row.device,
-        grid=row.grid,
-        parent=row.parent,
-        name=name,
-        arguments=f"{paren}{arguments}",
-        status=row.status,
-        grid_dim=row.grid_dim,
-        block_dim=row.block_dim,
-        sms=row.sms.bit_count(),
-        blocks=sum(block.blocks for block in seen.blocks if block.kernel == row.number),
-        warps=sum(1 for warp in seen.warps if warp.kernel == row.number),
-        threads=sum(thread.threads for thread in seen.threads if thread.kernel == row.number),
-    )
+def _kernels(seen: Seen) -> Iterator[DeviceKernel]:
+    warps = Counter(warp.kernel for warp in seen.warps)
+    blocks: Counter[int] = Counter()
+    threads: Counter[int] = Counter()
+    for block in seen.blocks:
+        blocks[block.kernel] += block.blocks
+    for thread in seen.threads:
+        threads[thread.kernel] += thread.threads
+    for row in seen.kernels:
+        name, paren, arguments = _parted(row.invocation)
+        yield DeviceKernel(
+            number=row.number,
+            device=row.device,
+            grid=row.grid,
+            parent=row.parent,
+            name=name,
+            arguments=f"{paren}{arguments}",
+            status=row.status,
+            grid_dim=row.grid_dim,
+            block_dim=row.block_dim,
+            sms=row.sms.bit_count(),
+            blocks=blocks[row.number],
+            warps=warps[row.number],
+            threads=threads[row.number],
+        )
 
 
 def _parted(invocation: str) -> tuple[str, str, str]:

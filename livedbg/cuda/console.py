@@ -69,7 +69,7 @@ def console_rows(table: str, text: str) -> list[dict[str, str]]:
             pairs = zip(group.groups()[::2], group.groups()[1::2], strict=True)
             shared = {_NAMES[name]: number for name, number in pairs if name is not None}
             continue
-        row = shape.match(line) if len(line) < _LONGEST else None
+        row = shape.match(" ".join(line.split())) if len(line) < _LONGEST else None  # no long runs of blanks to try
         if row is not None:
             rows.append({**shared, **{name: value for name, value in row.groupdict().items() if value is not None}})
     return rows

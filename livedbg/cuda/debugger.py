@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from livedbg.errors import ToolMissing
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 from livedbg.gdbmi.records import Record
+from livedbg.linux.toolkits import find_tool
 from livedbg.sanitize import clean_line
 
 __all__ = ["find_cuda_gdb", "started"]
 
-_FOLDERS: Final = (Path("/usr/local"), Path("/opt"))  # of toolkits: cuda, cuda-12.9, …
-_HOMES: Final = ("CUDA_HOME", "CUDA_PATH")
 _SETTINGS: Final = ("set pagination off", "set confirm off", "set width 0", "set height 0", "set auto-load off")
 _SETTING_S: Final = 10.0
 _VERSION: Final = re.compile(r"cuda-gdb\)? ?(?:release )?(\d+\.\d+)?", re.IGNORECASE)
@@ -34,12 +31,9 @@ def find_cuda_gdb(path: str | None = None) -> str:
         if found is None:
             raise ToolMissing(f"{path} is not there.", "give the path of a cuda-gdb, or leave --gdb out", "gdb-missing")
         return found
-    homes = [str(Path(os.environ[name]) / "bin" / "cuda-gdb") for name in _HOMES if os.environ.get(name)]
-    brought = [str(file) for folder in _FOLDERS for file in sorted(folder.glob("cuda*/bin/cuda-gdb"), reverse=True)]
-    for candidate in ("cuda-gdb", *homes, *brought):
-        found = shutil.which(candidate)
-        if found is not None:
-            return found
+    found = find_tool("cuda-gdb")
+    if found is not None:
+        return found
     raise ToolMissing(
         "cuda-gdb is not installed: it is what reads the state of a device.",
         "install NVIDIA's package cuda-gdb-12-9 (or of your CUDA version), or give its path with --gdb; a core dump "

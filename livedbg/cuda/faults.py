@@ -28,6 +28,7 @@ class Announced(NamedTuple):
 _BY_NAME: Final = {name.lower(): fault for name, fault in FAULTS.items()}
 _UNKNOWN: Final = Fault(None, "The device reports an error that livedbg doesn't know.", MEMCHECK)
 _MOST: Final = 1 << 16
+_LONGEST: Final = 4_096  # characters of a line; in a longer one the origin is looked for in vain for too long
 _SIGNAL: Final = re.compile(r"CUDA_EXCEPTION_(\d+)")
 _NAMED: Final = re.compile(r"(?:^CUDA Exception: |received signal CUDA_EXCEPTION_\d+, )([^\n]+?)\.?$", re.MULTILINE)
 _ASSERTED: Final = re.compile(r"^Assertion failed\.$", re.MULTILINE)
@@ -48,7 +49,7 @@ def fault_named(name: str) -> Fault:
 
 def announced(text: str) -> Announced | None:
     """The exception that the debugger announces as it opens a core dump or attaches; None where there is none."""
-    text = text[:_MOST]
+    text = "\n".join(line[:_LONGEST] for line in text[:_MOST].split("\n"))
     named = _NAMED.search(text)
     name = clean_line(named[1], 100) if named else "Warp Assert" if _ASSERTED.search(text) else ""
     if not name:

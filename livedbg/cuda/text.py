@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from livedbg.cuda.instructions import meaning_of
-from livedbg.cuda.words import fault_sentence, headline, place_name, places_of, share_of, unit_sentence
+from livedbg.cuda.words import fault_sentence, headline, place_name, places_of, share_of, unit_sentence, units_of
 from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState
 from livedbg.model import Frame
 
@@ -28,12 +28,11 @@ def _lines(state: DeviceState) -> Iterator[str]:
     for fault in state.faults:
         yield ""
         yield from _fault(fault)
-    for unit in state.units:
+    for unit, kernels in units_of(state):
         yield ""
         yield unit_sentence(unit)
-        for kernel in state.kernels:
-            if kernel.device == unit.number:
-                yield from _kernel(state, kernel)
+        for kernel in kernels:
+            yield from _kernel(state, kernel)
     if state.focus:
         yield ""
         yield f"focus  {state.focus}"

@@ -17,6 +17,7 @@ __all__ = [
     "places_of",
     "share_of",
     "unit_sentence",
+    "units_of",
 ]
 
 _NEARLY_ALL: Final = 0.9
@@ -66,8 +67,18 @@ def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
 
 def unit_sentence(unit: DeviceUnit) -> str:
     """`device 0  NVIDIA H100 (sm_90, 1b:00.0): 132 of 132 SMs have warps`."""
+    if not unit.sms:
+        return f"device {unit.number}"
     known = ", ".join(filter(None, (unit.machine, unit.bus)))
     return f"device {unit.number}  {unit.name} ({known}): {unit.busy_sms:,} of {unit.sms:,} SMs have warps"
+
+
+def units_of(state: DeviceState) -> Iterator[tuple[DeviceUnit, list[DeviceKernel]]]:
+    """Each device with its kernels; of one that the debugger did not list, its number alone is known."""
+    listed = {unit.number for unit in state.units}
+    unlisted = sorted({kernel.device for kernel in state.kernels} - listed)
+    for unit in (*state.units, *(DeviceUnit(number=number) for number in unlisted)):
+        yield unit, [kernel for kernel in state.kernels if kernel.device == unit.number]
 
 
 def kernel_name(kernel: DeviceKernel) -> str:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 from livedbg.linux.capabilities import Capability
+from livedbg.linux.toolkits import find_tool
 
 __all__ = ["nvidia_facts"]
 
 _TOOLS: Final = ("cuda-gdb", "compute-sanitizer", "nsys", "ncu")
-_ROOTS: Final = (Path("/usr/local"), Path("/opt"))  # of toolkits: cuda, cuda-12.9, …
-_HOMES: Final = ("CUDA_HOME", "CUDA_PATH")
 _DRIVER: Final = Path("/proc/driver/nvidia")
 
 
@@ -44,7 +41,7 @@ def _nvml(library: bool, needed: bool) -> Capability:
 
 
 def _tools(needed: bool) -> Capability:
-    found = {tool: _path_of(tool) for tool in _TOOLS}
+    found = {tool: find_tool(tool) for tool in _TOOLS}
     there = [f"{tool} ({path})" for tool, path in found.items() if path]
     missing = [tool for tool, path in found.items() if not path]
     value = ", ".join(there) + ("; " if there and missing else "") + (f"no {', '.join(missing)}" if missing else "")
@@ -55,10 +52,3 @@ def _tools(needed: bool) -> Capability:
         "device state (cuda-gdb), the recipes compute-sanitizer, nsys and ncu",
         "" if not missing or not needed else "install the CUDA toolkit, or put its bin folder on the PATH",
     )
-
-
-def _path_of(tool: str) -> str | None:
-    homes = [Path(os.environ[name]) for name in _HOMES if os.environ.get(name)]
-    homes += [home for root in _ROOTS for home in sorted(root.glob("cuda*"), reverse=True)]
-    folders = [str(home / part) for home in homes for part in ("bin", "compute-sanitizer")]
-    return shutil.which(tool) or shutil.which(tool, path=os.pathsep.join(folders or ["/nonexistent"]))

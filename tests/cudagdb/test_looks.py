@@ -156,6 +156,14 @@ async def test_refusals_are_notes(player: Play, gpu_core: Path) -> None:
     assert state.kernels[0].warps == 16
 
 
+async def test_kernels_of_a_device_that_is_not_listed_are_shown(player: Play, gpu_core: Path) -> None:
+    session = without(hang(16), "-cuda-info-devices")
+    session.says("-cuda-info-devices", '^error,msg="Not now"')
+    state = await state_in(player(session), gpu_core)
+    text = state_text(state)
+    assert not state.units and "\ndevice 0\n  kernel 0  spin<<<" in text
+
+
 async def test_a_table_that_is_cut_says_how_much_is_missing(player: Play, gpu_core: Path) -> None:
     session = without(hang(16), "-cuda-info-warps")
     (whole,) = [said[0] for command, said in hang(16).answers if command.startswith("-cuda-info-warps")]

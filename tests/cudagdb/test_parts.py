@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.cuda import debugger
 from livedbg.cuda.console import TABLES, console_rows
 from livedbg.cuda.corefile import read_core
+from livedbg.cuda.debugger import find_cuda_gdb
 from livedbg.cuda.fault_table import FAULTS
 from livedbg.cuda.faults import announced, fault_named
 from livedbg.cuda.instructions import instruction_of, meaning_of
@@ -23,6 +23,7 @@ from livedbg.cuda.rows import focus_of
 from livedbg.errors import SourceError
 from livedbg.gdbmi.records import parse_line
 from livedbg.gdbmi.tables import MiTable
+from livedbg.linux import toolkits
 from tests.cli.conftest import Said
 from tests.cudagdb.conftest import EM_X86_64, core_bytes
 from tests.cudagdb.sessions import FIXTURES, hang
@@ -97,10 +98,30 @@ def test_without_a_cuda_gdb_it_says_what_to_install(
     gpu = tmp_path / "gpu.core"
     gpu.write_bytes(core_bytes())
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CUDA_HOME", raising=False)
-    monkeypatch.setattr(debugger, "_FOLDERS", ())
+    for home in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(home, raising=False)
+    monkeypatch.setattr(toolkits, "_ROOTS", ())
     said = device(gpu)
     assert said.code == 3 and "cuda-gdb is not installed" in said.err and "--gdb" in said.err
+
+
+def test_of_several_toolkits_the_chosen_one_or_the_newest_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for home in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(home, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    monkeypatch.setattr(toolkits, "_ROOTS", (tmp_path,))
+    for version in ("cuda-9.2", "cuda-12.9", "cuda-12.10", "cuda"):
+        program = tmp_path / version / "bin" / "cuda-gdb"
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    assert Path(find_cuda_gdb()).parts[-3] == "cuda"
+    (tmp_path / "cuda" / "bin" / "cuda-gdb").unlink()
+    assert Path(find_cuda_gdb()).parts[-3] == "cuda-12.10"
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda-9.2"))
+    assert Path(find_cuda_gdb()).parts[-3] == "cuda-9.2"
 
 
 @given(st.integers(0, len(WHOLE)))
@@ -188,6 +209,15 @@ def test_exceptions_as_they_are_announced(
     said = announced(text)
     assert said is not None and (said.name, said.address) == (name, address)
     assert (said.function, said.file, said.line) == place
+
+
+def test_long_lines_take_no_time_to_speak_of() -> None:
+    """By the time that grows with the square of their length this would take minutes."""
+    line = f"The exception was triggered at PC 0x10  a{' ' * 60_000}b"
+    for number in range(40):
+        assert announced(f"CUDA Exception: X{number}\n{line}") is not None
+    row = f"0 active 0x1 (1,1,1) a{' ' * 8_000}b"
+    assert [found["exception"] for found in console_rows("lanes", f"{row}\n" * 300)] == ["a b"] * 300
 
 
 def test_a_real_stop_has_its_focus_and_a_frame_of_the_device() -> None:
