@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import ClassVar, Final
 
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
@@ -17,6 +18,7 @@ __all__ = ["ExceptionsAdapter"]
 
 _SAID_S: Final = 0.25  # between two words on a catchpoint's counts
 _IDLE_S: Final = 1.0  # between two looks whether the target has ended
+_LAST_STACKS_S: Final = 6.0  # for stacks, where the session ends: it waits for 10 s (livedbg.session)
 _REMEMBERED: Final = 8  # of those: between two looks at what the process has loaded
 
 
@@ -45,6 +47,7 @@ class ExceptionsAdapter(Adapter):
         self._pool = UnwinderPool.shared(gdb) if gdb is not None else None
         context.settled()
         turn = 0
+        ends: float | None = None
         try:
             while not (context.request.once or targets_ended(context)):
                 await asyncio.sleep(_SAID_S if self._armed else _IDLE_S)
@@ -53,9 +56,15 @@ class ExceptionsAdapter(Adapter):
                     armed.say()
                     if turn % _REMEMBERED == 0:
                         await armed.remember()
+        except asyncio.CancelledError:
+            ends = time.monotonic() + _LAST_STACKS_S
+            raise
         finally:
             for armed in list(self._armed.values()):
-                await armed.disarm()
+                if ends is None:
+                    await armed.disarm()
+                else:
+                    await armed.disarm(patience_s=max(0.0, ends - time.monotonic()))
             if self._pool is not None:
                 await self._pool.close()
 

@@ -148,12 +148,15 @@ class Armed:
             return second
         return first
 
-    async def disarm(self, state: CatchpointState = CatchpointState.DONE, remedy: str = "") -> None:
+    async def disarm(
+        self, state: CatchpointState = CatchpointState.DONE, remedy: str = "", patience_s: float = _UNWIND_S
+    ) -> None:
         """Take the probes out; what was heard is still said.
 
         Args:
             state: what has become of it.
             remedy: what to do about that.
+            patience_s: how long stacks of what was heard last are waited for; then it is said without them.
         """
         listener, self._listener = self._listener, None
         if listener is not None:
@@ -161,7 +164,10 @@ class Armed:
             await asyncio.sleep(0)  # what it heard last
             if self._unwinding is not None:
                 with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([self._unwinding], timeout=_UNWIND_S)
+                    await asyncio.wait([self._unwinding], timeout=patience_s)
+            while self._waiting:
+                for kind, heard in self._waiting.popitem()[1]:
+                    self._count_in(kind, heard)
             self._put(**self._told(listener), state=state, remedy=remedy)
             self._say_hits()
         self._let_go()
@@ -274,7 +280,7 @@ class Armed:
         while self._waiting:
             place, ((_, first), *_) = next(iter(self._waiting.items()))
             stack = await self._calls.unwind(place, first)
-            for kind, heard in self._waiting.pop(place):  # those that came meanwhile too
+            for kind, heard in self._waiting.pop(place, ()):  # those that came meanwhile too
                 self._count_in(kind, heard, stack)
             self.say()
 

@@ -27,7 +27,8 @@ from livedbg.view import Update
 
 __all__ = ["command"]
 
-_LAST_WORD_S: Final = 15.0  # for the stacks of what was heard last
+_BEGINS_S: Final = 90.0  # at most, until it listens: a busy box takes long
+_LOGS_S: Final = 10.0  # at most, until logs were read
 _CHECK_S: Final = 0.5
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 
@@ -35,7 +36,9 @@ _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 @click.command("catch")
 @click.argument("words", nargs=-1, metavar="TARGET... TYPE")
 @catch_options
-@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after that time, with exit code 4.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after listening that long, with exit code 4."
+)
 @click.option("--gdb", metavar="PATH", help="The gdb that unwinds stack copies; attached with --stop only.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--presets", is_flag=True, help="Print what TYPE can be by name.")
@@ -74,6 +77,8 @@ def command(
     with quit_on_signals():
         view.start()
         try:
+            if options["stop"]:
+                view.wait_settled(_LOGS_S)  # a watchdog that is not known of yet would be overlooked
             for intent in intents:
                 view.send(intent)
             in_time = _listen(view, updates, printer, len(found.processes), count, timeout)
@@ -94,12 +99,13 @@ def _listen(
     count: int | None,
     timeout: float | None,
 ) -> bool:
-    """Print until it is over; False when the time limit ended it.
+    """Print until it is over; False when the time limit ended it, which begins as it listens.
 
     Raises:
         TargetError: nothing could be listened to.
     """
-    end = None if timeout is None else time.monotonic() + timeout
+    end = None if timeout is None else time.monotonic() + timeout + _BEGINS_S
+    begun = False
     while True:
         left = None if end is None else end - time.monotonic()
         if left is not None and left <= 0:
@@ -113,6 +119,8 @@ def _listen(
         printer.show(snapshot)
         _let_go(view, snapshot)
         points = list(snapshot.catchpoints.values())
+        if not begun and len(points) == targets and all(p.state is not CatchpointState.ARMING for p in points):
+            begun, end = True, None if timeout is None else time.monotonic() + timeout
         if len(points) == targets and all(point.state is CatchpointState.FAILED for point in points):
             raise TargetError(points[0].note, points[0].remedy, "not-armed")
         if update.ended or view.wait_ended(0):

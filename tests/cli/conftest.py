@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TARGETS, Target
+from tests.conftest import TARGETS, Target, settled
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
 
@@ -46,8 +46,8 @@ def livedbg(*words: str | Path | int, env: dict[str, str] | None = None, prefix:
 
 
 @contextlib.contextmanager
-def running(*argv: str | Path) -> Iterator[Target]:
-    """A program that has said READY; it is ended afterwards."""
+def running(*argv: str | Path, busy: bool = False) -> Iterator[Target]:
+    """A program that has said READY and come to rest, where it does; it is ended afterwards."""
     process = subprocess.Popen(
         list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
     )
@@ -55,6 +55,8 @@ def running(*argv: str | Path) -> Iterator[Target]:
     try:
         while "READY" not in target.ready:
             target.ready = target.line(60)
+        if not busy:
+            settled(target.pid)
         yield target
     finally:
         target.kill()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -22,21 +23,29 @@ LOG = Path(__file__).parents[1] / "fixtures/ascend/02_hang_kernel/live_gdb/err_w
 
 
 class Thrower:
-    """A program that throws, under a variable that sets its watchdog, and its log."""
+    """A program that throws, under a variable that sets its watchdog, and its log; without a limit just a program."""
 
-    def __init__(self, program: Path, log: Path, limit_ms: int) -> None:
+    def __init__(self, program: Path, log: Path, limit_ms: int | None) -> None:
         self._log = log
         lines = LOG.read_bytes().splitlines(keepends=True)
         self._last = next(number for number, line in enumerate(lines) if b"Dispatched" in line)
         self._lines = lines
-        log.write_bytes(b"".join(lines[: self._last]))
-        self.process = subprocess.Popen(
-            [program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=os.open(log, os.O_WRONLY | os.O_APPEND),
-            env={**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": str(limit_ms)},
-        )
+        log.write_bytes(b"".join(lines[: self._last]) if limit_ms is not None else b"")
+        limit = {} if limit_ms is None else {"SIMPLER_SCHEDULER_TIMEOUT_MS": str(limit_ms)}
+        with log.open("ab") as stderr:
+            self.process = subprocess.Popen(
+                [program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**os.environ, **limit},
+            )
+        assert self.says() == b"READY\n"
+
+    def says(self) -> bytes:
+        """Its next line."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
 
     def dispatch(self) -> None:
         """The log goes on: tasks are dispatched, now."""
@@ -51,11 +60,11 @@ class Thrower:
 
 
 @pytest.fixture
-def thrower(build_target: Callable[..., Path], tmp_path: Path) -> Iterator[Callable[[int], Thrower]]:
+def thrower(build_target: Callable[..., Path], tmp_path: Path) -> Iterator[Callable[[int | None], Thrower]]:
     program = build_target("throws")
     made: list[Thrower] = []
 
-    def start(limit_ms: int) -> Thrower:
+    def start(limit_ms: int | None) -> Thrower:
         made.append(Thrower(program, tmp_path / "err.txt", limit_ms))
         return made[-1]
 
@@ -63,8 +72,9 @@ def thrower(build_target: Callable[..., Path], tmp_path: Path) -> Iterator[Calla
     for one in made:
         one.process.kill()
         one.process.wait()
-        assert one.process.stdin is not None
+        assert one.process.stdin is not None and one.process.stdout is not None
         one.process.stdin.close()
+        one.process.stdout.close()
 
 
 class Catching:
@@ -88,12 +98,16 @@ class Catching:
         seen = []
         while True:
             try:
-                line = self._lines.get(timeout=40)
+                line = self._lines.get(timeout=100)
             except Empty:
                 raise AssertionError(f"never said {pattern!r}, but: {seen}") from None
             seen.append(line)
             if re.search(pattern, line):
                 return line
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
 
     def end(self) -> None:
         self._process.kill()
@@ -114,9 +128,9 @@ def catching() -> Iterator[Callable[..., Catching]]:
 
 
 def test_a_hold_ends_before_the_watchdog_would_end_the_run(
-    thrower: Callable[[int], Thrower], catching: Callable[..., Catching]
+    thrower: Callable[[int | None], Thrower], catching: Callable[..., Catching]
 ) -> None:
-    target = thrower(60_000)
+    target = thrower(300_000)
     session = catching(target.process.pid, "--hold", "300", "--count", "2")
     armed = session.says("S1 stops threads of process")
     assert "a thread stands for" in armed
@@ -125,29 +139,29 @@ def test_a_hold_ends_before_the_watchdog_would_end_the_run(
     target.throw()
     line = session.says("the thread stands for")
     seconds = int(re.findall(r"stands for (\d+) s at most", line)[0])
-    assert 10 < seconds < 60
+    assert 100 < seconds <= 270  # of 300 some are kept back, and half where its log does not tell since when
     assert "A longer stop " in line
-    assert "the scheduler's watchdog ends the run when nothing goes on for 60 s, SIMPLER_SCHEDULER_TIMEOUT_MS" in line
+    assert "the scheduler's watchdog ends the run when nothing goes on for 300 s, SIMPLER_SCHEDULER_TIMEOUT_MS" in line
 
 
 def test_no_stop_where_the_watchdog_is_near(
-    thrower: Callable[[int], Thrower], catching: Callable[..., Catching]
+    thrower: Callable[[int | None], Thrower], catching: Callable[..., Catching]
 ) -> None:
     target = thrower(400)
-    session = catching(target.process.pid, "--hold", "300", "--timeout", "4")
+    session = catching(target.process.pid, "--hold", "300")
     assert "no thread is stopped now" in session.says("S1 stops threads of process")
     target.throw()
+    assert target.says() == b"done 1\n"
+    session.interrupt()
     assert "0 caught of 1 seen, 1 went by" in session.says("S1 any: ")
 
 
-def test_without_a_run_nothing_is_cut(build_target: Callable[..., Path], catching: Callable[..., Catching]) -> None:
-    with subprocess.Popen(
-        [build_target("throws")], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        session = catching(process.pid, "--hold", "300")
-        assert "at most" not in session.says("S1 stops threads of process")
-        assert process.stdin is not None
-        process.stdin.write(b"runtime said so\n")
-        process.stdin.flush()
-        assert re.search(r"for (299|300) s at most: Enter lets it go on\.$", session.says("the thread stands for"))
-        process.kill()
+def test_without_a_run_nothing_is_cut(
+    thrower: Callable[[int | None], Thrower], catching: Callable[..., Catching]
+) -> None:
+    target = thrower(None)
+    session = catching(target.process.pid, "--hold", "300")
+    assert "at most" not in session.says("S1 stops threads of process")
+    target.throw()
+    left = re.search(r"for (\d+) s at most: Enter lets it go on\.$", session.says("the thread stands for"))
+    assert left is not None and 250 < int(left[1]) <= 300

@@ -1,4 +1,4 @@
-// Throws before main, in main, and in a forked child, and ends with 7 half a second later.
+// Throws before main, in main, and in a forked child, and ends with 7 once a file is there: `early FILE`.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@ struct Before {
 };
 static Before before;
 
-int main() {
+int main(int, char **argv) {
+    alarm(300);
     try {
         throw std::logic_error("in main");
     } catch (const std::exception &) {
@@ -28,6 +29,6 @@ int main() {
         _exit(0);
     }
     waitpid(child, nullptr, 0);
-    usleep(500000);
+    while (access(argv[1], F_OK)) usleep(10000);  // a process that is gone has no map to name its frames by
     return 7;
 }
