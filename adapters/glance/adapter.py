@@ -32,7 +32,7 @@ __all__ = ["GlanceAdapter"]
 
 _LOOK_S: Final = 1.0  # between two looks whether the targets have ended
 _FIRST_S: Final = 0.05
-_PATIENCE_S: Final = 5.0  # how long the first threads are waited for
+_PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _UNWIND_S: Final = 60.0
 _NEAR_S: Final = 0.05  # a watchdog that is nearer than this is worth a word
 
@@ -87,8 +87,9 @@ class GlanceAdapter(Adapter):
         await self._glance(context, process, wanted, "asked for in the app: stacks of running threads")
 
     async def _all(self, context: Context) -> None:
-        end = time.monotonic() + _PATIENCE_S
-        while not context.snapshot().threads and time.monotonic() < end and not targets_ended(context):
+        for _ in range(_PATIENCE):
+            if context.snapshot().threads or targets_ended(context):
+                break
             await context.sleep(_FIRST_S)
         for process in list(context.snapshot().processes.values()):
             if process.target and not process.exited:

@@ -92,6 +92,7 @@ class LogAdapter(Adapter):
                 found, took_s = await self._look(context)
                 look_gap_s = _LOOK_FASTEST_S if found else min(_LOOK_SLOWEST_S, look_gap_s * 1.5)
                 look_at = time.monotonic() + max(look_gap_s, took_s * _SHARE)
+            ended = logs_ended(context)  # asked before the look: what was written until then is there
             begun = time.monotonic()
             round_ = await asyncio.to_thread(self._slices, context.stamp())
             took_s = time.monotonic() - begun
@@ -106,7 +107,7 @@ class LogAdapter(Adapter):
             if caught_up:
                 if self._decoding.fed:
                     self._flush(context)
-                if logs_ended(context) and not round_.records:
+                if ended and not round_.records:
                     self._end_held_back(context, self._feeds)
                     return
                 idle_s = _FASTEST_S if round_.records else min(_SLOWEST_S, idle_s * 1.3)

@@ -23,10 +23,10 @@ __all__ = ["NativeAdapter"]
 
 _LOOK_S: Final = 0.5  # between two looks at which threads have begun to wait
 _FIRST_S: Final = 0.05
-_PATIENCE_S: Final = 5.0  # how long the first threads are waited for
+_PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _PAUSE_S: Final = 3.0  # shortest time between two captures of a process that nobody asked for
 _COST_SHARE: Final = 0.01  # of one core, for captures that nobody asked for
-_LIMIT_S: Final = 10.0  # for one capture with its unwinding
+_LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
 _MOST_THREADS: Final = 1024
 _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is not known without a stop"
@@ -116,8 +116,9 @@ class NativeAdapter(Adapter):
             await pool.of(pid)
 
     async def _first_threads(self, context: Context) -> None:
-        end = time.monotonic() + _PATIENCE_S
-        while not context.snapshot().threads and time.monotonic() < end and not targets_ended(context):
+        for _ in range(_PATIENCE):
+            if context.snapshot().threads or targets_ended(context):
+                return
             await context.sleep(_FIRST_S)
 
     async def _turn(self, context: Context) -> None:

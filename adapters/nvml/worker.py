@@ -2,18 +2,26 @@
 
 NVML blocks in the driver, for seconds where a GPU has trouble and for good where it hangs. So its calls run in a
 daemon thread of their own: the session waits for an answer for a limited time, and neither it nor the end of the
-program waits for the thread.
+program waits for the thread. Only the time counts in which the call stands still: on a busy box it waits for a CPU.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
+import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+from livedbg.linux import procfs
+from livedbg.model import ThreadState
 
 __all__ = ["Worker"]
+
+_STEPS: Final = 4  # looks at the thread within a time limit
+_MOST: Final = 5  # time limits after which a call that gets on is given up too
 
 T = TypeVar("T")
 
@@ -26,13 +34,19 @@ class _Job(Generic[T]):
         self._loop = loop
         self.answer: asyncio.Future[T] = loop.create_future()
 
-    def run(self) -> None:
-        """Make the call (in the worker's thread)."""
+    def run(self, over: Callable[[], None]) -> None:
+        """Make the call (in the worker's thread).
+
+        Args:
+            over: called before the answer is told: who has it may ask again at once.
+        """
         try:
             result = self._call()
         except BaseException as error:
+            over()
             self._tell(self._failed, error)
         else:
+            over()
             self._tell(self._done, result)
 
     def _tell(self, how: Callable[..., None], what: object) -> None:
@@ -72,14 +86,35 @@ class Worker:
         """The answer of a call.
 
         Raises:
-            TimeoutError: it has not come back in time, or an earlier call still has not.
+            TimeoutError: it has not come back and stood still for so long, or an earlier call still has not come back.
         """
         if self.busy:
             raise TimeoutError
         job = _Job(call, asyncio.get_running_loop())
         self._busy.set()
         self._jobs.put(job)  # type: ignore[arg-type] # a queue of jobs of any type
-        return await asyncio.wait_for(job.answer, limit_s)
+        try:
+            still = 0
+            for _ in range(_MOST * _STEPS):
+                ran_ns = self._cpu_ns()
+                if (await asyncio.wait([job.answer], timeout=limit_s / _STEPS))[0]:
+                    return job.answer.result()
+                still = 0 if self._gets_on(ran_ns) else still + 1
+                if still == _STEPS:
+                    break
+            raise TimeoutError
+        finally:
+            job.answer.cancel()
+
+    def _gets_on(self, ran_ns: int) -> bool:
+        """Whether the thread has run since, or waits for a CPU: on a busy box not the driver holds it up."""
+        tid = self._thread.native_id
+        assert tid is not None
+        return self._cpu_ns() > ran_ns or procfs.read_stat(os.getpid(), tid).state is ThreadState.RUNNING
+
+    def _cpu_ns(self) -> int:
+        assert self._thread.ident is not None
+        return time.clock_gettime_ns(time.pthread_getcpuclockid(self._thread.ident))
 
     def close(self) -> None:
         """Let the thread end when its call is over; not waited for."""
@@ -90,5 +125,4 @@ class Worker:
             job = self._jobs.get()
             if job is None:
                 return
-            job.run()
-            self._busy.clear()
+            job.run(self._busy.clear)

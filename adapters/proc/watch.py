@@ -112,7 +112,7 @@ class ProcessWatch:
             events = self._look_at_identity(stat)
             waits = self._look_at_waits(looks)
         except (ProcessLookupError, FileNotFoundError):
-            return self._end(None)
+            return self._missed()
         except PermissionError:
             self.gone = True
             self.close()
@@ -123,6 +123,23 @@ class ProcessWatch:
         self._look_for_children(changed)
         self.changed = bool(events)
         return events
+
+    def _missed(self) -> list[Event]:
+        """Something of it went away while it was looked at: it has ended, or is about to.
+
+        The memory of a process goes before it is a zombie, and only that tells its exit status: the next look may.
+        """
+        try:
+            stat = procfs.read_stat(self.pid)
+            threads = procfs.thread_ids(self.pid)
+        except OSError:
+            return self._end(None)
+        if stat.start_ticks != self.start_ticks:
+            return self._end(None)
+        if stat.state is ThreadState.ZOMBIE and len(threads) <= 1:
+            return self._end(stat)
+        self.changed = True
+        return self._process_events(stat, [])
 
     def _end(self, stat: Stat | None) -> list[Event]:
         """The process has ended; as a zombie it still tells its exit status."""

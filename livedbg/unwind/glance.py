@@ -47,7 +47,7 @@ _SOON_NS: Final = 5_000_000  # after this it waits for a CPU that others have: o
 _LONG_REST_S: Final = 100e-6
 _SWITCH_S: Final = 100e-6  # sys.setswitchinterval: how long another Python thread may keep us waiting meanwhile
 _NICE: Final = -10
-_GONE_S: Final = 0.5  # how long the kernel may take to let go at the end of an OS thread
+_GONE_S: Final = 10.0  # how long the end of an OS thread, at which the kernel lets go, may take on a full box
 
 _one_at_a_time = threading.Lock()
 

@@ -23,6 +23,7 @@ from livedbg.unwind.walk import Unwound, Walker
 
 __all__ = ["Unwinder", "Unwound"]
 
+_PREPARE_S: Final = 60.0  # for each command before the first capture: on a busy box gdb begins slowly
 _SETTINGS: Final = (
     "set pagination off",
     "set confirm off",
@@ -74,10 +75,10 @@ class Unwinder:
         await self._engine.start()
         for setting in _SETTINGS:
             try:
-                await self._engine.console(setting)
+                await self._engine.console(setting, _PREPARE_S)
             except GdbCommandError:
                 continue  # this gdb doesn't know it
-        await self._walker.prepare()
+        await self._walker.prepare(_PREPARE_S)
 
     async def unwind(self, capture: Capture, limit_s: float) -> dict[int, Unwound]:
         """The stacks of a capture's threads.

@@ -54,15 +54,18 @@ class Walker:
         self._engine = engine
         self.symbols = Symbols(engine)
 
-    async def prepare(self) -> None:
+    async def prepare(self, limit_s: float = 10.0) -> None:
         """Teach gdb to walk.
+
+        Args:
+            limit_s: time limit of each step.
 
         Raises:
             GdbCommandError: it has no Python.
             GdbGone, GdbTimeout: it has ended, or doesn't answer.
         """
-        await self._engine.console(f"source {_WALK}")
-        await self._engine.python("1")
+        await self._engine.console(f"source {_WALK}", limit_s)
+        await self._engine.python("1", limit_s)
 
     async def walk(self, counters: Mapping[int, int], modules: Modules, end: float) -> dict[int, Unwound]:
         """The stacks of threads.
