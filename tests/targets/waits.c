@@ -66,10 +66,21 @@ static void asleep(pid_t p, pid_t t) {
     usleep(5000);
   }
 }
+/* until the first n threads sleep, all of them at the same time: one that sleeps may be woken by another yet */
 static void settle(int n) {
-  for (int i = 0; i < n; i++) {
-    while (!tids[i]) usleep(1000);
-    asleep(getpid(), tids[i]);
+  char f[99], b[600];
+  for (int calm = 0; calm < 5; usleep(2000)) {
+    int sleeping = 0;
+    for (int i = 0; i < n && tids[i]; i++) {
+      snprintf(f, sizeof f, "/proc/self/task/%d/stat", tids[i]);
+      int fd = open(f, O_RDONLY);
+      ssize_t r = fd < 0 ? 0 : read(fd, b, sizeof b - 1);
+      if (fd >= 0) close(fd);
+      b[r > 0 ? r : 0] = 0;
+      char *e = strrchr(b, ')');
+      sleeping += e && e[2] == 'S';
+    }
+    calm = sleeping == n ? calm + 1 : 0;
   }
 }
 static void start(int i, void *(*f)(void *)) { pthread_create(&th[i], 0, f, (void *)(long)i); }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,15 @@ import pytest
 
 from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.proc import ProcAdapter
+from livedbg.linux.procfs import child_pids
 from livedbg.model import Edge, EdgeKind, Resource, Thread
 from livedbg.session import Session
 from livedbg.snapshot import Snapshot
 from livedbg.view import Update
+from tests.conftest import settled
 
 HOST = "box"
+LONG_S = 100.0
 
 
 @dataclass
@@ -68,6 +72,13 @@ def observe_once(*pids: int, tree: bool = True) -> Snapshot:
     return updates[-1].snapshot
 
 
+def at_rest(pid: int) -> None:
+    """Wait until a process and all below it have come to where they wait: each says READY a step before."""
+    settled(pid)
+    for child in child_pids(pid):
+        at_rest(child)
+
+
 @pytest.fixture
 def waits(build_target: Callable[..., Path]) -> Path:
     """The program that waits."""
@@ -76,16 +87,19 @@ def waits(build_target: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def look(waits: Path, spawn: Callable[..., Any], tmp_path: Path) -> Callable[..., Look]:
-    """Start `waits MODE` and look at it until `until` is true of what was seen."""
+    """Start `waits MODE` and look at it once it waits; where it never does, until `until` is true of what was seen."""
 
-    def start(mode: str, until: Callable[[Look], bool] = lambda look: True) -> Look:
+    def start(mode: str, until: Callable[[Look], bool] | None = None) -> Look:
         target = spawn([waits, mode, tmp_path / "file"])
         told = dict(word.split("=", 1) for word in target.words)
-        for _ in range(40):
+        if until is None:
+            at_rest(target.pid)
+        deadline = time.monotonic() + LONG_S
+        while True:
             seen = Look(observe_once(target.pid), told)
-            if until(seen):
+            if until is None or until(seen):
                 return seen
-        raise AssertionError(f"{mode}: not seen: {seen.snapshot.edges} {seen.snapshot.threads}")
+            assert time.monotonic() < deadline, f"{mode}: not seen: {seen.snapshot.edges} {seen.snapshot.threads}"
 
     return start
 

@@ -42,7 +42,7 @@ def test_pi_mutexes_in_a_cycle_close_although_the_kernel_parked_one(look: Looker
             assert all("EDEADLK" in edge.evidence for edge in edges)
         else:
             assert set(seen.waits(thread)) == {seen.lock_id("mutex", f"m{(number + 1) % 3}")}
-    assert parked in (1, 2)  # threads that close the cycle at once are all refused
+    assert parked in (1, 2, 3)  # threads that close the cycle at once are all refused
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_mutex_whose_owner_has_exited_names_it_and_has_no_holder(look: Looker)
 
 @pytest.mark.parametrize("mode", ["shared-mutex", "shared-robust"])
 def test_a_process_shared_mutex_is_held_by_a_thread_of_the_other_process(look: Looker, mode: str) -> None:
-    seen = look(mode, lambda seen: bool(seen.waits(seen.thread_id("main"))))
+    seen = look(mode)
     mutex = seen.lock_id("mutex", "lock")
     assert mutex in seen.waits(seen.thread_id("main"))
     child = seen.told["child"]
