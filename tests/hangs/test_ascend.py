@@ -39,20 +39,34 @@ def running(log: Path, **environment: str) -> Iterator[int]:
     with log.open("ab") as stream, subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"], stderr=stream, env={**os.environ, **environment}
     ) as process:  # fmt: skip
-        yield process.pid
-        process.kill()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
 
 
 def report(pid: int) -> tuple[int, dict[str, Any]]:
     """What `livedbg report PID --json` exits with, and its chief finding."""
-    command = [sys.executable, "-m", "livedbg", "report", str(pid), "--json"]
-    done = subprocess.run(command, capture_output=True, timeout=100, check=False)
+    command = [sys.executable, "-m", "livedbg", "report", str(pid), "--json", "--timeout", "90"]
+    done = subprocess.run(command, capture_output=True, timeout=200, check=False)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     said = json.loads(done.stdout)
     assert said["intrusions"]["stops"] == 0
     chief = next(finding for finding in said["findings"] if finding["id"] in said["verdict"]["findings"])
     assert isinstance(chief, dict)
     return done.returncode, chief
+
+
+def watched(pid: int, log: Path, goes_on: Callable[[], str]) -> tuple[int, list[dict[str, Any]]]:
+    """What `livedbg watch` says of a process whose log goes on while it is watched, until it has crashed."""
+    command = [sys.executable, "-m", "livedbg", "watch", str(pid), "--json", "--until", "crashed", "--timeout", "200"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline()]
+        with log.open("a") as file:
+            file.write(goes_on())
+        said += process.stdout
+    return process.returncode, [json.loads(line) for line in said]
 
 
 def test_the_limit_of_the_process_is_named(tmp_path: Path) -> None:
@@ -67,15 +81,20 @@ def test_the_limit_of_the_process_is_named(tmp_path: Path) -> None:
 
 
 def test_a_false_time_out_is_shown_with_the_load_at_that_time(tmp_path: Path) -> None:
-    """The recorded lines with few idle iterations, as a scheduler that was stopped writes them."""
+    """The recorded lines with few idle iterations, as a scheduler that was stopped writes them, while it is watched."""
     text = RECORDED.read_text().replace("idle_iterations=201280", "idle_iterations=430")
     answered = [line for line in text.splitlines() if not re.search("did not acknowledge|deinit timed out", line)]
+    fires = next(number for number, line in enumerate(answered) if "TIMEOUT_EXIT" in line)
+
+    def now() -> list[str]:
+        return moved_to_now("\n".join(answered) + "\n").splitlines(keepends=True)
+
     log = tmp_path / "err.txt"
-    log.write_text(moved_to_now("\n".join(answered) + "\n"))
+    log.write_text("".join(now()[:fires]))
     with running(log, SIMPLER_SCHEDULER_TIMEOUT_MS="5000") as pid:
-        code, chief = report(pid)
-    assert (code, chief["rule"]) == (11, "ascend-starved-watchdog")
-    assert re.search(r"At that time: load [\d.]+ on \d+ CPUs?", chief["sentence"]), chief["sentence"]
+        code, said = watched(pid, log, lambda: "".join(now()[fires:]))
+    (sentence,) = {line["sentence"] for line in said if line.get("rule") == "ascend-starved-watchdog"}
+    assert code == 11 and re.search(r"At that time: load [\d.]+ on \d+ CPUs?", sentence), sentence
 
 
 @pytest.mark.parametrize("cut", [lambda data: data[: len(data) // 2], lambda data: data.replace(b"\n", b"\r\n\x00")])

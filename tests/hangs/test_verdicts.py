@@ -75,7 +75,10 @@ PYTHON = [
 def report(pid: int) -> tuple[int, dict[str, Any]]:
     """What `livedbg report PID --json` says and exits with."""
     done = subprocess.run(
-        [sys.executable, "-m", "livedbg", "report", str(pid), "--json"], capture_output=True, timeout=100, check=False
+        [sys.executable, "-m", "livedbg", "report", str(pid), "--json", "--timeout", "90"],
+        capture_output=True,
+        timeout=150,
+        check=False,
     )
     assert done.stdout, done.stderr.decode()
     return done.returncode, json.loads(done.stdout)
@@ -118,7 +121,7 @@ def check(case: Case, target: Target) -> str:
 
 def settle(case: Case, target: Target) -> None:
     """Look until the verdict is right: the target may take a moment to be stuck."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while wrong := check(case, target):
         assert time.monotonic() < end, wrong
         time.sleep(0.2)
