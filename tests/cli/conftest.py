@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TARGETS, Target, settled
+from livedbg.errors import RecordingError
+from livedbg.replay import last_update
+from livedbg.view import NOTHING_YET, Update
+from tests.conftest import TARGETS, Target, eventually, settled
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
 
@@ -31,11 +35,12 @@ class Said:
 
 
 def livedbg(*words: str | Path | int, env: dict[str, str] | None = None, prefix: Sequence[str] = ()) -> Said:
-    """Run `livedbg WORDS`; it must never show a traceback."""
+    """Run `livedbg WORDS`; it must never show a traceback. A look may take what it takes on a busy box."""
+    patience = ["--timeout", "90"] if words[:1] in (("report",), ("stacks",)) and "--timeout" not in words else []
     done = subprocess.run(
-        [*prefix, sys.executable, "-m", "livedbg", *map(str, words)],
+        [*prefix, sys.executable, "-m", "livedbg", *map(str, words), *patience],
         capture_output=True,
-        timeout=100,
+        timeout=150,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **(env or {})},
         check=False,
@@ -43,6 +48,40 @@ def livedbg(*words: str | Path | int, env: dict[str, str] | None = None, prefix:
     said = Said(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert "Traceback" not in said.err, said.err
     return said
+
+
+@contextlib.contextmanager
+def recording(file: Path, *words: str | Path | int) -> Iterator[subprocess.Popen[bytes]]:
+    """A `livedbg record WORDS` that writes a file, ended by Ctrl-C where it has not ended by itself."""
+    argv = [sys.executable, "-m", "livedbg", "record", "-o", str(file), *map(str, words)]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            eventually(lambda: process.poll() is not None or so_far(file).snapshot.revision > 0)
+            yield process
+            process.send_signal(signal.SIGINT)
+            process.wait(100)
+        finally:
+            process.kill()
+
+
+def so_far(file: Path) -> Update:
+    """What a recording that grows says by now."""
+    try:
+        return last_update(file)[0]
+    except RecordingError:
+        return NOTHING_YET  # it has no first line yet
+
+
+def longer(limit_s: float, holds: Callable[[float], bool]) -> None:
+    """What needs some time that its user sets: it must hold with a limit that is long enough for this box.
+
+    Args:
+        limit_s: the first limit, long enough for a quiet box.
+        holds: whether it holds with a limit; whatever must hold with any limit, it asserts itself.
+    """
+    while not holds(limit_s):
+        limit_s *= 4
+        assert limit_s < 100, "it does not hold, however long the limit is"
 
 
 @contextlib.contextmanager

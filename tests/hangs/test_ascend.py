@@ -18,6 +18,10 @@ from typing import Any
 
 import pytest
 
+from livedbg.analysis.diagnosis import VerdictState
+from tests.cli.conftest import livedbg, recording, so_far
+from tests.conftest import eventually
+
 RECORDED = Path(__file__).parents[1] / "fixtures/ascend/12_june2026_v0_era/hang_debug/err.txt"
 STAMP = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6})\]", re.MULTILINE)
 FORM = "%Y-%m-%d %H:%M:%S.%f"
@@ -57,18 +61,6 @@ def report(pid: int) -> tuple[int, dict[str, Any]]:
     return done.returncode, chief
 
 
-def watched(pid: int, log: Path, goes_on: Callable[[], str]) -> tuple[int, list[dict[str, Any]]]:
-    """What `livedbg watch` says of a process whose log goes on while it is watched, until it has crashed."""
-    command = [sys.executable, "-m", "livedbg", "watch", str(pid), "--json", "--until", "crashed", "--timeout", "200"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        said = [process.stdout.readline()]
-        with log.open("a") as file:
-            file.write(goes_on())
-        said += process.stdout
-    return process.returncode, [json.loads(line) for line in said]
-
-
 def test_the_limit_of_the_process_is_named(tmp_path: Path) -> None:
     log = tmp_path / "err.txt"
     log.write_text(moved_to_now(RECORDED.read_text()))
@@ -91,10 +83,16 @@ def test_a_false_time_out_is_shown_with_the_load_at_that_time(tmp_path: Path) ->
 
     log = tmp_path / "err.txt"
     log.write_text("".join(now()[:fires]))
-    with running(log, SIMPLER_SCHEDULER_TIMEOUT_MS="5000") as pid:
-        code, said = watched(pid, log, lambda: "".join(now()[fires:]))
-    (sentence,) = {line["sentence"] for line in said if line.get("rule") == "ascend-starved-watchdog"}
-    assert code == 11 and re.search(r"At that time: load [\d.]+ on \d+ CPUs?", sentence), sentence
+    file = tmp_path / "seen.livedbg"
+    with running(log, SIMPLER_SCHEDULER_TIMEOUT_MS="5000") as pid, recording(file, pid):
+        eventually(lambda: any(key.name == "load" for key in so_far(file).snapshot.counters))
+        with log.open("a") as stream:
+            stream.write("".join(now()[fires:]))
+        eventually(lambda: so_far(file).diagnosis.verdict.state is VerdictState.CRASHED)
+    said = livedbg("report", file, "--json")
+    chief = next(finding for finding in json.loads(said.out)["findings"] if finding["id"] == "F1")
+    assert (said.code, chief["rule"]) == (11, "ascend-starved-watchdog")
+    assert re.search(r"At that time: load [\d.]+ on \d+ CPUs?", chief["sentence"]), chief["sentence"]
 
 
 @pytest.mark.parametrize("cut", [lambda data: data[: len(data) // 2], lambda data: data.replace(b"\n", b"\r\n\x00")])
