@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from livedbg.adapter import Request
+from livedbg.analysis.rules.base import Settings
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn
 from livedbg.config import refuse_touch
 from livedbg.cuda.corefile import CoreFile
@@ -33,7 +34,7 @@ from livedbg.targets import resolve
 
 __all__ = ["command"]
 
-_CRASHED = 11
+_STALLED, _CRASHED = 10, 11
 
 
 @click.command("device")
@@ -80,6 +81,12 @@ def command(
     asked = [name for name, on in (("--dump", by_dump or dump_only), ("--attach", by_attach)) if on]
     if len(asked) > 1:
         raise UsageError("--dump and --attach are two ways to the same.", "leave one of them out", "usage")
+    if may_abort and not (by_dump or dump_only):
+        raise UsageError("--may-abort is for --dump.", "livedbg device PID --dump --may-abort", "usage")
+    if again is not None and (dump_only or not by_dump):
+        raise UsageError("--again compares two dumps that are read.", "livedbg device PID --dump --again 15", "usage")
+    if dump_only and (as_json or output is not None):
+        raise UsageError("--dump-only reads nothing that could be written down.", "leave it out: --dump", "usage")
     if asked:
         refuse_touch(Request(host=host_name(), read_only=read_only), f"{asked[0]} makes the kernels of a process stand")
     if output is not None and output.exists():
@@ -103,7 +110,16 @@ def command(
     if output is not None:
         _record(output, [*run.events(), *events_of(state, run.stamper())], state)
     click.echo(msgspec.json.encode(state).decode() if as_json else state_text(state))
-    return _CRASHED if state.faults else 0
+    return _code(state)
+
+
+def _code(state: DeviceState) -> int:
+    """The exit code: an exception, or a kernel that hangs as the rule `device-hang` says."""
+    if state.faults:
+        return _CRASHED
+    since_ns = [kernel.still_since_wall_ns for kernel in state.kernels if kernel.still_since_wall_ns]
+    taken_ns = state.taken_wall_ns or 0
+    return _STALLED if since_ns and taken_ns - min(since_ns) >= Settings().task_stall_ns else 0
 
 
 class _Run:

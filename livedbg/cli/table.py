@@ -135,9 +135,10 @@ COMMANDS: dict[str, CommandEntry] = {
                 ("livedbg device core_1764236276_box_4711.nvcudmp", "from a GPU core dump; no GPU is needed"),
                 ("livedbg device gpu.nvcudmp core.4711", "with the core dump of the host process"),
                 ("livedbg device 4711 --dump", "have the driver write one of a hung job"),
+                ("livedbg device 4711 --dump --again 15", "a second one: does it move?"),
             ),
-            (0, 11, 2, 3, 4),
-            "11 when there is a device exception.",
+            (0, 10, 11, 2, 3, 4),
+            "11 when there is a device exception; 10 when a kernel stands still for 10 s or longer.",
         ),
         CommandEntry(
             "recipes",

@@ -14,6 +14,7 @@ import pytest
 from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.cudagdb import CudaGdbAdapter
 from livedbg.adapters.proc import ProcAdapter
+from livedbg.analysis.rules.base import Settings
 from livedbg.cuda.dump import ask_for_dump
 from livedbg.cuda.pipes import find_place
 from livedbg.errors import TargetUnsuitable
@@ -91,6 +92,30 @@ def test_a_second_dump_says_what_has_not_moved(
     said = device(target.pid, "--dump", "--again", "1.1", "--gdb", player("hang"))
     assert said.code == 0 and re.search(r"stands still: a look \d\.\d s earlier saw it at the same place", said.out)
     assert len(list(folder.glob("*.nvcudmp"))) == 2 and said.err.count("stood still") == 2
+
+
+def test_a_kernel_that_stands_still_for_long_is_a_stall(
+    spawn: Spawn, player: Play, device: Device, folder: Path, *, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("livedbg.cli.device.Settings", lambda: Settings(task_stall_s=0.5))
+    target = job(spawn, folder, gpu_core, **ASKABLE)
+    assert device(target.pid, "--dump", "--again", "1.1", "--gdb", player("hang")).code == 10
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--again", "1"),
+        ("--dump-only", "--again", "1"),
+        ("--attach", "--again", "1"),
+        ("--may-abort",),
+        ("--dump-only", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_what_would_have_no_effect_is_refused(device: Device, words: tuple[str, ...]) -> None:
+    said = device(os.getpid(), *words)
+    assert said.code == 2 and "try:" in said.err and "must be touched" not in said.err
 
 
 def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
