@@ -26,7 +26,7 @@ from livedbg.model import SourceHealth, Stack
 from livedbg.snapshot import Snapshot
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.unwinder import Unwinder, Unwound
-from tests.conftest import TARGETS, Target, eventually
+from tests.conftest import TARGETS, Target, eventually, settled
 
 GDB = find_gdb() or ""
 BUILDS = {"O0": ("-O0",), "O2": ("-O2",), "O2-no-frame-pointer-stripped": ("-O2", "-s", "-rdynamic")}
@@ -40,7 +40,7 @@ def by_attaching(pid: int) -> dict[int, list[str]]:
         [GDB, "-nx", "-batch", "-p", str(pid), "-ex", "set print frame-arguments none", "-ex", "thread apply all bt"],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=True,
     )
     parts = _THREAD.split(done.stdout)[1:]
@@ -52,21 +52,11 @@ def bare(name: str) -> str:
     return re.sub(r"@@.*", "", name)
 
 
-def settled(pid: int, count: int) -> None:
-    """Wait until all threads but the first sit in a system call that won't end."""
-    eventually(
-        lambda: (
-            len(tids := procfs.thread_ids(pid)) == count
-            and all(isinstance(procfs.blocked_syscall(pid, tid), procfs.BlockedSyscall) for tid in tids)
-        )
-    )
-
-
 async def unwind(pid: int) -> tuple[dict[int, Unwound], Unwinder]:
     unwinder = Unwinder(GDB, pid)
     await unwinder.start()
     try:
-        return await unwinder.unwind(capture(pid, procfs.thread_ids(pid)), 60), unwinder
+        return await unwinder.unwind(capture(pid, procfs.thread_ids(pid)), 100), unwinder
     finally:
         await unwinder.close()
 
@@ -76,7 +66,7 @@ async def test_64_threads_have_the_stacks_that_an_attached_gdb_sees(
     build: str, build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
     target = spawn([build_target("stacks", *BUILDS[build], output=f"stacks-{build}"), "64"])
-    settled(target.pid, 65)
+    settled(target.pid)
     ours, unwinder = await unwind(target.pid)
     theirs = by_attaching(target.pid)
     assert set(ours) == set(theirs) and len(ours) == 65
@@ -97,7 +87,7 @@ async def test_64_threads_have_the_stacks_that_an_attached_gdb_sees(
 def waiting(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> Target:
     """Eight threads that wait."""
     target = spawn([build_target("stacks", *BUILDS["O2"], output="stacks-O2"), "8"])
-    settled(target.pid, 9)
+    settled(target.pid)
     return target
 
 
@@ -133,8 +123,12 @@ async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: 
     await unwind(waiting.pid)
     unwinder = Unwinder(GDB, waiting.pid)
     await unwinder.start()
+    pid = unwinder._engine.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)  # so it can't be in time
     with pytest.raises(GdbTimeout):
         await unwinder.unwind(capture(waiting.pid, procfs.thread_ids(waiting.pid)), 0.0)
+    os.kill(pid, signal.SIGCONT)
     await unwinder.close()
     assert (len(made), names_in(tmp_path)) == (2, [])
 
@@ -142,7 +136,7 @@ async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: 
 async def test_a_gdb_that_is_killed_in_the_middle_is_said_and_the_next_one_works(waiting: Target) -> None:
     unwinder = Unwinder(GDB, waiting.pid)
     await unwinder.start()
-    working = asyncio.create_task(unwinder.unwind(capture(waiting.pid, procfs.thread_ids(waiting.pid)), 60))
+    working = asyncio.create_task(unwinder.unwind(capture(waiting.pid, procfs.thread_ids(waiting.pid)), 100))
     await asyncio.sleep(0)
     pid = unwinder._engine.pid
     assert pid is not None
@@ -169,7 +163,7 @@ def test_K1_a_thread_that_runs_or_has_gone_gives_no_copy(spawn: Callable[..., Ta
 
 def test_what_is_no_longer_there_is_an_os_error(spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, "-c", "print('READY', flush=True)"])
-    target.process.wait(20)
+    target.process.wait(60)
     with pytest.raises(OSError, match="No such"):
         capture(target.pid, [target.pid])
 
@@ -186,7 +180,7 @@ def watching(pid: int, *, gdb: str | None = None) -> Iterator[LiveView]:
 
 
 def until(view: LiveView, true: Callable[[Snapshot], bool]) -> Snapshot:
-    eventually(lambda: true(view.latest().snapshot), 60)
+    eventually(lambda: true(view.latest().snapshot), 100)
     return view.latest().snapshot
 
 
@@ -196,6 +190,7 @@ def functions(stack: Stack) -> list[str]:
 
 def test_a_thread_that_python_called_into_c_has_one_merged_stack(spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, TARGETS / "py_in_c.py"])
+    settled(target.pid)
     thread = f"thread:box/{target.pid}/{target.pid}"
     with watching(target.pid) as view:
         snapshot = until(view, lambda s: thread in s.stacks and s.stacks[thread].layer == "merged")
@@ -213,7 +208,7 @@ def test_torch_loads_only_the_files_that_stacks_lie_in(spawn: Callable[..., Targ
     pytest.importorskip("torch", reason="torch is a test dependency: make test installs it")
     program = "import os, torch; torch.ones(9) + 1; print('READY', flush=True); os.read(os.pipe()[0], 1)"
     target = spawn([sys.executable, "-c", program])
-    settled(target.pid, len(procfs.thread_ids(target.pid)))
+    settled(target.pid)
     mapped = {Path(m.path).name for m in capture(target.pid, []).mappings if m.executable and m.path.startswith("/")}
     assert any(name.startswith("libtorch_cpu") for name in mapped)
     ours, unwinder = asyncio.run(unwind(target.pid))

@@ -12,7 +12,7 @@ from livedbg.intents import WantStacks
 from livedbg.model import EdgeKind, SourceHealth, SourceStatus
 from livedbg.snapshot import Snapshot
 from tests.adapters.python.test_python_waits import PROGRAM, Facts, interpreters, label, until, watching
-from tests.conftest import Target, eventually
+from tests.conftest import Target, settled
 
 EVERY = interpreters("3.7", "3.8", "3.9", "3.10", "3.12", "3.13", "3.14")
 
@@ -45,15 +45,17 @@ def test_stacks_of_every_version(python: str, spawn: Callable[..., Target]) -> N
 def test_old_versions_say_what_is_not_known(python: str, spawn: Callable[..., Target]) -> None:
     facts = Facts(spawn([python, PROGRAM, "gil"]))
     with watching(facts.pid) as view:
-        snapshot = until(view, lambda s: any(e.kind is EdgeKind.HOLDS for e in s.edges.values()))
+        hog = facts.thread("hog")
+        snapshot = until(view, lambda s: any(e.kind is EdgeKind.HOLDS and e.source == hog for e in s.edges.values()))
     (holds,) = (e for e in snapshot.edges.values() if e.kind is EdgeKind.HOLDS)
-    assert holds.source == facts.thread("hog") and holds.target.startswith("gil:") and holds.inferred
+    assert holds.source == hog and holds.target.startswith("gil:") and holds.inferred
     said = status(snapshot, "locks-unknown")
     assert said is not None and said.health is SourceHealth.DEGRADED and "not known" in said.sentence
 
 
 def test_local_variables_only_when_asked_for(spawn: Callable[..., Target]) -> None:
     facts = Facts(spawn([sys.executable, PROGRAM, "join"]))
+    settled(facts.pid)
     with watching(facts.pid) as view:
         snapshot = until(view, lambda s: len(s.stacks) >= 2)
         assert not any(frame.local_variables for stack in snapshot.stacks.values() for frame in stack.frames)
@@ -95,7 +97,7 @@ def test_the_process_ends(spawn: Callable[..., Target]) -> None:
     with watching(facts.pid) as view:
         until(view, lambda s: s.stacks)
         target.stdin.write(b"x")
-        target.process.wait(30)
+        target.process.wait(60)
         snapshot = until(view, lambda s: status(s, "gone"))
     said = status(snapshot, "gone")
     assert said is not None and said.health is SourceHealth.ENDED
@@ -115,11 +117,12 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
             "os.setgid(65534); os.setuid(65534)\n"
             f"request = Request(host='box', processes=(TargetProcess({facts.pid}),), once=True)\n"
             "view = LiveView(request, adapters=[PythonAdapter()])\n"
-            "view.start(); view.wait_ended(60)\n"
+            "view.start(); view.wait_ended(100)\n"
             "for status in view.latest().snapshot.statuses.values():\n"
             "    print('SAID', status.health.value, status.code, status.sentence, status.remedy, flush=True)\n",
         ],
         wait_for="SAID",
+        deadline_s=100,
     )
     assert looker.ready.startswith("SAID failed no-permission"), looker.ready
     assert "livedbg attach" in looker.ready
@@ -127,12 +130,9 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
 
 def test_one_look_settles_and_ends(spawn: Callable[..., Target]) -> None:
     facts = Facts(spawn([sys.executable, PROGRAM, "join"]))
-
-    def joins() -> bool:  # it says READY a moment before it waits
-        with watching(facts.pid, once=True) as view:
-            assert view.wait_ended(60)
-            snapshot = view.latest().snapshot
-        edge = (EdgeKind.WAITS_FOR, facts.thread("main"), facts.thread("worker"))
-        return len(snapshot.stacks) == 2 and edge in snapshot.edges
-
-    eventually(joins)
+    settled(facts.pid)
+    with watching(facts.pid, once=True) as view:
+        assert view.wait_ended(100)
+        snapshot = view.latest().snapshot
+    assert len(snapshot.stacks) == 2
+    assert (EdgeKind.WAITS_FOR, facts.thread("main"), facts.thread("worker")) in snapshot.edges

@@ -19,7 +19,7 @@ from livedbg.intents import WantStacks
 from livedbg.live import LiveView
 from livedbg.model import Edge, EdgeKind
 from livedbg.snapshot import Snapshot
-from tests.conftest import TARGETS, Target, eventually
+from tests.conftest import TARGETS, Target, settled
 
 PROGRAM = TARGETS / "py_waits.py"
 VERSIONS = Path("~/.pyenv/versions").expanduser()
@@ -68,7 +68,7 @@ def watching(pid: int, *more: Adapter, **settings: Any) -> Iterator[LiveView]:
         view.stop()
 
 
-def until(view: LiveView, true: Callable[[Snapshot], object], deadline_s: float = 30.0) -> Snapshot:
+def until(view: LiveView, true: Callable[[Snapshot], object], deadline_s: float = 100.0) -> Snapshot:
     """The first snapshot of which something is true."""
     end = time.monotonic() + deadline_s
     while True:
@@ -152,6 +152,7 @@ def test_join(python: str, spawn: Callable[..., Target]) -> None:
 @known
 def test_idle_workers_wait_to_be_notified(python: str, spawn: Callable[..., Target]) -> None:
     facts = Facts(spawn([python, PROGRAM, "idle"]))
+    settled(facts.pid)
     queue = facts.object("cond", "condition")
     with watching(facts.pid) as view:
         snapshot = until(
@@ -223,6 +224,7 @@ def test_lock_held_when_forked(python: str, kind: str, spawn: Callable[..., Targ
 def test_target_is_not_touched(python: str, spawn: Callable[..., Target]) -> None:
     """No tracer, no stop, and no context switch of its sleeping threads while it is looked at."""
     facts = Facts(spawn([python, PROGRAM, "lock-cycle"]))
+    settled(facts.pid)
     tids = list(facts.said["t"].values())
 
     def counters() -> list[str]:
@@ -241,7 +243,6 @@ def test_target_is_not_touched(python: str, spawn: Callable[..., Target]) -> Non
                 and len(s.stacks) >= 3
             ),
         )
-        eventually(lambda: Path(f"/proc/{facts.pid}/wchan").read_text() not in ("", "0"))
         before = counters()
         for _ in range(3):
             taken = newest_stack(view.latest().snapshot)
