@@ -129,11 +129,19 @@ class Nvml:
             sample.processes[int(process.pid)] = int(used) if used is not None else None
         index = sample.gpu.index
         since = self._since_us.get(index, time.time_ns() // 1000 - 2_000_000)
-        told = self._optional("nvmlDeviceGetProcessUtilization", handle, since)
-        if told is not None:
-            for one in told:
-                sample.busy[int(one.pid)] = int(one.smUtil)
-                self._since_us[index] = max(self._since_us.get(index, 0), int(one.timeStamp))
+        try:
+            told = pynvml.nvmlDeviceGetProcessUtilization(handle, since)
+        except pynvml.NVMLError as error:
+            if int(error.value) in _LOST:
+                raise
+            if int(error.value) != pynvml.NVML_ERROR_NOT_FOUND:
+                return  # not supported, or not for us: then nobody's share is known
+            told = ()
+        except AttributeError:  # older bindings
+            return
+        for one in told:
+            sample.busy[int(one.pid)] = int(one.smUtil)
+            self._since_us[index] = max(self._since_us.get(index, 0), int(one.timeStamp))
         for pid in sample.processes:
             sample.busy.setdefault(pid, 0)  # not found: it ran nothing
 

@@ -116,9 +116,12 @@ class GpuWaits:
 
     def _idle(self, use: _Use, lasted: int, state: RuleInput) -> Finding:
         who = name_of(use.thread.id, state.snapshot)
+        does = (
+            f"has run no kernel of {name_of(use.thread.process, state.snapshot)}" if use.of_process else "has been idle"
+        )
         sentence = (
-            f"{use.gpu.name} has been idle for {duration(lasted)} while {who} waits for it in {use.function}: what it "
-            "waits for is not running there."
+            f"{use.gpu.name} {does} for {duration(lasted)} while {who} waits for it in {use.function}: what it waits "
+            "for is not running there."
         )
         steps = (
             "look for what holds the stream up: an event that nobody records (cudaStreamWaitEvent), a host "
@@ -137,8 +140,9 @@ class GpuWaits:
             else "a kernel runs that long, or many do: whether it spins or is slow, utilisation can't tell"
         )
         who = name_of(use.thread.id, snapshot)
+        busy = f"busy with {name_of(use.thread.process, snapshot)}" if use.of_process else "busy"
         sentence = (
-            f"{use.gpu.name} has been busy for {duration(lasted)} while {who} waits for it in {use.function}, {what}."
+            f"{use.gpu.name} has been {busy} for {duration(lasted)} while {who} waits for it in {use.function}, {what}."
         )
         steps = (
             f"livedbg device {ids.parse(use.thread.process).short} --dump   (which kernel, and where its warps stand)",

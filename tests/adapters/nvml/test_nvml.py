@@ -114,6 +114,14 @@ def test_a_process_that_ran_nothing_is_idle_and_not_unknown(library: Path, tmp_p
         assert found["counters"][f"process:box/{target.pid} gpu0_busy_percent"][0] == 0
 
 
+def test_where_nvml_does_not_tell_shares_no_process_counts_as_idle(
+    library: Path, tmp_path: Path, target: Target
+) -> None:
+    for busy in ("!3", "!4"):  # not supported, no permission
+        found = look(library, VALUES.replace("0.busy=PID:96", f"0.busy={busy}"), tmp_path, target)
+        assert found["edges"] and f"process:box/{target.pid} gpu0_busy_percent" not in found["counters"]
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [

@@ -152,7 +152,8 @@ def test_a_process_s_own_share_counts_where_several_use_the_gpu() -> None:
     box.store.apply(CounterSeen(entity=PROCESS, name="gpu0_busy_percent", value=0, **box.stamp()))
     box.goes_on(60)
     (finding,) = box.findings("gpu-waits")
-    assert "idle" in finding.sentence and "its kernels" in finding.evidence[0].text
+    assert "GPU 0 (H100) has run no kernel of process 7 for 60 s" in finding.sentence
+    assert "its kernels" in finding.evidence[0].text
 
 
 def test_a_lost_gpu_and_failing_memory() -> None:
