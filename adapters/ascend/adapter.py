@@ -78,6 +78,8 @@ class AscendAdapter(Adapter):
         settled = False
         while True:
             over = logs_ended(context)  # this is the last look
+            if over and not context.request.once:
+                await self._until(lambda: self._compile.ended, context)
             await self._look(context, last=over)
             self._sample(context)
             self._collect(context)
@@ -124,7 +126,7 @@ class AscendAdapter(Adapter):
 
     async def _look(self, context: Context, *, last: bool) -> None:
         if context.request.once:
-            await self._after_logs(context)
+            await self._until(lambda: self.model.settled, context)
         folders = await asyncio.to_thread(folders_of, [*context.request.logs, *self._logs_of(context)])
         files = await asyncio.to_thread(self._files.look, folders, last=last)
         with self.model.lock:
@@ -137,10 +139,10 @@ class AscendAdapter(Adapter):
             context.emit(*self._compile.events(context.stamp()))
         self._tell(context)
 
-    async def _after_logs(self, context: Context) -> None:
-        """One look: what the files add is said after what the logs said."""
+    async def _until(self, read: Callable[[], bool], context: Context) -> None:
+        """One look, or the last one: what the files add is said after what the logs said."""
         deadline = time.monotonic() + _LOGS_S
-        while not self.model.settled and time.monotonic() < deadline:
+        while not read() and time.monotonic() < deadline:
             await context.sleep(0.01)
 
     def _logs_of(self, context: Context) -> list[str]:
@@ -157,13 +159,12 @@ class AscendAdapter(Adapter):
         for path, problem in problems.items():
             if path not in self._told and not (problem.passing and not context.request.once):
                 self._told.add(path)
-                self._status(context, path, SourceHealth.DEGRADED, problem.sentence)
+                self._status(context, path, SourceHealth.DEGRADED, problem.sentence, problem.remedy)
         for path in [path for path in self._told if path not in problems]:
             self._told.discard(path)
             self._status(context, path, SourceHealth.OK, "")
 
-    def _status(self, context: Context, path: Path, health: SourceHealth, sentence: str) -> None:
-        remedy = "check that the run that writes it has ended" if sentence else ""
+    def _status(self, context: Context, path: Path, health: SourceHealth, sentence: str, remedy: str = "") -> None:
         status = SourceStatus(
             source=self.name, target=str(path), health=health, code="bad-file", sentence=sentence, remedy=remedy
         )

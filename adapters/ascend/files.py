@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ import msgspec
 from livedbg.adapters.ascend.graph import lost_orders, parse_graph
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
+from livedbg.graphs.shape import OtherShape
 from livedbg.sanitize import clean_line
 
 __all__ = ["SIZE_LIMIT", "FileProblem", "FileWatch", "folders_of"]
@@ -43,11 +44,13 @@ class FileProblem:
     Attributes:
         sentence: why.
         passing: it may be right later (it is being written).
+        remedy: what to do.
     """
 
     path: Path
     sentence: str
     passing: bool
+    remedy: str = "check that the run that writes it has ended"
 
 
 def folders_of(patterns: Iterable[str]) -> list[Path]:
@@ -92,8 +95,8 @@ class FileWatch:
             self._seen[path] = signature
             self.problems.pop(path, None)
             if status.st_size > SIZE_LIMIT:
-                limit = f"{path} is larger than {SIZE_LIMIT >> 20} MiB and is not read"
-                self._problem(path, f"{limit}; livedbg graph reads the first part of a deps.json.", False)
+                limit = f"{path} is larger than {SIZE_LIMIT >> 20} MiB and is not read."
+                self._problem(path, limit, False, f"livedbg graph {path}   reads the first part of a deps.json")
                 continue
             file = self._read(path, status.st_mtime_ns)
             rest_s = (time.thread_time() - used_s) / _SHARE
@@ -114,12 +117,15 @@ class FileWatch:
             return JobFile(path, mark, names={int(func): name for func, name in names.items() if func.isdecimal()})
         except OSError as error:
             self._problem(path, f"{path} can't be read: {error.strerror}.", False)
+        except OtherShape as error:
+            self._problem(path, f"{path} is not read: {error}.", False, f"livedbg graph {path}   says what is read")
         except (ValueError, msgspec.DecodeError, RecursionError):
             self._problem(path, f"{path} is not whole: it is being written, or was cut.", True)
         return None
 
-    def _problem(self, path: Path, sentence: str, passing: bool) -> None:
-        self.problems[path] = FileProblem(path, clean_line(sentence), passing)
+    def _problem(self, path: Path, sentence: str, passing: bool, remedy: str = "") -> None:
+        problem = FileProblem(path, clean_line(sentence), passing)
+        self.problems[path] = replace(problem, remedy=clean_line(remedy)) if remedy else problem
 
 
 def _candidates(folders: Iterable[Path]) -> Iterator[Path]:

@@ -12,6 +12,7 @@ import msgspec
 
 from livedbg.errors import SourceError
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
+from livedbg.graphs.shape import SHAPE_HELP, OtherShape, refusal
 from livedbg.sanitize import clean_line
 from livedbg.wording import many
 
@@ -25,6 +26,7 @@ _LONGEST: Final = 512 << 20  # characters of a file that are read
 _ELEMENT: Final = 4 << 20  # characters of one element
 _MOST: Final = {"tasks": 400_000, "tensors": 400_000, "edges": 1_200_000}  # elements that are kept
 _TYPES: Final = {"tasks": DeclaredTask, "tensors": Tensor, "edges": Dependency}
+_NAMED: Final = 8  # names of a file's members, where it has no tasks
 _DEPTH: Final = 6  # folders below a given one that are looked into
 _ENTRIES: Final = 20_000  # directory entries that one look may visit
 
@@ -39,6 +41,8 @@ class _Names(msgspec.Struct):
     callable_id_to_name: dict[str, str] = {}
 
 
+_NO_GRAPH: Final = "run with dep_gen enabled (--enable-dep-gen); the file is written when the run has drained"
+
 _decoder: Final = msgspec.json.Decoder(_File, strict=False)
 
 
@@ -46,10 +50,13 @@ def parse_graph(data: bytes) -> TaskGraph:
     """The graph of a `deps.json`.
 
     Raises:
+        OtherShape: whole JSON of another shape; it says where.
         ValueError: not (yet) a whole deps.json.
     """
     try:
         file = _decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise OtherShape(refusal(str(error))) from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"not a deps.json: {error}") from error
     return TaskGraph.of(file.tasks, file.edges, file.tensors)
@@ -74,9 +81,10 @@ def read_graph(path: Path) -> TaskGraph:
             f"{path} can't be read: {error.strerror}.", "give a deps.json or the folder of a run"
         ) from None
     if not parts.found["tasks"]:
+        other = parts.other_shape()
         raise SourceError(
-            clean_line(f"{path} is no deps.json: {parts.why or 'it names no task'}."),
-            "run with dep_gen enabled (--enable-dep-gen); the file is written when the run has drained",
+            clean_line(f"{path} is no deps.json: {other or parts.why or 'it names no task'}."),
+            SHAPE_HELP if other else _NO_GRAPH,
             "no-graph",
         )
     return TaskGraph.of(parts.found["tasks"], parts.found["edges"], parts.found["tensors"], parts.cut())
@@ -94,42 +102,56 @@ class _Parts:
         self._over = False
         self._scan = json.JSONDecoder().raw_decode
         self.found: dict[str, list[Any]] = {name: [] for name in _TYPES}
-        self.damaged = 0
+        self._refused = dict.fromkeys(_TYPES, 0)
+        self._refusals: dict[str, str] = {}  # why, the first of each list
+        self._members: dict[str, None] = {}  # names at the top
         self.why = ""
-        self._ended: set[str] = set()
 
     def cut(self) -> str:
         """What the file lacks, in words."""
-        if not self.why and not self.damaged:
+        damaged = sum(self._refused.values())
+        if not self.why and not damaged:
             return ""
         read = ", ".join(f"{many(len(self.found[name]), name[:-1])}" for name in _TYPES)
-        odd = (
-            f"{many(self.damaged, 'element is not as it should be', 'elements are not as they should be')}; "
-            if self.damaged
-            else ""
-        )
+        odd = many(damaged, "element is not as it should be", "elements are not as they should be")
+        odd = f"{odd} ({'; '.join(self._refusals.values())}); " if damaged else ""
         why = f"{self.why} (at character {self._before + self._at} of some {self._size}); " if self.why else ""
         return clean_line(f"{why}{odd}read: {read}")
+
+    def other_shape(self) -> str:
+        """Why a file that names no task may be whole and is not read; "" where that is not why."""
+        if (refused := self._refusals.get("tasks")) is not None:
+            tasks = self._refused["tasks"]
+            return f"none of its {many(tasks, 'task')} is as expected: {refused}" if tasks > 1 else refused
+        if "tasks" not in self._members and not self.why:
+            return f'key "tasks" at its top is missing; it has {", ".join(self._members) or "none"}'
+        return ""
 
     def read(self) -> None:
         """Read all that can be read."""
         with self._path.open(encoding="utf-8", errors="replace") as self._file:
             try:
-                self._members()
+                self._read_members()
             except _End as end:
                 self.why = str(end)
             except RecursionError:
                 self.why = "it is nested too deeply"
 
-    def _members(self) -> None:
+    def _read_members(self) -> None:
         self._expect("{")
+        if self._peek() == "}":
+            return
         while True:
             name = self._value()
             self._expect(":")
-            if name in _TYPES and self._peek() == "[":
+            if len(self._members) < _NAMED or name in _TYPES:
+                self._members[clean_line(str(name), 40)] = None
+            if name not in _TYPES:
+                self._value()
+            elif self._peek() == "[":
                 self._array(name)
             else:
-                self._value()
+                self._take(name, self._value(), list[Any], f'"{name}"')
             if self._peek() == "}":
                 return
             self._expect(",")
@@ -143,14 +165,19 @@ class _Parts:
         while True:
             if len(kept) >= _MOST[name]:
                 raise _End(f"it has more than {_MOST[name]} {name}")
-            try:
-                kept.append(msgspec.convert(self._value(), _TYPES[name], strict=False))
-            except (msgspec.ValidationError, OverflowError):
-                self.damaged += 1
+            self._take(name, self._value(), _TYPES[name], f"{name[:-1]} {len(kept) + self._refused[name]}")
             if self._peek() == "]":
                 self._at += 1
                 return
             self._expect(",")
+
+    def _take(self, name: str, value: object, kind: Any, what: str) -> None:
+        """Keep a value of a list, or count it among those that are refused."""
+        try:
+            self.found[name].append(msgspec.convert(value, kind, strict=False))
+        except (msgspec.ValidationError, OverflowError) as error:
+            self._refused[name] += 1
+            self._refusals.setdefault(name, refusal(str(error), value, what))
 
     def _value(self) -> Any:
         """The next JSON value."""

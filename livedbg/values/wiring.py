@@ -106,4 +106,4 @@ def wiring_of(dump: Dump) -> Wiring:
         graph = parse_graph(path.read_bytes())
         return Wiring(graph, f"{path.name} is not whole ({clean_line(graph.cut, 120)})" if graph.cut else "")
     except (OSError, ValueError, SourceError) as error:
-        return Wiring(problem=f"{path.name} can't be read ({clean_line(str(error), 120)})")
+        return Wiring(problem=f"{path.name} can't be read ({clean_line(str(error), 300)})")

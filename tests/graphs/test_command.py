@@ -277,9 +277,8 @@ def test_cut_files_say_what_was_read(tmp_path: Path, keep: float) -> None:
         "{",
         "null",
         "[" * 100_000,
-        '{"tasks":7}',
+        '{"edges":[]',
         "\x00\xff" * 500,
-        '{"tasks":[{"task_id":"x"}]}',
     ],
 )
 def test_what_is_no_graph(tmp_path: Path, text: str) -> None:
@@ -290,12 +289,52 @@ def test_what_is_no_graph(tmp_path: Path, text: str) -> None:
     assert len(done.stderr) < 1_000
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"tasks":7}', '"tasks" is a whole number, not a list.'),
+        ('{"tasks":{"0":{"task_id":1}}}', '"tasks" is an object, not a list.'),
+        ('{"nodes":[],"li\\u0007nks":[]}', 'key "tasks" at its top is missing; it has nodes, li'),
+        ("{}", 'key "tasks" at its top is missing'),
+        ('{"tasks":[{"task_id":"x"}]}', 'key "task_id" of task 0 is text, not a whole number.'),
+        ('{"tasks":[7,7,7]}', "none of its 3 tasks is as expected: task 0 is a whole number, not an object."),
+        (
+            '{"edges":[7],"tasks":[{"id":1,"kernel":3},{"id":2}]}',
+            'none of its 2 tasks is as expected: key "task_id" of task 0 is missing; it has id, kernel.',
+        ),
+        ('{"tasks":[{"task_id":1,"args":[{"idx":0}]}]}', 'key "type" of args[0] of task 0 is missing.'),
+        ('{"tasks":[{"task_id":1,"args":[{"type":"INPUT","shape":4}]}]}', 'key "args[0].shape" of task 0 is a whole'),
+    ],
+)
+def test_a_file_of_another_shape_is_told_what_was_expected(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "deps.json").write_text(text)
+    done = livedbg("graph", tmp_path)
+    assert done.returncode == 3 and said in done.stderr, done.stderr
+    assert 'try: what is read: {"tasks":[{"task_id":"0"' in done.stderr and "--enable-dep-gen" in done.stderr
+    help_of = done.stderr[done.stderr.index("what is read: ") + 14 : done.stderr.index(", as simpler")]
+    (tmp_path / "deps.json").write_text(help_of)
+    assert "2 tasks, 1 edge" in livedbg("graph", tmp_path).stdout, "the help is itself a file that is read"
+
+
+def test_where_another_shape_is_the_verdict_is_not_spoilt(tmp_path: Path) -> None:
+    """Beside logs it is a source that says why it is not read, in the same words."""
+    shutil.copytree(LOST, tmp_path / "run")
+    (tmp_path / "run" / "dfx" / "deps.json").write_text('{"tasks":[{"id":1}]}')
+    done = livedbg("report", "--logs", tmp_path / "run")
+    said = " ".join(done.stdout.split())
+    assert 'json is not read: key "task_id" of task 0 is missing' in said, done.stdout
+    assert "says what is read" in said and "The run completed: 2 of 2 tasks" in said
+
+
 def test_damaged_elements_are_left_out_and_counted(tmp_path: Path) -> None:
     whole = _tasks(50).replace('"task_id":"7"', '"task_id":{}') + _edges(50)
     (tmp_path / "deps.json").write_text(whole)
     done = livedbg("graph", tmp_path)
     assert done.returncode == 0
-    assert "1 element is not as it should be; read: 49 tasks" in " ".join(done.stdout.split())
+    assert (
+        '1 element is not as it should be (key "task_id" of task 7 is an object, not a whole number); read: 49 tasks'
+        in " ".join(done.stdout.split())
+    )
 
 
 def _padded(tmp_path: Path, size: int) -> Path:
