@@ -119,7 +119,12 @@ int main(int argc, char **argv) {
     fflush(stdout);
     char line[64];
     while (fgets(line, sizeof line, stdin)) {
-        printf("signals %lu %lu eintr %lu\n", sent.load(), handled.load(), interrupted.load());
+        uint64_t before, done;
+        do {  // of one moment: `sent` stands still meanwhile
+            before = sent;
+            done = handled;
+        } while (before != sent);
+        printf("signals %lu %lu eintr %lu\n", before, done, interrupted.load());
         fflush(stdout);
     }
     for (;;) pause();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 from livedbg.linux import procfs
 from livedbg.model import ThreadState
-from tests.conftest import Target, eventually
+from livedbg.unwind.capture import Capture
+from livedbg.unwind.glance import Glanced, glance
+from tests.conftest import Target, eventually, settled
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,34 @@ def spinners(build_target: Callable[..., Path], spawn: Callable[..., Target]) ->
     def start(count: int, *, signals: bool = False) -> Spinners:
         environment = {**os.environ, "SIGNALS": "yes"} if signals else None
         made = Spinners(spawn([build_target("spinners"), str(count)], env=environment))
-        waiting = (made.pid, made.blocked)
-        eventually(lambda: all(procfs.read_stat(made.pid, tid).state is ThreadState.WAITING for tid in waiting))
+        restless = set(procfs.thread_ids(made.pid)) - {made.pid, made.blocked}  # it sends signals, or spins
+        settled(made.pid, but=restless)
         return made
 
     return start
+
+
+def look(pid: int) -> Glanced:
+    """A glance at all threads of a process."""
+    return glance(pid, procfs.thread_ids(pid), limit_s=100)
+
+
+def look_at_all(pid: int) -> Glanced:
+    """The same, with a copy of each thread: one that got no CPU to stop on in time is looked at again.
+
+    Nothing else is a reason to skip one.
+    """
+    found = look(pid)
+    deadline = time.monotonic() + 200
+    while found.skipped:
+        assert {refusal.code for refusal in found.skipped.values()} == {"no-cpu"}
+        assert time.monotonic() < deadline, found.skipped
+        more = glance(pid, list(found.skipped), limit_s=100)
+        found.copies += more.copies
+        found.stops_ns |= more.stops_ns
+        found.skipped = more.skipped
+    found.capture = Capture(pid, tuple(found.copies), (), found.capture.mappings)
+    return found
 
 
 def cpu_ns(pid: int, tid: int) -> int:
@@ -71,4 +97,4 @@ def goes_on(pid: int, tids: list[int]) -> None:
     """Assert that nothing is traced or stopped, and that these threads get on."""
     eventually(lambda: untouched(pid))
     before = {tid: cpu_ns(pid, tid) for tid in tids}
-    eventually(lambda: all(cpu_ns(pid, tid) > before[tid] for tid in tids), 60)
+    eventually(lambda: all(cpu_ns(pid, tid) > before[tid] for tid in tids), 100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -50,12 +51,29 @@ class Watch:
         return self.process.replace("process:", "thread:") + f"/{tid}"
 
     def until(self, true: Callable[[Snapshot], bool]) -> Snapshot:
-        eventually(lambda: true(self.view.latest().snapshot), 60)
+        eventually(lambda: true(self.view.latest().snapshot), 100)
         return self.view.latest().snapshot
 
     def glance(self, *tids: int) -> None:
         self.until(lambda s: bool(s.threads))
         self.view.send(Glance(process=self.process, threads=tuple(map(self.thread, tids))))
+
+    def glance_until(self, true: Callable[[Snapshot], bool], *tids: int) -> Snapshot:
+        """Glance again and again, one after the other: on a full machine a thread may get no CPU to stop on."""
+        deadline = time.monotonic() + 150
+        while not true(shot := self._one_glance(true, *tids)):
+            assert time.monotonic() < deadline, (self.notices, shot.statuses)
+        return shot
+
+    def _one_glance(self, true: Callable[[Snapshot], bool], *tids: int) -> Snapshot:
+        newest, notices = newest_stack(self.view.latest().snapshot), len(self.notices)
+        self.glance(*tids)
+        return self.until(lambda s: true(s) or newest_stack(s) > newest or len(self.notices) > notices)
+
+
+def newest_stack(shot: Snapshot) -> int:
+    """When the newest of a glance was taken."""
+    return max((s.taken_mono_ns for s in shot.stacks.values() if s.source in ("glance", "zero")), default=0)
 
 
 Watching = Callable[..., AbstractContextManager[Watch]]
@@ -80,24 +98,25 @@ def test_a_glance_gives_stacks_and_stands_in_the_ledger(spinners: Callable[..., 
     with watching(target.pid) as watch:
         shot = watch.until(lambda s: len(s.threads) >= 5)
         assert shot.intrusions == () and shot.stacks == {}  # G1
-        watch.glance()
-        shot = watch.until(lambda s: len(s.stacks) == len(s.threads))
+        shot = watch.glance_until(lambda s: len(s.stacks) == len(s.threads))
     for tid in target.running:
         stack = shot.stacks[watch.thread(tid)]
         assert (stack.source, stack.layer, stack.partial) == ("glance", "native", False)
         assert any("spin_in_" in frame.function for frame in stack.frames)
     assert shot.stacks[watch.thread(target.blocked)].source == "zero"
-    (touch,) = shot.intrusions
-    assert (touch.target, touch.what, touch.stops, touch.measured) == (watch.process, "glance", 3, True)
-    assert 0 < touch.paused_ns == shot.paused_ns and "running threads" in touch.why and touch.at_wall_ns
+    for touch in shot.intrusions:  # one, but where the machine is too full for the first
+        assert (touch.target, touch.what, touch.measured) == (watch.process, "glance", True)
+        assert touch.paused_ns > 0 and "running threads" in touch.why and touch.at_wall_ns
+        assert touch.stops == 3 or len(shot.intrusions) > 1
+    assert sum(touch.stops for touch in shot.intrusions) >= 3
+    assert sum(touch.paused_ns for touch in shot.intrusions) == shot.paused_ns
     goes_on(target.pid, target.running)
 
 
 def test_of_some_threads_only_those_are_stopped(spinners: Callable[..., Spinners], watching: Watching) -> None:
     target = spinners(3)
     with watching(target.pid) as watch:
-        watch.glance(target.running[1])
-        shot = watch.until(lambda s: bool(s.stacks))
+        shot = watch.glance_until(lambda s: bool(s.stacks), target.running[1])
     assert set(shot.stacks) == {watch.thread(target.running[1])} and shot.intrusions[0].stops == 1
 
 
@@ -107,13 +126,12 @@ def test_busy_python_threads_have_merged_stacks(spawn: Callable[..., Target], wa
         watch.until(lambda s: any(stack.layer == "python" for stack in s.stacks.values()))
 
         def merged(shot: Snapshot) -> bool:
-            watch.glance()
             return any(
                 stack.layer == "merged" and "glance" in stack.source and "sum_up" in [f.function for f in stack.frames]
                 for stack in shot.stacks.values()
             )
 
-        shot = watch.until(merged)
+        shot = watch.glance_until(merged)
     (stack,) = [s for s in shot.stacks.values() if "sum_up" in [f.function for f in s.frames]]
     names = [frame.function for frame in stack.frames]
     assert names.index("sum_up") < names.index("start_thread") < len(names)
@@ -154,18 +172,22 @@ def test_what_another_tracer_has_is_said_and_taken_back(
     target = spinners(2)
     tracer = spawn([sys.executable, "-c", TRACER, str(target.running[0])])
     with watching(target.pid) as watch:
-        watch.glance()
-        shot = watch.until(lambda s: any(status.source == "glance" for status in s.statuses.values()))
-        (status,) = [status for status in shot.statuses.values() if status.source == "glance"]
-        assert (status.health, status.code) == (SourceHealth.DEGRADED, "traced")
+        shot = watch.glance_until(
+            lambda s: (
+                any(status.code == "traced" for status in s.statuses.values())
+                and watch.thread(target.running[1]) in s.stacks
+            )
+        )
+        (status,) = [status for status in shot.statuses.values() if status.code == "traced"]
+        assert (status.source, status.health) == ("glance", SourceHealth.DEGRADED)
         assert f"thread {target.running[0]}" in status.sentence and f"(pid {tracer.pid})" in status.sentence
         assert status.remedy
-        watch.until(lambda s: watch.thread(target.running[1]) in s.stacks)
         watch.glance(target.running[0])  # nothing else could be seen
         eventually(lambda: any("traced already" in notice for notice in watch.notices))
         tracer.kill()
-        watch.glance()
-        watch.until(lambda s: all(x.health is SourceHealth.OK for x in s.statuses.values() if x.source == "glance"))
+        watch.glance_until(
+            lambda s: all(x.health is SourceHealth.OK for x in s.statuses.values() if x.source == "glance")
+        )
     goes_on(target.pid, target.running)
 
 
@@ -177,17 +199,23 @@ def test_a_target_that_is_killed_meanwhile_ends_nothing_else(
         watch.glance()
         os.kill(target.pid, signal.SIGKILL)
         watch.until(lambda s: all(process.exited for process in s.processes.values()))
-    assert target.target.process.wait(20) == -signal.SIGKILL
+    assert target.target.process.wait(60) == -signal.SIGKILL
 
 
 def test_G2_a_session_that_ends_meanwhile_leaves_nothing_traced(
     spinners: Callable[..., Spinners], watching: Watching
 ) -> None:
     target = spinners(24)
-    for _ in range(3):
+    stops: list[int] = []
+
+    def ends_in_the_midst() -> bool:
         with watching(target.pid) as watch:
             watch.glance()
             eventually(lambda: not untouched(target.pid) or bool(watch.view.latest().snapshot.intrusions))
         assert untouched(target.pid)
-        assert watch.view.latest().snapshot.intrusions[0].stops > 0
+        stops.extend(touch.stops for touch in watch.view.latest().snapshot.intrusions)
+        return len(stops) >= 3  # none where the thread that was seized got no CPU to stop on
+
+    eventually(ends_in_the_midst, 100)
+    assert min(stops) > 0
     goes_on(target.pid, target.running)
