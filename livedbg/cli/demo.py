@@ -19,7 +19,7 @@ from livedbg.live import LiveView
 
 __all__ = ["command"]
 
-_PATIENCE_S: Final = 30.0
+_PATIENCE_S: Final = 90.0  # a busy box needs long to see it
 _LIST = "\n".join(f"  {demo.name:<10}{demo.summary}" for demo in DEMOS.values())
 
 
