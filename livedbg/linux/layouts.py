@@ -4,7 +4,7 @@
 in the ring are (perf_event_open(2), PERF_RECORD_MMAP2, PERF_RECORD_FORK, PERF_RECORD_COMM).
 
 Invariants:
-    Y1. What was read of a process stands over older records.
+    Y1. What was read of a process stands over older records, and newer records over what was read.
     Y2. So many processes are remembered, and no more.
 """
 
@@ -16,7 +16,7 @@ import time
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from livedbg.linux.maps import Mapping, parse_maps
@@ -35,10 +35,14 @@ class _Layout:
 
     Attributes:
         read_ns: when they were read from /proc; older records are in them.
+        told_ns: of the newest record in them.
+        whole: no record is missing: they were read, or recorded since the program was executed.
     """
 
     mappings: tuple[Mapping, ...] = ()
     read_ns: int = 0
+    told_ns: int = 0
+    whole: bool = False
 
 
 class Layouts:
@@ -103,8 +107,10 @@ class Layouts:
         return now_ns, found
 
     def know(self, pid: int, read_ns: int, mappings: tuple[Mapping, ...]) -> None:
-        """Take in what was read."""
-        self._put(pid, _Layout(mappings, read_ns))
+        """Take in what was read; while it was, the kernel may have told something newer, which stays."""
+        before = self._known.get(pid)
+        if before is None or not before.whole or before.told_ns < read_ns:
+            self._put(pid, _Layout(mappings, read_ns, whole=True))
 
     def close(self) -> None:
         """Have the kernel tell nothing any more; what is known stays."""
@@ -117,11 +123,13 @@ class Layouts:
         if change.mono_ns < before.read_ns:
             return
         if isinstance(change, Forked):
-            self._put(change.pid, _Layout(self.of(change.parent)))
+            parent = self._known.get(change.parent, _Layout())
+            self._put(change.pid, _Layout(parent.mappings, told_ns=change.mono_ns, whole=parent.whole))
         elif isinstance(change, Executed):
-            self._put(change.pid, _Layout())
+            self._put(change.pid, _Layout(told_ns=change.mono_ns, whole=True))
         else:
-            self._put(change.pid, _Layout(_with(before.mappings, change.mapping), before.read_ns))
+            mappings = _with(before.mappings, change.mapping)
+            self._put(change.pid, replace(before, mappings=mappings, told_ns=change.mono_ns))
 
     def _put(self, pid: int, layout: _Layout) -> None:
         self._known[pid] = layout

@@ -57,6 +57,35 @@ def test_a_program_that_has_ended_is_remembered() -> None:
             parent.stdin.close()
 
 
+def test_Y1_what_was_read_before_a_program_was_executed_is_not_taken_for_it() -> None:
+    with subprocess.Popen(
+        ["sh", "-c", "read go; exec sleep 100"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as child:
+        assert child.stdin is not None
+        layouts = Layouts(child.pid)
+        try:
+            eventually(lambda: any(one.path.endswith("/sh") or "dash" in one.path for one in parse_maps(child.pid)))
+            layouts.watch(lambda: [child.pid], follow=False)
+            early = layouts.read(child.pid)
+            layouts.know(child.pid, *early)
+            child.stdin.write(b"go\n")
+            child.stdin.flush()
+            eventually(lambda: Path(f"/proc/{child.pid}/comm").read_text() == "sleep\n")
+
+            def names() -> set[str]:
+                layouts.update()
+                return {Path(one.path).name for one in layouts.of(child.pid) if one.executable and one.inode}
+
+            eventually(lambda: any("libc" in name for name in names()))
+            layouts.know(child.pid, *early)  # by a thread that was slow
+            assert any("libc" in name for name in names()) and not names() & {"sh", "dash"}
+        except NoPerf as error:
+            pytest.skip(f"this box lets us count no events: {error}")
+        finally:
+            layouts.close()
+            child.kill()
+
+
 def test_mappings_of_a_file_that_is_loaded_twice() -> None:
     once = [
         mapping(0x1000, 0),
@@ -78,7 +107,7 @@ def test_how_a_process_ended(reaped: bool) -> None:
         assert ending.status() is None and not ending.over()
         os.kill(child.pid, signal.SIGTERM)
         if reaped:
-            child.wait(20)
+            child.wait(60)
             if ending.status() is None:
                 pytest.skip("this kernel tells nothing of a process that is reaped (Linux 6.15 does)")
         eventually(lambda: ending.status() == signal.SIGTERM)
