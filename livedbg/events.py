@@ -64,6 +64,7 @@ __all__ = [
     "Stamper",
     "StatusSeen",
     "TasksSeen",
+    "ThreadRolesSeen",
     "ThreadsExited",
     "ThreadsSeen",
     "Tick",
@@ -113,9 +114,15 @@ class ProcessExited(EventBase, frozen=True, tag="process-exited"):
 
 
 class ThreadsSeen(EventBase, frozen=True, tag="threads"):
-    """Threads that are new or changed; each replaces what was known of that thread."""
+    """Threads that are new or changed; each replaces what was known of that thread but its role."""
 
     threads: tuple[Thread, ...]
+
+
+class ThreadRolesSeen(EventBase, frozen=True, tag="thread-roles"):
+    """What threads are there for, as their runtime has it; "": not known any more. Unknown threads get none."""
+
+    roles: dict[str, str]
 
 
 class ThreadsExited(EventBase, frozen=True, tag="threads-exited"):
@@ -258,6 +265,7 @@ Event: TypeAlias = (
     | ProcessExited
     | ThreadsSeen
     | ThreadsExited
+    | ThreadRolesSeen
     | StacksSeen
     | TasksSeen
     | ResourcesSeen

@@ -85,6 +85,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         timed: the wait has a time limit of its own (it will wake by itself).
         cpu_ns: CPU time used so far.
         switches: voluntary + involuntary context switches so far.
+        role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
     """
 
     id: str
@@ -100,6 +101,12 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     switches: int | None = None
     since_mono_ns: int | None = None
     exited: bool = False
+    role: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its role and its name: `core 8 (AIV0), python3`."""
+        return f"{self.role}, {self.name}" if self.role and self.name else self.role or self.name
 
 
 class Frame(Struct, frozen=True, omit_defaults=True):

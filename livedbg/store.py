@@ -85,6 +85,7 @@ class Store:
             ev.ProcessExited: self._process_exited,
             ev.ThreadsSeen: self._threads_seen,
             ev.ThreadsExited: self._threads_exited,
+            ev.ThreadRolesSeen: self._thread_roles_seen,
             ev.StacksSeen: self._stacks_seen,
             ev.TasksSeen: self._tasks_seen,
             ev.ResourcesSeen: self._resources_seen,
@@ -195,7 +196,15 @@ class Store:
         for thread in event.threads:
             known: Thread | None = threads.get(thread.id)
             activity[thread.id] = activity_after(activity.get(thread.id), known, thread, event.mono_ns)
-            threads[thread.id] = thread
+            keeps = known is not None and known.role and not thread.role and not known.exited
+            threads[thread.id] = msgspec.structs.replace(thread, role=known.role) if known and keeps else thread
+
+    def _thread_roles_seen(self, event: ev.ThreadRolesSeen) -> None:
+        threads = self._dirty("threads")
+        for name, role in event.roles.items():
+            known = threads.get(name)
+            if known is not None and not known.exited:
+                threads[name] = msgspec.structs.replace(known, role=role)
 
     def _threads_exited(self, event: ev.ThreadsExited) -> None:
         self._mark_exited(event.ids)

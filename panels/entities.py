@@ -29,7 +29,7 @@ class Names:
         """`thread 4712 worker`, `r0t12 moe_gate`, `mutex 0x7f12`, `core 8 (AIV0)`."""
         state = self.snapshot
         if (thread := state.threads.get(entity)) is not None:
-            return f"thread {thread.tid} {thread.name}".rstrip()
+            return f"thread {thread.tid} {thread.title}".rstrip()
         if (task := state.tasks.get(entity)) is not None:
             return f"{task.name} {task.kernel or ''}".rstrip()
         if (process := state.processes.get(entity)) is not None:

@@ -94,7 +94,7 @@ class ThreadsPanel(TablePanel):
         threads = self.look.snapshot.threads
         found = [threads[identity] for identity in rows.order[:_MEASURED] if identity in threads]
         tid = len(str(max((thread.tid for thread in found), default=0)))
-        name = max(map(width_of, {thread.name for thread in found}), default=0)
+        name = max(map(width_of, {thread.title for thread in found}), default=0)
         more = len(f"×{max(self.members.values(), default=1)} ") if self.merged else 0
         wanted = {"TID": max(tid, 3), "NAME": min(max(name + more, 4), 18)}
         self._columns = tuple(replace(c, width=wanted.get(c.title, c.width)) for c in self.COLUMNS)
@@ -115,7 +115,7 @@ class ThreadsPanel(TablePanel):
         share = look.names.cpu_share(identity)
         behind = look.diagnosis.graph.behind(identity)
         more = self.members.get(identity, 1)
-        name = thread.name if more == 1 else f"{look.glyphs.times}{more} {thread.name}"
+        name = thread.title if more == 1 else f"{look.glyphs.times}{more} {thread.name}"
         root = identity in look.diagnosis.verdict.roots
         return (
             Cell(f"{mark.sign(look.glyphs)} {mark.word}", ink.style(mark.role)),
@@ -176,7 +176,7 @@ def waits_for(look: Look, thread: Thread) -> str:
 
 
 def _text(look: Look, thread: Thread) -> str:
-    return f"{thread.tid} {thread.name} {thread.state} {look.names.waits(thread)} {waits_for(look, thread)}".lower()
+    return f"{thread.tid} {thread.title} {thread.state} {look.names.waits(thread)} {waits_for(look, thread)}".lower()
 
 
 def _order(look: Look, sort: str) -> Callable[[Thread], tuple[object, ...]]:
@@ -192,7 +192,7 @@ def _order(look: Look, sort: str) -> Callable[[Thread], tuple[object, ...]]:
         "behind": lambda thread: (-behind(thread.id), *by_state(thread)),
         "since": lambda thread: (-(names.age_ns(thread.id) or -1), thread.tid),
         "cpu": lambda thread: (-(names.cpu_share(thread.id) or 0.0), thread.tid),
-        "name": lambda thread: (thread.name, thread.tid),
+        "name": lambda thread: (thread.title, thread.tid),
         "tid": lambda thread: (thread.process, thread.tid),
     }
     return orders[sort]

@@ -87,7 +87,7 @@ def _name(snapshot: Snapshot, thread: str) -> str:
     if known is None:
         return thread
     waits = f" in {known.waits_in}" if known.waits_in else ""
-    return f"{known.tid} {known.name} ({known.state.value}{waits})"
+    return f"{known.tid} {known.title} ({known.state.value}{waits})"
 
 
 def _note(stack: Stack) -> str:

@@ -91,7 +91,7 @@ def _thread(thread: Thread, snapshot: Snapshot, diagnosis: Diagnosis) -> EntityO
         since = clock.wall_ns - (clock.mono_ns - activity.waiting_since_mono_ns)
     return EntityOut(
         kind="thread",
-        name=thread.name,
+        name=thread.title,
         state="exited" if thread.exited else thread.state.value,
         waits_for=_waits(thread.id, diagnosis),
         waiters=diagnosis.graph.behind(thread.id),

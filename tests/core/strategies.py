@@ -200,6 +200,7 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
     _event(ev.ProcessExited, id=st.sampled_from(PROCESSES), status=st.none() | st.integers(-15, 5)),
     _event(ev.ThreadsSeen, threads=_several(threads)),
     _event(ev.ThreadsExited, ids=_several(st.sampled_from(THREADS))),
+    _event(ev.ThreadRolesSeen, roles=st.dictionaries(st.sampled_from(THREADS), words, max_size=3)),
     _event(ev.StacksSeen, stacks=_several(stacks)),
     _event(ev.TasksSeen, tasks=_several(tasks)),
     _event(

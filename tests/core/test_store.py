@@ -168,6 +168,27 @@ def test_a_pid_used_again_starts_afresh() -> None:
     assert snapshot.processes[PROCESS].start_ticks == 900
 
 
+def test_a_thread_keeps_its_role_until_it_is_taken_back_or_the_thread_is_another() -> None:
+    store = Store()
+    thread = Thread(id=THREAD, process=PROCESS, tid=11, name="python3")
+
+    def now() -> Thread:
+        return store.snapshot().threads[THREAD]
+
+    store.apply(ev.ThreadRolesSeen(roles={THREAD: "core 8"}, **at(1)))
+    assert not store.snapshot().threads
+    store.apply(ev.ThreadsSeen(threads=(thread,), **at(2)))
+    store.apply(ev.ThreadRolesSeen(roles={THREAD: "core 8"}, **at(3)))
+    store.apply(ev.ThreadsSeen(threads=(thread,), **at(4)))
+    assert (now().role, now().title) == ("core 8", "core 8, python3")
+    store.apply(ev.ThreadRolesSeen(roles={THREAD: ""}, **at(5)))
+    assert now() == thread
+    store.apply(ev.ThreadRolesSeen(roles={THREAD: "core 9"}, **at(6)))
+    store.apply(ev.ThreadsExited(ids=(THREAD,), **at(7)))
+    store.apply(ev.ThreadsSeen(threads=(thread,), **at(8)))
+    assert now() == thread
+
+
 def test_an_exited_process_takes_its_threads_along() -> None:
     snapshot = fold(
         ev.ProcessSeen(process=Process(id=PROCESS, host="box", pid=10), **at(1)),

@@ -6,6 +6,7 @@
 //   consume RING | enqueue | submitted | error CODE | reset | turn | half RING | signal
 //   fast SECONDS                     one task after another through ring 0, as quickly as it goes
 //   kernel FILE                      a thread runs a kernel of a file that is deleted then; four more wait elsewhere
+//   cores FILE COUNT | leave         a thread a core, as the library FILE (ascend_core.cpp) runs them; they end
 //   exit
 #include <dlfcn.h>
 #include <unistd.h>
@@ -377,6 +378,7 @@ int main() {
         std::string what, word;
         words >> what;
         int number = 0;
+        static int ending = -1;
         if (what == "submit") {
             int kernel = 0;
             std::vector<Id> producers;
@@ -435,6 +437,22 @@ int main() {
             unlink(word.c_str());
             for (int i = 0; i < 4; i++) std::thread([] { pause(); }).detach();
             std::thread(entry, nullptr).detach();
+        } else if (what == "cores") {
+            int count = 0;
+            words >> word >> count;
+            static void *library = dlopen(word.c_str(), RTLD_NOW | RTLD_LOCAL);
+            static int until[2];
+            static char registers[CORES];
+            if (pipe(until)) return 1;
+            reinterpret_cast<void (*)()>(dlsym(library, "make_keys"))();
+            auto run = reinterpret_cast<void (*)(uint32_t, void *, int)>(dlsym(library, "run_core"));
+            for (int i = 0; i < count; i++) {  // in another order than their numbers
+                uint32_t core = (5 * i + 3) % count;
+                std::thread([=] { run(core, registers + core, until[0]); }).detach();
+            }
+            ending = until[1];
+        } else if (what == "leave") {
+            close(ending);
         } else if (what == "exit") {
             return 0;
         }

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from livedbg.adapter import Context, targets_ended
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
+from livedbg.adapters.ascend.live.roles import CoreRoles
 from livedbg.adapters.ascend.live.shared import SharedLog
 from livedbg.adapters.ascend.live.state import Look
 from livedbg.adapters.ascend.live.view import LiveView
@@ -24,6 +25,8 @@ from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
 from livedbg.unwind.kernels import name_kernels
 
 __all__ = ["LiveWatch"]
+
+_T = TypeVar("_T")
 
 _LOOK_S: Final = 0.5
 _SEARCH_S: Final = 2.0
@@ -43,6 +46,7 @@ class _Scheduler:
     reader: SchedulerReader
     view: LiveView
     world: World
+    roles: CoreRoles
     cut: bool = False
     queued: int | None = None
 
@@ -195,7 +199,7 @@ class LiveWatch:
             if world is None:
                 return
             view = world.live = LiveView(world, process.pid)
-        seen.schedulers[number] = _Scheduler(process, reader, view, world)
+        seen.schedulers[number] = _Scheduler(process, reader, view, world, CoreRoles(process, world.names))
 
     def _world(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> World | None:
         """The job that a scheduler belongs to: its own log's, or its parent's unless several share that; None: not
@@ -230,7 +234,7 @@ class LiveWatch:
 
     async def _read(self, scheduler: _Scheduler, context: Context) -> bool:
         try:
-            look, spent_s = await asyncio.to_thread(_timed, scheduler.reader)
+            look, spent_s = await asyncio.to_thread(_timed, scheduler.reader.look)
         except ProcessLookupError:
             return False
         except OSError as error:
@@ -243,6 +247,7 @@ class LiveWatch:
             scheduler.view.take(look, time.time_ns())
             names = dict(scheduler.world.kernels.by_id)
         self._spent_s += spent_s + time.thread_time() - began
+        await self._name_cores(scheduler, look, context)
         if names:
             name_kernels(scheduler.process.pid, names)
         if look is not None and look.queued is not None and look.queued != scheduler.queued:
@@ -263,6 +268,17 @@ class LiveWatch:
             )
         self._say(context, scheduler.process, "live", "", health=SourceHealth.OK)
         return True
+
+    async def _name_cores(self, scheduler: _Scheduler, look: Look | None, context: Context) -> None:
+        """Say which threads are which cores; of a process with several schedulers that can't be told."""
+        alone = len(self._seen[scheduler.process.id].schedulers) == 1
+        try:
+            found, spent_s = await asyncio.to_thread(_timed, scheduler.roles.look) if alone else ({}, 0.0)
+        except OSError:
+            return  # it has just gone: the next look says so
+        self._spent_s += spent_s
+        cores = look.cores if look is not None else {}
+        context.emit(*scheduler.roles.events(found, cores, context.snapshot(), context.stamp()))
 
     def _end(self, seen: _Seen) -> None:
         with self._model.lock:
@@ -288,7 +304,7 @@ class LiveWatch:
             context.emit(StatusSeen(status=status, **context.stamp()))
 
 
-def _timed(reader: SchedulerReader) -> tuple[Look | None, float]:
-    """A look, and the processor time that it took."""
+def _timed(look: Callable[[], _T]) -> tuple[_T, float]:
+    """What a look gives, and the processor time that it took."""
     began = time.thread_time()
-    return reader.look(), time.thread_time() - began
+    return look(), time.thread_time() - began

@@ -47,7 +47,7 @@ def name_of(entity: str, snapshot: Snapshot) -> str:
     """An entity in a user's words: `thread 4712 (worker)`, `mutex 0x7f12…`, `pipe 3 of 4711`."""
     thread = snapshot.threads.get(entity)
     if thread is not None:
-        return f"thread {thread.tid}{f' ({thread.name})' if thread.name else ''}"
+        return f"thread {thread.tid}{f' ({thread.title})' if thread.title else ''}"
     process = snapshot.processes.get(entity)
     if process is not None:
         command = process.command[0].rpartition("/")[2] if process.command else ""

@@ -1,0 +1,103 @@
+"""Which thread of a simulator is which AI core.
+
+The simulator runs each core on a thread of its own (simpler src/a2a3/platform/sim/host/device_runner.cpp), and that
+thread writes its core's number into thread-specific data before it does anything else: `g_core_id_key`, with the
+core's registers in `g_reg_base_key` (sim/aicore/kernel.cpp; the number is the index of the core in the scheduler). Both
+keys are variables of /tmp/aicore_sim_XXXXXX, which the symbols of that file name.
+
+Invariants:
+    C1. A thread is named only if both keys are set in it, its registers are no other core's, no other thread of the
+        library says that it is the same core, and the numbers leave no gap. Else none is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from livedbg.linux import memory
+from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.maps import Mapping, copies, parse_maps_text
+from livedbg.linux.procfs import thread_ids
+from livedbg.linux.pthreads import ThreadData
+
+__all__ = ["CoreThreads"]
+
+_FILE: Final = re.compile(r"^(?:aicore_sim_\w{6}|libaicore_kernel\.so)$")
+_CORE: Final = "_ZL13g_core_id_key"
+_REGISTERS: Final = "_ZL14g_reg_base_key"
+_KEYS_MAX: Final = 1024  # PTHREAD_KEYS_MAX
+
+
+class CoreThreads:
+    """The cores' threads of one process, looked for only when its threads have changed.
+
+    Args:
+        pid: the process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._tids: list[int] = []
+        self._found: tuple[dict[int, int], ...] = ()
+
+    def look(self) -> tuple[dict[int, int], ...]:
+        """By tid its core, for each of the libraries (a process may simulate several chips) in order of address.
+
+        Raises:
+            OSError: the process is gone, or may not be looked at.
+        """
+        tids = thread_ids(self._pid)
+        if tids != self._tids:
+            self._found = self._search()
+            self._tids = tids if thread_ids(self._pid) == tids else []
+        return self._found
+
+    def _search(self) -> tuple[dict[int, int], ...]:
+        mappings = parse_maps_text(Path(f"/proc/{self._pid}/maps").read_bytes())
+        keys = [pair for library in _libraries(mappings) if (pair := self._keys(library)) is not None]
+        data = ThreadData(self._pid, mappings) if keys else None
+        if data is None or not data.known:
+            return ()
+        values = data.values({key for pair in keys for key in pair})
+        return tuple(_checked(values, *pair) for pair in keys)
+
+    def _keys(self, mappings: list[Mapping]) -> tuple[int, int] | None:
+        """The keys' numbers in one loaded copy of the library; None where it has not made them yet."""
+        try:
+            with ElfFile(mapped_file(self._pid, mappings[0])) as elf:
+                symbols = elf.symbols([_CORE, _REGISTERS])
+                bias = elf.load_bias(mappings)
+        except (OSError, ElfError):
+            return None
+        if bias is None or len(symbols) < 2:
+            return None
+        read = memory.read_many(self._pid, [(bias + symbols[name].address, 4) for name in (_CORE, _REGISTERS)])
+        core, registers = (int.from_bytes(data or b"\xff" * 4, "little") for data in read)
+        return (core, registers) if core != registers and max(core, registers) < _KEYS_MAX else None
+
+
+def _libraries(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
+    """The mappings of each copy of the cores' library, by address."""
+    files: dict[tuple[str, str, int], list[Mapping]] = {}
+    for mapping in mappings:
+        if _FILE.match(mapping.path.rpartition("/")[2].removesuffix(" (deleted)")):
+            files.setdefault((mapping.path, mapping.device, mapping.inode), []).append(mapping)
+    return sorted((copy for file in files.values() for copy in copies(file)), key=lambda copy: copy[0].start)
+
+
+def _checked(values: dict[int, dict[int, int]], core_key: int, registers_key: int) -> dict[int, int]:
+    """By tid its core (C1)."""
+    cores: dict[int, int] = {}
+    registers: set[int] = set()
+    for tid, held in values.items():
+        base = held.get(registers_key, 0)
+        if core_key not in held or not base:
+            continue
+        if base in registers:
+            return {}
+        registers.add(base)
+        cores[tid] = held[core_key]
+    return cores if sorted(cores.values()) == list(range(len(cores))) else {}
