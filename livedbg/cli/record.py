@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -13,11 +14,14 @@ from livedbg.recording import Recorder
 
 __all__ = ["command"]
 
+_FIRST_LOOK_S: Final = 60.0
+"""Of a source that never has a whole look no more is waited for."""
+
 
 @click.command("record")
 @look_options
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The recording.")
-@click.option("--for", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop after that time.")
+@click.option("--for", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop that long after a look.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def command(look: Look, output: Path, seconds: float | None, force: bool) -> int:
     """Record what is seen, until Ctrl-C, the end of the target, or --for.
@@ -31,6 +35,8 @@ def command(look: Look, output: Path, seconds: float | None, force: bool) -> int
     try:
         with quit_on_signals(), running(look.request(), sink=recorder) as view:
             try:
+                if seconds is not None:
+                    view.wait_settled(_FIRST_LOOK_S)  # on a loaded machine the time would be over before it
                 view.wait_ended(seconds)
             except KeyboardInterrupt:
                 pass
