@@ -21,11 +21,13 @@ class BasicApp(App[int]):
     """The part of the app that knows nothing of screens."""
 
     look: Look = NO_LOOK
+    notice_s: float = 5.0
+    """How long a notice stays."""
 
     def say(self, text: str, severity: str = "information") -> None:
         """A notice; never parsed as markup."""
         level = "warning" if severity == "warning" else "error" if severity == "error" else "information"
-        self.notify(clean(text), severity=level, timeout=5, markup=False)  # type: ignore[arg-type]
+        self.notify(clean(text), severity=level, timeout=self.notice_s, markup=False)  # type: ignore[arg-type]
 
     def copy_text(self, text: str) -> None:
         """To the clipboard, cleaned; the terminal gets it as OSC 52, which is our own."""

@@ -1,4 +1,4 @@
-"""Apps over scripted sessions, with a fixed clock."""
+"""Apps over scripted sessions, with a fixed clock. Pilots of those who import this wait by tests.app.rest."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import textual.app
+import textual.pilot
+from textual.command import CommandList, CommandPalette
 from textual.pilot import Pilot
 
 from livedbg.app.application import LivedbgApp
 from livedbg.app.options import AppOptions, Colours
+from livedbg.app.overlays import Prompt
+from livedbg.panels.logs import LogsPanel
 from tests.app.fakes import T0_WALL, FakeView, S
+from tests.app.rest import at_rest
 from tests.app.scenarios import scenario
+
+NOTICES_STAY_S = 3600.0
+"""A notice that has gone before a slow test looks was never there."""
+
+_IDLE = "wait_for_idle"
+for _module in (textual.app, textual.pilot):
+    assert hasattr(_module, _IDLE), "Textual's pilot waits in another way"
+    setattr(_module, _IDLE, at_rest)
 
 
 def make_app(
@@ -25,7 +39,9 @@ def make_app(
     """An app on a scenario (by name) or a view."""
     view = scenario(what) if isinstance(what, str) else what
     options = AppOptions(theme=theme, clock=lambda: T0_WALL + 43 * S)
-    return LivedbgApp(view, options, interval_s=interval_s, ascii_only=ascii_only, colours=colours)
+    app = LivedbgApp(view, options, interval_s=interval_s, ascii_only=ascii_only, colours=colours)
+    app.notice_s = NOTICES_STAY_S
+    return app
 
 
 def view_of(app: LivedbgApp) -> FakeView:
@@ -34,10 +50,12 @@ def view_of(app: LivedbgApp) -> FakeView:
     return app.view
 
 
-async def until(pilot: Pilot[int], true: Callable[[], object], seconds: float = 20) -> None:
+async def until(pilot: Pilot[int], true: Callable[[], object], seconds: float = 60) -> None:
     """Wait until something is true."""
     deadline = time.monotonic() + seconds
     while not true():
+        if pilot.app._exception is not None:
+            raise pilot.app._exception
         assert time.monotonic() < deadline, "it did not become true in time"
         await pilot.pause()
         await asyncio.sleep(0.01)
@@ -50,6 +68,45 @@ async def ready(pilot: Pilot[int]) -> LivedbgApp:
     assert isinstance(app, LivedbgApp)
     await until(pilot, lambda: app.look.update.snapshot.revision == app.view.latest().snapshot.revision > 0)
     return app
+
+
+async def read(pilot: Pilot[int]) -> None:
+    """Wait until all lines of logs that the screens show have been read, which other threads do, and are drawn."""
+    app = pilot.app
+    assert isinstance(app, LivedbgApp)
+    for panel in app.main.query(LogsPanel):
+        while panel._pages is not None:
+            await asyncio.wrap_future(panel._pages._pool.submit(int))  # behind all that was asked for
+            await pilot.pause()
+            if not panel._pages._asked:
+                break
+    await pilot.pause()
+
+
+async def offered(pilot: Pilot[int], words: str) -> None:
+    """Wait until the open palette has found all that matches what was typed, and its best match has some words."""
+
+    def there() -> bool:
+        found = pilot.app.screen.query(CommandList)
+        if not found or found.first().highlighted != 0:
+            return False
+        busy = any(worker.group == CommandPalette._GATHER_COMMANDS_GROUP for worker in pilot.app.workers)
+        return not busy and words in str(found.first().get_option_at_index(0).prompt).lower()
+
+    await until(pilot, there)
+
+
+def pressing(keys: str, sight: str) -> Callable[[Pilot[int]], object]:
+    """For a picture: press keys, and wait until something is to be seen and nothing more is to come."""
+
+    async def run(pilot: Pilot[int]) -> None:
+        app = await ready(pilot)
+        app.main.query_one(Prompt).cursor_blink = False
+        await pilot.press(*keys.split())
+        await until(pilot, lambda: sight in text_of(app))
+        await read(pilot)
+
+    return run
 
 
 def text_of(app: LivedbgApp) -> str:

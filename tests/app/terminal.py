@@ -25,6 +25,8 @@ view = scenario(sys.argv[1])
 sys.exit(run(view, AppOptions(clock=lambda: 1_767_268_991_000_000_000, interval=0.0)))
 """
 
+_END = b"<that was all>"
+
 
 class Terminal:
     """Runs a program on a pty; everything that it writes is in `output`."""
@@ -72,7 +74,7 @@ class Terminal:
         while select.select([self.master], [], [], seconds)[0]:
             self.output += os.read(self.master, 65536)
 
-    def until(self, text: bytes, seconds: float = 40) -> None:
+    def until(self, text: bytes, seconds: float = 100) -> None:
         """Wait until something was written."""
         deadline = time.monotonic() + seconds
         while text not in self.output:
@@ -84,17 +86,41 @@ class Terminal:
         """Press keys."""
         os.write(self.master, keys)
 
+    def press(self, *keys: bytes) -> None:
+        """Press keys, each when the one before it has been taken and what came of it is on the screen."""
+        for key in keys:
+            self.type(key)
+            self.rest()
+
+    def rest(self, seconds: float = 100) -> None:
+        """Wait until the program has read all that was typed, and sleeps."""
+        deadline = time.monotonic() + seconds
+        before, calm = "", 0
+        while calm < 2:
+            assert time.monotonic() < deadline, f"it does not come to rest: {before}"
+            self.pump(0.02)
+            (unread,) = struct.unpack("i", ioctl(self.slave, termios.FIONREAD, bytes(4)))
+            tasks = Path(f"/proc/{self.process.pid}/task")
+            states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks.iterdir()]
+            now = (tasks / str(self.process.pid) / "status").read_text().partition("voluntary_ctxt_switches")[2]
+            calm = calm + 1 if not unread and now == before and set(states) == {"S"} else 0
+            before = now
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the program."""
         os.kill(self.process.pid, number)
 
-    def wait(self, seconds: float = 40) -> int:
+    def wait(self, seconds: float = 100) -> int:
         """The exit code; everything written until then is taken."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             assert time.monotonic() < deadline, "it did not end"
             self.pump()
-        self.pump()
+        os.write(self.slave, _END)  # the kernel hands what was written over later, in its order
+        while _END not in self.output:
+            assert time.monotonic() < deadline, "its last words don't come"
+            self.pump()
+        self.output = self.output.replace(_END, b"")
         return self.process.returncode
 
     def is_clean(self) -> bool:

@@ -20,7 +20,7 @@ from livedbg.panels.stack import StackPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.waits import WaitsPanel
-from tests.app.apps import make_app, ready, text_of, until, view_of
+from tests.app.apps import make_app, offered, ready, text_of, until, view_of
 from tests.app.fakes import FakeTimeline
 from tests.app.scenarios import SCENARIOS, scenario
 from tests.app.scenes.locks import idle
@@ -222,9 +222,8 @@ async def test_themes_by_key_and_palette() -> None:
         await ready(pilot)
         await pilot.press("t")
         assert app.look.ink.palette.name == "contrast"
-        await pilot.press("ctrl+p")
-        await pilot.press(*"colour-blind")
-        await pilot.pause(0.3)
+        await pilot.press("ctrl+p", *"colour-blind")
+        await offered(pilot, "colour-blind")
         await pilot.press("enter")
         await until(pilot, lambda: app.look.ink.palette.name == "colour-blind")
 
@@ -234,7 +233,7 @@ async def test_palette_runs_the_commands_of_the_focused_panel() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await ready(pilot)
         await pilot.press("ctrl+p", *"take stacks")
-        await pilot.pause(0.3)
+        await offered(pilot, "take stacks")
         await pilot.press("enter")
         await until(pilot, lambda: view_of(app).sent)
 

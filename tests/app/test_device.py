@@ -12,6 +12,7 @@ from livedbg import events as ev
 from livedbg.cuda.opening import cores_of, open_core
 from livedbg.devicestate import DeviceState
 from livedbg.intents import DumpDevice
+from livedbg.panels import device as device_panel
 from livedbg.panels.device import DevicePanel
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import stamp
@@ -34,6 +35,12 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DeviceState]:
         return asyncio.run(open_core(program, gpu, None, PROCESS))
 
     return {name: seen(name) for name in ("hang", "illegal-address")}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is pressed twice counts, however slowly."""
+    monkeypatch.setattr(device_panel, "_CONFIRM_S", 3600.0)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["80x24", "200x60"])

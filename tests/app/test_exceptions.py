@@ -22,7 +22,7 @@ from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.hits import group_of, merged, sparkline
 from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII, UNICODE, catch_mark
-from tests.app.apps import make_app, ready, text_of, until, view_of
+from tests.app.apps import make_app, pressing, ready, text_of, until, view_of
 from tests.app.fakes import S, stamp
 from tests.app.hostile_strings import HOSTILE
 from tests.app.scenarios import scenario
@@ -317,19 +317,6 @@ async def test_foreign_text_is_clean_everywhere() -> None:
         assert all(line.isprintable() for line in text_of(app).split("\n"))
 
 
-def pressing(keys: str, sight: str) -> Callable[[Pilot[int]], object]:
-    """Press keys, and wait until something is to be seen."""
-
-    async def run(pilot: Pilot[int]) -> None:
-        app = await screen_5(pilot)
-        for key in keys.split():
-            await pilot.press(key)
-        await until(pilot, lambda: sight in text_of(app))
-        await pilot.pause(0.1)
-
-    return run
-
-
 @SIZES
 @pytest.mark.parametrize(
     ("name", "keys", "sight"),
@@ -337,12 +324,12 @@ def pressing(keys: str, sight: str) -> Callable[[Pilot[int]], object]:
     ids=["catching", "denied", "nothing-set"],
 )
 def test_picture(name: str, keys: str, sight: str, size: tuple[int, int], snap_compare: Callable[..., bool]) -> None:
-    assert snap_compare(make_app(name), terminal_size=size, run_before=pressing(keys, sight))
+    assert snap_compare(make_app(name), terminal_size=size, run_before=pressing(f"5 {keys}", sight))
 
 
 @pytest.mark.parametrize(("keys", "sight"), [("j enter", "caught by"), ("c", "--stop")], ids=["sheet", "prompt"])
 def test_picture_over_it(keys: str, sight: str, snap_compare: Callable[..., bool]) -> None:
-    assert snap_compare(make_app("catching"), terminal_size=(80, 24), run_before=pressing(keys, sight))
+    assert snap_compare(make_app("catching"), terminal_size=(80, 24), run_before=pressing(f"5 {keys}", sight))
 
 
 async def test_what_a_thread_stood_for_is_shown_and_R_lets_it_go_on() -> None:
@@ -382,4 +369,4 @@ async def test_R_says_where_nothing_stands() -> None:
 
 def test_picture_in_ascii(snap_compare: Callable[..., bool]) -> None:
     app = make_app("catching", ascii_only=True)
-    assert snap_compare(app, terminal_size=(120, 40), run_before=pressing("j", "checkInlining"))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=pressing("5 j", "checkInlining"))

@@ -10,7 +10,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from livedbg.panels.paint import Painted, changed_span
-from tests.app.apps import make_app, ready, until, view_of
+from tests.app.apps import make_app, read, ready, until, view_of
 
 STYLES = [None, Style(bold=True), Style(color="red")]
 strips = st.lists(st.tuples(st.text("ab漢 ", max_size=4), st.sampled_from(STYLES)), max_size=5).map(
@@ -48,6 +48,7 @@ async def test_an_update_that_changes_nothing_paints_no_panel() -> None:
     app = make_app("deadlock")
     async with app.run_test(size=(100, 30)) as pilot:
         await ready(pilot)
+        await read(pilot)
         panels = [panel for panel in app.screen.query("LinePanel").results() if panel.size.height]
         asked: list[object] = []
         for panel in panels:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from textual.pilot import Pilot
 
 from livedbg.app.options import Colours
-from tests.app.apps import make_app, ready, text_of, until
+from tests.app.apps import make_app, pressing
 
 SMALL, LARGE = (80, 24), (200, 60)
 SCREENS = {
@@ -19,19 +18,6 @@ SCREENS = {
     "logs": ("6", "TIMEOUT_EXIT"),
     "ledger": ("9", "ascend-dump"),
 }
-
-
-def pressing(keys: str, sight: str) -> Callable[[Pilot[int]], object]:
-    """Press keys, and wait until something is to be seen."""
-
-    async def run(pilot: Pilot[int]) -> None:
-        app = await ready(pilot)
-        for key in keys.split():
-            await pilot.press(key)
-        await until(pilot, lambda: sight in text_of(app))
-        await pilot.pause(0.1)
-
-    return run
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "200x60"])

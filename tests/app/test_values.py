@@ -15,7 +15,7 @@ from livedbg.replay import ReplayView
 from livedbg.valuedump import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
 from livedbg.values.looking import Looker
 from livedbg.values.state import compared, listed
-from tests.app.apps import make_app, ready, text_of, until
+from tests.app.apps import NOTICES_STAY_S, make_app, ready, text_of, until
 from tests.app.fakes import FakeView, stamp
 from tests.app.scenarios import scenario
 
@@ -153,6 +153,7 @@ async def test_a_recording_says_what_was_not_looked_at(tmp_path: Path, request: 
     view = ReplayView(tmp_path / "r.livedbg")
     request.addfinalizer(view.stop)
     app = LivedbgApp(view, AppOptions())
+    app.notice_s = NOTICES_STAY_S
     async with app.run_test(size=(200, 60)) as pilot:
         await pilot.press("8")
         await until(pilot, lambda: "#0 r0t0 (SLOW_ADD)" in text_of(app))
