@@ -13,10 +13,12 @@ from msgspec import structs
 
 from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.cuda.decoder import CudaDecoder
-from livedbg.events import Event, LogSourceSeen, LogsSeen
+from livedbg.events import Event, LogSourceSeen, LogsSeen, StatusSeen
+from livedbg.linux.nvidia import uses_gpu
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import LogRecord, LogSource, Severity
+from livedbg.model import LogRecord, LogSource, Severity, SourceHealth, SourceStatus
+from livedbg.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.adapters.cuda.kernel_log import KernelLine, KernelLog
@@ -64,7 +66,10 @@ class CudaAdapter(Adapter):
         log = KernelLog(Path(named)) if named else KernelLog()
         try:
             await self._watch(context, log)
-        except OSError:  # it may be for root alone: then Xids are known only from logs that are named
+        except OSError as error:  # it may be for root alone
+            uses = await asyncio.to_thread(uses_gpu, [target.pid for target in context.request.processes])
+            if named or uses:
+                self._unread(context, log.path, error)
             context.settled()
         finally:
             log.close()
@@ -85,6 +90,17 @@ class CudaAdapter(Adapter):
             if context.request.once or targets_ended(context):
                 return
             await context.sleep(_POLL_S)
+
+    def _unread(self, context: Context, path: Path, error: OSError) -> None:
+        status = SourceStatus(
+            source=self.name,
+            target=f"log:{context.request.host}/kernel",
+            health=SourceHealth.DEGRADED,
+            code="kernel-log",
+            sentence=f"{clean_line(str(path))} can't be read ({error.strerror}): Xids are known from named logs only.",
+            remedy="sudo dmesg | grep 'NVRM: Xid'",
+        )
+        context.emit(StatusSeen(status=status, **context.stamp()))
 
     @staticmethod
     def _tell(context: Context, decoder: CudaDecoder, source: LogSource, lines: Sequence[KernelLine]) -> None:

@@ -32,7 +32,7 @@ _OLD_FRAME: Final = re.compile(
     r"(?P<file>[^:()]+):(?P<line>\d+):(?P<function>.+?) \(.* : 0x(?P<offset>[0-9a-fA-F]+)\)$"
 )
 _HOST_OLD: Final = re.compile(
-    r"(?P<module>/?[^\[\]()]*/[^\[\]()]*?)(?: \((?P<function>.+?) \+ 0x[0-9a-fA-F]+\))? "
+    r"(?P<module>[^\[\]()]*/[^/\[\]()]*?)(?: \((?P<function>.+?) \+ 0x[0-9a-fA-F]+\))? "
     r"\[0x(?P<address>[0-9a-fA-F]+)\]$"
 )
 _HOST: Final = re.compile(

@@ -30,7 +30,7 @@ _SAMPLES: Final = re.compile(
     r"CUDA error at (?P<file>\S+?):(?P<line>\d{1,9}) code=(?P<number>\d{1,9})\((?P<name>\w+)\) "
     r"\"(?P<call>[^\"\n]{1,500})\""
 )
-_GPU_ASSERT: Final = re.compile(r"GPUassert: (?P<text>.+?) (?P<file>\S+) (?P<line>\d{1,9})\s*$", re.MULTILINE)
+_GPU_ASSERT: Final = re.compile(r"GPUassert: (?P<text>.+?) (?P<file>\S+) (?P<line>\d{1,9})[ \t]*$", re.MULTILINE)
 _BELOW: Final = re.compile(  # ggml-cuda.cu's ggml_cuda_error
     r"\n +current device: -?\d+, in function (?P<function>\w{1,200}) at (?P<file>[^\s:]{1,500}):(?P<line>\d{1,9})"
     r"(?:\n +(?P<call>cu\w{1,100})\()?"
@@ -53,9 +53,9 @@ _SIZES: Final = {
 }
 _GPU: Final = re.compile(r"GPU (\d{1,3})")
 _OTHER_PROCESS: Final = re.compile(r"\bProcess (\d{1,10}) has ([\d.]+ [KMGT]?i?B)")
-_PYTHON_FRAME: Final = re.compile(r'^\s*(?:[|+] *)*File "([^"\n]+)", line (\d{1,9}), in (.+)$', re.MULTILINE)
+_PYTHON_FRAME: Final = re.compile(r'^[ \t]*(?:[|+] *)*File "([^"\n]+)", line (\d{1,9}), in (.+)$', re.MULTILINE)
 _NATIVE_FRAME: Final = re.compile(
-    r"^\s*frame #\d+:? +(?P<function>.+?)(?: \+ 0x[0-9a-f]+)? "
+    r"^[ \t]*frame #\d+:? +(?P<function>.+?)(?: \+ 0x[0-9a-f]+)? "
     r"\(0x(?P<address>[0-9a-f]{1,16}) in (?P<module>[^)\n]+)\)$",
     re.MULTILINE,
 )

@@ -42,7 +42,7 @@ class KernelLog:
     """
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
-        self._path = path
+        self.path = path
         self._fd: int | None = None
         self._rest = b""
 
@@ -53,7 +53,7 @@ class KernelLog:
             OSError: it can't be read.
         """
         if self._fd is None:
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         found: list[KernelLine] = []
         for _ in range(_MOST_READS):
             try:

@@ -28,6 +28,7 @@ _RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]|^ *(\d{1,6}): |\[\w+/(
 _LAUNCHER: Final = re.compile(  # `mpirun --tag-output`, `srun --label`
     r"\[\d{1,6},\d{1,6}\]<std\w{3}>:? ?| *\d{1,6}: (?==========|/\S+\.cuh?:\d)"
 )
+_LONGEST: Final = 4_000  # characters of a line that are read: patterns look through longer ones for too long
 _FAR: Final = 60  # characters before the rule of a sanitizer, at most
 _WORKER: Final = re.compile(r"\([\w .-]{0,40}?pid=(?P<pid>\d{1,10})(?:, ip=[\w.:]+)?\) ?")
 _ASSERTS: Final = 1_000  # different asserts that are counted without being understood again
@@ -74,7 +75,7 @@ class CudaReader:
         stream = self._stream(record, "")
         taken = False
         for number, line in enumerate(record.text.split("\n")):
-            prefix, body = _split(line)
+            prefix, body = _split(_bounded(line))
             if prefix and (not plain or RULE in body):
                 stream = self._stream(record, _owner(prefix))
             plain.append(body)
@@ -217,6 +218,12 @@ _KEPT: Final = {
     "device-exception": "stops",
     "api-error": "driver",
 }
+
+
+def _bounded(line: str) -> str:
+    """A line without the midst of one that is too long: names stand at its beginning, places at its end."""
+    half = _LONGEST // 2
+    return line if len(line) <= _LONGEST else f"{line[:half]}…{line[-half:]}"
 
 
 def _headless(text: str) -> str:

@@ -29,9 +29,11 @@ _HAZARD: Final = re.compile(
     r"(?P<where>.+?)(?: in block \((?P<block>[\d,]+)\))? ?:?$"
 )
 _HAZARD_SIDE: Final = re.compile(r"(?P<access>Write|Read|Atomic) Thread \((?P<thread>[\d,]+)\) at (?P<place>.+)")
-_RACE_SIDE: Final = re.compile(r"and (?P<access>\w+) access at (?P<place>.+?)(?: \[(?P<count>[\d,]+) hazards?\])?$")
+_RACE_SIDE: Final = re.compile(
+    r"and (?P<access>\w+) access at (?P<place>.+?)(?: \[(?P<count>[\d,]{1,15}) hazards?\])?$"
+)
 _FIRST_SIDE: Final = re.compile(r"(?P<access>\w+) access at (?P<place>.+?)(?= and \w+ access at |$)")
-_LEAK: Final = re.compile(r"Leaked (?P<size>[\d,]+) bytes at (?P<address>\S+)|Leaked an? (?P<object>\w+)")
+_LEAK: Final = re.compile(r"Leaked (?P<size>[\d,]{1,20}) bytes at (?P<address>\S+)|Leaked an? (?P<object>\w+)")
 _SUMMARY: Final = re.compile(r"(?P<tool>ERROR|RACECHECK|LEAK) SUMMARY: (?P<text>.+)")
 _COUNTED: Final = re.compile(r"(?P<count>[\d,]{1,15}) (?:errors?|hazards?|bytes)")
 _BY: Final = re.compile(r"by threads? \((?P<thread>\d+,\d+,\d+)\) in block \((?P<block>\d+,\d+,\d+)\)")

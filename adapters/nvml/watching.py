@@ -11,7 +11,7 @@ from livedbg.adapters.nvml.samples import NvmlTrouble, Sample
 from livedbg.adapters.nvml.telling import Teller
 from livedbg.adapters.nvml.worker import Worker
 from livedbg.events import StatusSeen
-from livedbg.linux.descriptors import fd_links
+from livedbg.linux.nvidia import uses_gpu
 from livedbg.model import SourceHealth, SourceStatus
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ __all__ = ["Watch"]
 
 _POLL_S: Final = 1.0
 _POLL_UNUSED_S: Final = 5.0  # while none of our processes uses a GPU
-_SHARE: Final = 50  # a look may take 1/50 of the time
+_SHARE: Final = 50  # a look may take 1/50 of the time ...
+_SLOWEST_S: Final = 10.0  # ... and on a busy box, where each takes long, there is one now and then
 _LIMIT_S: Final = 5.0  # for an answer
 _ONCE_S: Final = 2.0  # the same in a session of one look
 _SOURCE: Final = "nvml"
@@ -60,7 +61,7 @@ class Watch:
                 said = f"NVML has not answered for {limit_s:g} s: the driver or a GPU may hang."
                 self._say(context, SourceHealth.DEGRADED, "no-answer", said, "nvidia-smi; dmesg | grep 'NVRM: Xid'")
             except NvmlTrouble as trouble:
-                if trouble.code != "no-bindings" or await asyncio.to_thread(_uses_gpu, self._pids(context)):
+                if trouble.code != "no-bindings" or await asyncio.to_thread(uses_gpu, self._pids(context)):
                     self._say(context, SourceHealth.DEGRADED, trouble.code, trouble.sentence, trouble.remedy)
                 if trouble.code == "no-bindings":
                     break
@@ -72,7 +73,7 @@ class Watch:
             if once or targets_ended(context):
                 break
             took_s = 0.0 if worker.busy else time.monotonic() - begun  # a look that was given up costs nothing more
-            await context.sleep(max(poll_s if used else _POLL_UNUSED_S, took_s * _SHARE))
+            await context.sleep(max(poll_s if used else _POLL_UNUSED_S, min(took_s * _SHARE, _SLOWEST_S)))
         if once:
             context.settled()
 
@@ -86,7 +87,7 @@ class Watch:
     def _namespaces(self, context: Context, sample: Sample, used: bool) -> None:
         """NVML names processes as the host does: from inside a container ours can't be told."""
         listed = sum(len(gpu.processes) for gpu in sample.gpus)
-        if used or not listed or not _uses_gpu(self._pids(context)):
+        if used or not listed or not uses_gpu(self._pids(context)):
             self._say(context, SourceHealth.OK, "", "", "")
             return
         sentence = (
@@ -130,15 +131,3 @@ class _Reader:
                 ) from None
             self._nvml = Nvml()
         return self._nvml.sample()
-
-
-def _uses_gpu(pids: frozenset[int]) -> bool:
-    """Whether one of the processes has a GPU open."""
-    for pid in pids:
-        try:
-            links = fd_links(pid)
-        except OSError:
-            continue
-        if any(link.startswith("/dev/nvidia") for link in links.values()):
-            return True
-    return False

@@ -1,19 +1,31 @@
-"""What of NVIDIA's is on this box: facts for `livedbg doctor`."""
+"""What of NVIDIA's is on this box: facts for `livedbg doctor`, and who uses a GPU."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 from livedbg.linux.capabilities import Capability
+from livedbg.linux.descriptors import fd_links
 from livedbg.linux.toolkits import find_tool
 
-__all__ = ["nvidia_facts"]
+__all__ = ["nvidia_facts", "uses_gpu"]
 
 _TOOLS: Final = ("cuda-gdb", "compute-sanitizer", "nsys", "ncu")
 _DRIVER: Final = Path("/proc/driver/nvidia")
+
+
+def uses_gpu(pids: Iterable[int]) -> bool:
+    """Whether one of these processes has a GPU of NVIDIA's open."""
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended, or is not ours to look into
+            if any(link.startswith("/dev/nvidia") for link in fd_links(pid).values()):
+                return True
+    return False
 
 
 def nvidia_facts() -> list[Capability]:

@@ -21,8 +21,8 @@ MIB = 1 << 20
 
 def report(*arguments: str | Path | int) -> tuple[int, dict[str, Any]]:
     """The exit code and the report of `livedbg report ARGUMENTS`."""
-    command = [sys.executable, "-m", "livedbg", "report", "--json", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    command = [sys.executable, "-m", "livedbg", "report", "--json", "--timeout", "150", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     found = json.loads(done.stdout)
     assert isinstance(found, dict)
@@ -79,7 +79,7 @@ def test_a_big_log_stays_bounded(tmp_path: Path) -> None:
                 file.write(fixture("assert"))
         file.write(fixture("memcheck"))
     assert log.stat().st_size > 99 * MIB
-    done = peak_of(tmp_path, "report", "--json", "--logs", log)
+    done = peak_of(tmp_path, "report", "--json", "--timeout", "150", "--logs", log)
     assert done.code == 11
     found = json.loads(done.out)
     told = " ".join(finding["sentence"] for finding in found["findings"])

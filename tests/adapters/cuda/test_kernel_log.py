@@ -55,6 +55,19 @@ def test_a_pipe_without_anything_new_does_not_block(tmp_path: Path) -> None:
         log.close()
 
 
+def test_a_log_that_may_not_be_read_is_told(spawn: Callable[..., Target], tmp_path: Path) -> None:
+    target = spawn([sys.executable, "-c", "print('READY', flush=True); input()"])
+    options = {"cuda.kernel-log": str(tmp_path)}  # a folder can't be read
+    request = Request(host="box", processes=(TargetProcess(pid=target.pid),), stacks="none", options=options)
+    view = LiveView(request, adapters=[ProcAdapter(), CudaAdapter()])
+    view.start()
+    try:
+        said = "can't be read (Is a directory): Xids are known from named logs only."
+        eventually(lambda: any(said in found.sentence for found in view.latest().diagnosis.findings.values()))
+    finally:
+        view.stop()
+
+
 def test_an_xid_of_the_process_that_is_looked_at(spawn: Callable[..., Target], tmp_path: Path) -> None:
     """Older ones are of another run; one that comes while it is watched is found."""
     target = spawn([sys.executable, "-c", "print('READY', flush=True); input()"])
@@ -69,13 +82,13 @@ def test_an_xid_of_the_process_that_is_looked_at(spawn: Callable[..., Target], t
     view = LiveView(request, adapters=[ProcAdapter(), CudaAdapter()])
     view.start()
     try:
-        assert view.wait_settled(20)
+        assert view.wait_settled(100)
         with path.open("a") as file:
             now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             file.write(
                 record(target.pid, 31, now_s, "MMU Fault: faulted @ 0x7f_00000000. Fault is of type FAULT_PDE X_READ")
             )
-        eventually(lambda: bool(view.latest().diagnosis.findings.get("F1")))
+        eventually(lambda: bool(view.latest().diagnosis.findings.get("F1")), 100)
         update = view.latest()
         chief = update.diagnosis.findings["F1"]
         assert chief.rule == "cuda-xid" and "Xid 31" in chief.sentence and chief.state == "crashed"

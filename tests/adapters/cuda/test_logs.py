@@ -380,3 +380,27 @@ def test_a_line_of_a_megabyte_takes_no_time_to_speak_of() -> None:
     assert stops.line("CUDA Exception: Warp Illegal Address") == []
     assert stops.line("a<<<(1),(1)>>> (" * 70_000) == []
     assert [statement.what for statement in stops.end()] == ["Warp Illegal Address"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"=========     at {' in ' * 15_000}",
+        "a:1: block: [1,1,1], thread: [1,1,1] Assertion `a" * 1_200,
+    ],
+    ids=lambda line: line[:24],
+)
+def test_long_lines_take_no_time_to_speak_of(line: str) -> None:
+    """By the time that grows with the square of their length this would take minutes."""
+    log = "========= Invalid __global__ write of size 4 bytes\n" + f"{line}\n" * 20
+    assert "Invalid __global__ write" in read(log.encode()).chief.sentence
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, ","], ids=["5,000 digits", "none"])
+def test_numbers_that_are_none_are_left_out(number: str) -> None:
+    log = (
+        f"========= Leaked {number} bytes at 0x7f\n=========\n"
+        "========= Error: Race reported between Write access at a()+0x1 in x.cu:1\n"
+        f"=========     and Read access at b()+0x2 in x.cu:2 [{number} hazards]\n=========\n"
+    )
+    assert "Race" in read(log.encode()).chief.sentence
