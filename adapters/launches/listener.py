@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 
 from livedbg.adapters.launches.calls import FUNCTIONS, LOOKUPS, Called, arguments, called
 from livedbg.adapters.launches.cost import UNKNOWN, costs
+from livedbg.adapters.launches.counting import LaunchCount
 from livedbg.adapters.launches.rate import Closeness, Pace
 from livedbg.linux import procfs
 from livedbg.linux.perf import TRACEPOINT, PerfEvents, Sample, Source
-from livedbg.linux.perf_count import Tally
 from livedbg.linux.places import Found, find_places
 from livedbg.linux.tracefs import TraceEvent, TraceEvents
 from livedbg.sanitize import clean_line
@@ -41,6 +41,7 @@ class Heard(NamedTuple):
 
     Attributes:
         calls: in the order of time; empty unless each is looked at.
+        until_ns: all calls up to then were taken (CLOCK_MONOTONIC).
         total: launches counted in all; a runtime's and its driver's call are two.
         rate_per_s: launches a second lately.
         lost: calls that the kernel could not hand over, in all.
@@ -49,6 +50,7 @@ class Heard(NamedTuple):
     """
 
     calls: Sequence[Called]
+    until_ns: int
     total: int
     rate_per_s: float
     lost: int
@@ -88,9 +90,10 @@ class LaunchListener:
         self._places: dict[tuple[int, int, int], _Listened] = {}
         self._searched: set[tuple[str, int]] = set()
         self._sets: list[tuple[PerfEvents, Sequence[_Listened]]] = []
-        self._covered = 0  # of the places: in a set
-        self._tally: Tally | None = None
-        self._counted = 0  # by tallies before it
+        self._covered = 0  # of the places: in a set, or tallied
+        self._count = LaunchCount()
+        self._calls: list[Called] = []
+        self._read_ns = time.monotonic_ns()
         self._lost = 0
         self._awake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._over = threading.Event()
@@ -128,43 +131,47 @@ class LaunchListener:
             self.failure = clean_line(f"{type(error).__name__}: {error}", 300)
         finally:
             self._close()
+            if self.failure:
+                self._tell(self._heard())
 
     def _listen(self) -> None:
         since_s, before = time.monotonic(), 0
         look_s = since_s + _LIBRARIES_S
-        calls: list[Called] = []
         while not self._over.is_set():
             self._wait()
-            calls += self._read()
-            now_s = time.monotonic()
-            if now_s >= look_s:
-                look_s = now_s + _LIBRARIES_S
+            if time.monotonic() >= look_s:
                 self._look()
+                look_s = time.monotonic() + _LIBRARIES_S
+            self._read()
+            now_s = time.monotonic()
             if self._pace.now is Closeness.OFF:
                 if self._pace.try_again(now_s):
-                    self._count()
-                    since_s, before = time.monotonic(), self._total()
+                    self._only_count()
+                    since_s, before = time.monotonic(), self._count.total()
                 else:
-                    self._tell(self._heard([]))
+                    self._tell(self._heard())
                 continue
             span_s = _TRY_S if not self._sets else _SPAN_S
             if now_s - since_s < span_s:
                 continue
-            total = self._total()
+            total = self._count.total()
             self._change(self._pace.saw((total - before) / (now_s - since_s), now_s))
-            self._tell(self._heard(calls))
-            calls, since_s, before = [], time.monotonic(), self._total()
-        self._tell(self._heard(calls + self._read()))
+            self._tell(self._heard())
+            since_s, before = now_s, total
+        self._read()
+        self._tell(self._heard())
 
     def _wait(self) -> None:
         waiting = select.poll()
         waiting.register(self._awake, select.POLLIN)
         waiting.poll(1000 * _WAKE_S)
 
-    def _heard(self, calls: Sequence[Called]) -> Heard:
+    def _heard(self) -> Heard:
+        calls, self._calls = self._calls, []
         pace = self._pace
         to_look, to_count = pace.cost(Closeness.EACH), pace.cost(Closeness.COUNT)
-        return Heard(calls, self._total(), pace.rate_per_s, self._lost, pace.now, to_look, to_count)
+        total = self._count.total()
+        return Heard(calls, self._read_ns, total, pace.rate_per_s, self._lost, pace.now, to_look, to_count)
 
     # what is listened to
 
@@ -192,14 +199,14 @@ class LaunchListener:
                 events.keep(alive)
             if self._find() and self._pace.now is Closeness.EACH:
                 self._listen_closely()
-            elif self._tally is not None and self._covered < len(self._places):
-                self._count()
+            elif self._pace.now is Closeness.COUNT and self._covered < len(self._places):
+                self._only_count()
 
     def _change(self, closeness: Closeness) -> None:
         if closeness is Closeness.EACH and not self._sets:
             self._listen_closely()
         elif closeness is Closeness.COUNT and self._sets:
-            self._count()
+            self._only_count()
         elif closeness is Closeness.OFF:
             self._let_go()
 
@@ -216,44 +223,41 @@ class LaunchListener:
                 raise
             self._sets.append((events, fresh))
         self._covered = len(self._places)
-        self._tally_anew()
+        if self._count.tallies:
+            self._count.leave_to_samples()
 
-    def _count(self) -> None:
-        """Only count."""
+    def _only_count(self) -> None:
+        """Look at no call any more; count those at the places that are not counted yet."""
+        sampled = bool(self._sets)
+        fresh = list(self._places.values())[self._covered if self._count.tallies else 0 :]
+        sources = [Source(TRACEPOINT, one.event.number) for one in fresh if one.found.name not in LOOKUPS]
+        if sampled:
+            self._read()  # there is room in the rings: the next call brings how many were lost
+        if sources:
+            self._count.tally(sources, self._threads(), sampled=sampled)
         self._close_sets()
         self._covered = len(self._places)
-        self._tally_anew()
 
     def _let_go(self) -> None:
         """Nothing is listened to: I2."""
         self._close_sets()
-        if self._tally is not None:
-            self._counted += self._tally.total()
-            self._tally.close()
-            self._tally = None
-
-    def _tally_anew(self) -> None:
-        sources = [
-            Source(TRACEPOINT, one.event.number) for one in self._places.values() if one.found.name not in LOOKUPS
-        ]
-        before, self._tally = self._tally, Tally(sources, self._threads(), follow=False)
-        if before is not None:
-            self._counted += before.total()
-            before.close()
-
-    def _total(self) -> int:
-        return self._counted + (self._tally.total() if self._tally is not None else 0)
+        self._count.end()
 
     def _threads(self) -> list[int]:
         return procfs.thread_ids(self._pid)
 
-    def _read(self) -> list[Called]:
-        calls: list[Called] = []
+    def _read(self) -> None:
+        """Take what came."""
+        self._read_ns = time.monotonic_ns()
+        fresh: list[Called] = []
         for events, listened in self._sets:
-            calls += [self._called(sample, listened) for sample in events.read()]
-            self._lost += events.take_lost()
-        calls.sort(key=lambda call: call.mono_ns)
-        return calls
+            calls = [self._called(sample, listened) for sample in events.read()]
+            lost = events.take_lost()
+            self._count.sampled(calls, lost)
+            self._lost += lost
+            fresh += calls
+        fresh.sort(key=lambda call: call.mono_ns)
+        self._calls += fresh
 
     @staticmethod
     def _called(sample: Sample, listened: Sequence[_Listened]) -> Called:
@@ -269,15 +273,16 @@ class LaunchListener:
     # the end
 
     def _close_sets(self) -> None:
+        if self._sets:
+            self._read()
         for events, _ in self._sets:
             events.close()
         self._sets.clear()
 
     def _close(self) -> None:
-        self._close_sets()
-        if self._tally is not None:
-            self._counted += self._tally.total()
-            self._tally.close()
-            self._tally = None
+        for events, _ in self._sets:
+            events.close()
+        self._sets.clear()
+        self._count.end()
         if self._trace is not None:
             self._trace.close()

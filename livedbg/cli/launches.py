@@ -11,6 +11,7 @@ from typing import Final
 import click
 import msgspec
 
+from livedbg import ids
 from livedbg.adapter import Request
 from livedbg.cli.common import quit_on_signals, started, warn, warn_all
 from livedbg.config import refuse_touch
@@ -18,9 +19,11 @@ from livedbg.errors import TargetError, UsageError
 from livedbg.hostinfo import host_name
 from livedbg.intents import WatchLaunches
 from livedbg.launches import CALLS, Launch, LaunchTrail
+from livedbg.linux import procfs
 from livedbg.live import LiveView
 from livedbg.model import SourceHealth
 from livedbg.registry import adapter_classes
+from livedbg.sanitize import clean_line
 from livedbg.snapshot import Snapshot
 from livedbg.targets import resolve
 from livedbg.view import Update
@@ -136,9 +139,20 @@ def _cut(trail: LaunchTrail, last: int) -> LaunchTrail:
     return msgspec.structs.replace(trail, last=trail.last[-last:])
 
 
+def _thread_name(snapshot: Snapshot, thread: str) -> str:
+    """Its number and name; one that was born a moment ago is not in the snapshot yet."""
+    known = snapshot.threads.get(thread)
+    if known is not None:
+        return f"{known.tid} {known.name}"
+    pid, tid = map(int, ids.parse(thread).parts[1:3])
+    try:
+        return f"{tid} {clean_line(procfs.read_stat(pid, tid).name)}"
+    except OSError:  # it has ended
+        return str(tid)
+
+
 def _lines(snapshot: Snapshot, trail: LaunchTrail, last: int) -> Iterator[str]:
-    thread = snapshot.threads.get(trail.thread)
-    name = f"{thread.tid} {thread.name}" if thread is not None else trail.thread
+    name = _thread_name(snapshot, trail.thread)
     rate = f"{trail.rate_per_s:,.0f} a second"
     how = (
         f"launches, {rate} lately"

@@ -10,16 +10,18 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from livedbg import ids
 from livedbg.adapters.launches.calls import FUNCTIONS, LOOKUPS, Called, is_nested
 from livedbg.adapters.launches.listener import Heard, LaunchListener
-from livedbg.adapters.launches.rate import Closeness
+from livedbg.adapters.launches.rate import Closeness, Pace
 from livedbg.adapters.launches.trails import LAST, MOST, Trails
 from livedbg.launches import LaunchTrail
 from livedbg.linux import memory
+from livedbg.linux.perf import PerfEvents
 from livedbg.linux.places import Found, find_places
 from livedbg.linux.tracefs import TraceEvents
 from tests.adapters.launches.commands import LISTENS, LONG_S, beside
@@ -104,6 +106,49 @@ def test_a_library_that_is_loaded_later_is_heard(
         eventually(lambda: len(listening.calls("cuLaunchKernel")) > 3, LONG_S)
     finally:
         listening.listener.stop()
+
+
+class Changing(Pace):
+    """Looks at each call and only counts them by turns."""
+
+    changes = 0
+
+    def saw(self, rate_per_s: float, now_s: float) -> Closeness:
+        self.changes += 1
+        self.now = (Closeness.COUNT, Closeness.EACH)[self.changes % 2]
+        return self.now
+
+
+@needs_probes
+@pytest.mark.parametrize("team", ["driver", "runtime"])
+def test_C1_a_change_between_samples_and_tallies_counts_each_call_once(
+    launcher: Target, monkeypatch: pytest.MonkeyPatch, team: str
+) -> None:
+    monkeypatch.setattr("livedbg.adapters.launches.listener.Pace", Changing)
+    listening = Listening(launcher.pid)
+    try:
+        launcher.stdin.write(f"{team} 1200 500\n".encode())  # of the runtime's calls each makes one of the driver
+        assert launcher.line(LONG_S).startswith(f"done {team}")
+        calls = 2400 if team == "runtime" else 1200
+        eventually(lambda: listening.heard[-1].total >= calls, LONG_S)
+    finally:
+        listening.listener.stop()
+    assert listening.heard[-1].total == calls and listening.heard[-1].lost == 0
+    ways = [heard.closeness for heard in listening.heard]
+    assert ways.count(Closeness.COUNT) > 1 < ways.count(Closeness.EACH)
+    assert 0 < len(listening.calls("cuLaunchKernel")) < 1200  # it was both
+
+
+@needs_probes
+def test_a_listener_that_fails_says_so(launcher: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    listening = Listening(launcher.pid)
+    try:
+        monkeypatch.setattr(PerfEvents, "read", Mock(side_effect=OSError("no ring")))
+        eventually(lambda: bool(listening.listener.failure), LONG_S)
+        eventually(lambda: bool(listening.heard), LONG_S)
+    finally:
+        listening.listener.stop()
+    assert listening.listener.failure == "OSError: no ring"
 
 
 @needs_probes
