@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -100,8 +100,8 @@ class AscendAdapter(Adapter):
 
         A compilation that failed, and the end of the logs, are looked at at once.
         """
-        until, failed = time.monotonic() + _POLL_S, self._compile.failed
-        while time.monotonic() < until and not logs_ended(context) and self._compile.failed is failed:
+        until = time.monotonic() + _POLL_S
+        while time.monotonic() < until and not logs_ended(context) and not self._compile.news:
             await context.sleep(_SOON_S)
             with self.model.lock:
                 news = self.model.processes_seen(context.snapshot().processes)
@@ -132,7 +132,7 @@ class AscendAdapter(Adapter):
         with self.model.lock:
             for file in files:
                 self.model.take(file)
-        if self._compile.failed:
+        if self._compile.failed or self._compile.news:
             folders += self._work_folders(context)
             self._compile.use_dumps(await asyncio.to_thread(find_dumps, folders))
             await asyncio.to_thread(self._compile.use_sources, folders)

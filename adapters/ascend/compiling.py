@@ -28,12 +28,18 @@ _REPORT: Final = "codegen_errors.txt"
 
 
 class CompileDecoder(LogDecoder):
-    """Understands what a compilation says when it fails."""
+    """Understands what a compilation says when it fails; the adapter emits it, once it has looked for the dumps.
+
+    Attributes:
+        news: something was taken since the last call of `events`.
+        ended: all logs have been read to their end.
+    """
 
     name = "pypto"
     triggers: ClassVar[tuple[bytes, ...]] = KEYWORDS
 
     def __init__(self) -> None:
+        self.news = self.ended = False
         self._readers: dict[str, CompileReader] = {}
         self._paths: dict[str, PurePath] = {}
         self._said: dict[str, Diagnostic] = {}
@@ -57,15 +63,14 @@ class CompileDecoder(LogDecoder):
         with self._lock:
             reader = self._readers.setdefault(record.source, CompileReader())
             name = self._paths.setdefault(record.source, PurePath(record.source)).name
-            learnt = False
             for number, line in enumerate(record.text.split("\n")):
                 where = f"{name}:{record.line + number}" if record.line is not None else name
-                learnt = reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns) or learnt
-            return (self.events(stamp) if learnt else ()), ()
+                self.news = reader.take(line.rstrip("\r"), clean_line(where), record.wall_ns) or self.news
+            return (), ()
 
-    def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """What is new."""
-        return self.events(stamp)
+    def over(self) -> None:
+        """The last record has been taken."""
+        self.ended = True
 
     def use_dumps(self, dumps: Sequence[PassDump]) -> None:
         """How far the passes got, newest last."""
@@ -83,6 +88,7 @@ class CompileDecoder(LogDecoder):
     def events(self, stamp: Stamp) -> list[Event]:
         """The events that follow from what was taken since the last call."""
         with self._lock:
+            self.news = False
             current = self._diagnostics()
             events: list[Event] = []
             for diagnostic in current:

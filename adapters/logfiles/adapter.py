@@ -80,6 +80,8 @@ class LogAdapter(Adapter):
         finally:
             for feed in self._feeds:
                 feed.close()
+            for decoder in context.decoders:
+                decoder.over()
 
     async def _watch(self, context: Context) -> None:
         self._decoding = Decoding(context.decoders)

@@ -53,3 +53,6 @@ class LogDecoder(ABC):
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """All records that are there now have been fed: what can be concluded from that."""
         return ()
+
+    def over(self) -> None:  # noqa: B027 (optional hook)
+        """Nothing more will be fed: all logs have ended, or nobody reads them any more."""

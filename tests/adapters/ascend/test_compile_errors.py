@@ -28,7 +28,7 @@ COMPILED = Path(__file__).parents[2] / "fixtures" / "pypto"
 def report(folder: Path) -> tuple[int, str, dict[str, Any]]:
     """The exit code of `livedbg report --logs`, what a user reads on one line, and the compile error's finding."""
     command = [sys.executable, "-m", "livedbg", "report", "--logs", str(folder), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     said = json.loads(done.stdout)
     found = [finding for finding in said["findings"] if finding["rule"] == "ascend-compile-error"]
@@ -133,7 +133,7 @@ def test_a_program_that_goes_on_to_run_was_compiled(tmp_path: Path) -> None:
     run = (COMPILED.parent / "ascend" / "01_healthy_trb" / "err.txt").read_text()
     (tmp_path / "err.txt").write_text((COMPILED / "pass" / "err.txt").read_text() + run)
     command = [sys.executable, "-m", "livedbg", "report", "--logs", str(tmp_path), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert "ascend-compile-error" not in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}
 
 
@@ -268,15 +268,23 @@ def test_no_dumps_and_strange_ones(tmp_path: Path) -> None:
 
 
 def test_a_launched_compiler_that_fails(tmp_path: Path) -> None:
-    """The log and the dumps of a real compilation, written by a program that is launched in another folder."""
-    case = COMPILED / "shapes"
+    """The log and the dumps of a real compilation, written by a program that is launched in another folder.
+
+    It ends as soon as it has written them, which it does once livedbg has seen it run.
+    """
+    case, go = COMPILED / "shapes", tmp_path / "go"
     program = (
         "import pathlib, shutil, sys, time\n"
+        f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n"
         f"shutil.copytree({str(case / 'build_output')!r}, 'build_output')\n"
-        f"sys.stderr.write(pathlib.Path({str(case / 'err.txt')!r}).read_text())\n"
-        "sys.stderr.flush(); time.sleep(5); sys.exit(1)\n"
+        f"sys.exit(pathlib.Path({str(case / 'err.txt')!r}).read_text())\n"
     )
     command = [sys.executable, "-m", "livedbg", "launch", "--headless", "--", sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
-    said = done.stdout + done.stderr
-    assert re.search("CRASHED .*so ConvertTensorToTileOps is the one that failed", said), said
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path) as job:
+        assert job.stdout is not None
+        said = next(line for line in job.stdout if re.match(r"[0-9:]{8} [A-Z]+ ", line))
+        assert "CRASHED" not in said
+        go.touch()
+        said += job.stdout.read()
+    assert job.returncode == 1
+    assert re.search("critical pypto's .*so ConvertTensorToTileOps is the one that failed", said), said
