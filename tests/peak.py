@@ -43,7 +43,7 @@ def peak_of(folder: Path, *words: str | Path) -> Peak:
     note = folder / "peak.txt"
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(note), *map(str, words)],
-        capture_output=True, timeout=110, stdin=subprocess.DEVNULL, check=False,
+        capture_output=True, timeout=250, stdin=subprocess.DEVNULL, check=False,
     )  # fmt: skip
     err = done.stderr.decode()
     assert "Traceback" not in err, err

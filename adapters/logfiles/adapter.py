@@ -3,16 +3,16 @@
 A look for new logs, a look at each log's size, then slices of those that have more, in turns, each
 in a worker thread; what comes out goes on the stream before the next slice is read. Reading waits
 while the stream is full. Looks get rarer while nothing happens, and never take more than a
-fiftieth of the time.
+fiftieth of a core, nor a fifth of the time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from livedbg.adapter import Adapter, Context, Request, logs_ended
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
@@ -27,6 +27,9 @@ from livedbg.sanitize import clean_line
 
 __all__ = ["LogAdapter"]
 
+_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
+
 _WHOLE_LIMIT: Final = 4 << 20  # a log that is bigger at the beginning is skimmed
 _WHOLE_BUDGET: Final = 16 << 20  # and all logs beyond so many bytes in all
 _SLICES_S: Final = 0.05  # of slices before what came out goes on the stream
@@ -34,7 +37,8 @@ _FASTEST_S: Final = 0.1
 _SLOWEST_S: Final = 1.0
 _LOOK_FASTEST_S: Final = 1.0
 _LOOK_SLOWEST_S: Final = 5.0
-_SHARE: Final = 50  # a look may take 1/50 of the time
+_SHARE: Final = 50  # a look may take 1/50 of a core ...
+_WALL_SHARE: Final = 4  # ... and 1/5 of the time: a file system may be slow, and so may a busy box
 _SETTLE_S: Final = 0.7  # a live session does not wait longer for big logs
 _BATCH: Final = 1000  # records in one event
 _OPEN_AT_ONCE: Final = 200  # logs that are kept open between looks
@@ -91,13 +95,11 @@ class LogAdapter(Adapter):
         settled, idle_s, look_gap_s, look_at = False, _FASTEST_S, _LOOK_FASTEST_S, 0.0
         while True:
             if time.monotonic() >= look_at:
-                found, took_s = await self._look(context)
+                found, rest_s = await self._look(context)
                 look_gap_s = _LOOK_FASTEST_S if found else min(_LOOK_SLOWEST_S, look_gap_s * 1.5)
-                look_at = time.monotonic() + max(look_gap_s, took_s * _SHARE)
+                look_at = time.monotonic() + max(look_gap_s, rest_s)
             ended = logs_ended(context)  # asked before the look: what was written until then is there
-            begun = time.monotonic()
-            round_ = await asyncio.to_thread(self._slices, context.stamp())
-            took_s = time.monotonic() - begun
+            round_, rest_s = await asyncio.to_thread(_timed, self._slices, context.stamp())
             self._emit(context, round_)
             await context.drain()
             caught_up = not round_.busy
@@ -113,21 +115,19 @@ class LogAdapter(Adapter):
                     self._end_held_back(context, self._feeds)
                     return
                 idle_s = _FASTEST_S if round_.records else min(_SLOWEST_S, idle_s * 1.3)
-                await context.sleep(max(idle_s, took_s * _SHARE if not round_.records else 0.0))
+                await context.sleep(max(idle_s, rest_s if not round_.records else 0.0))
 
     # looking for logs
 
     async def _look(self, context: Context) -> tuple[bool, float]:
-        """Find logs; whether there were new ones, and how long the look took."""
+        """Find logs; whether there were new ones, and how long to rest from it."""
         host = context.request.host
         pids = [
             process.pid
             for process in context.snapshot().processes.values()
             if context.request.tree and process.host == host and not process.exited
         ]
-        begun = time.monotonic()
-        look = await asyncio.to_thread(self._catalogue.look, pids)
-        took_s = time.monotonic() - begun
+        look, rest_s = await asyncio.to_thread(_timed, self._catalogue.look, pids)
         stamp = context.stamp()
         for status in look.statuses:
             context.emit(StatusSeen(status=status, **stamp))
@@ -135,7 +135,7 @@ class LogAdapter(Adapter):
             shown = await asyncio.to_thread(self._open, candidate, stamp)
             self._emit(context, shown)
             await context.drain()
-        return bool(look.new), took_s
+        return bool(look.new), rest_s
 
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
         """Begin to read a log."""
@@ -230,6 +230,14 @@ class LogAdapter(Adapter):
             return []
         self._problems[source.id] = text
         return [_status_event(source, SourceHealth.FAILED, stamp, text, remedy)]
+
+
+def _timed(work: Callable[[_Given], _Result], given: _Given) -> tuple[_Result, float]:
+    """What some work gives, and how long to rest from it."""
+    began_s, used_s = time.monotonic(), time.thread_time()
+    result = work(given)
+    used_s, took_s = time.thread_time() - used_s, time.monotonic() - began_s
+    return result, max(used_s * _SHARE, took_s * _WALL_SHARE)
 
 
 def _status_event(source: LogSource, health: SourceHealth, stamp: Stamp, sentence: str = "", remedy: str = "") -> Event:

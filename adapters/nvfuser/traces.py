@@ -22,7 +22,8 @@ _DEPTH: Final = 6
 _ENTRIES: Final = 20_000
 _BLOCK: Final = 1 << 20
 _FIND_S: Final = 1.0  # between two searches for traces, ...
-_SHARE: Final = 100  # ... which take at most so small a part of the time
+_SHARE: Final = 100  # ... which take at most so small a part of a core ...
+_WALL_SHARE: Final = 9  # ... and of the time: a file system may be slow, and so may a busy box
 _SHOWN: Final = 12  # passes of a thread that are listed, innermost first
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -61,13 +62,14 @@ class TraceWatch:
         Returns:
             Whether there is more to read.
         """
-        begun = time.monotonic()
+        begun, used_s = time.monotonic(), time.thread_time()
         if begun >= self._find_at:
             for path in _candidates(paths):
                 if path not in self._traces and self._recognised(path):
                     self._traces[path] = _Trace(path)
             took_s = time.monotonic() - begun
-            self._find_at = time.monotonic() + max(_FIND_S, took_s * _SHARE)
+            used_s = time.thread_time() - used_s
+            self._find_at = time.monotonic() + max(_FIND_S, used_s * _SHARE, took_s * _WALL_SHARE)
         for trace in self._traces.values():
             try:
                 more = _read(trace, begun + for_s)

@@ -50,7 +50,7 @@ def test_C2_nothing_is_left(tmp_path: Path, script: str) -> None:
 def test_C2_also_where_the_command_has_ended_by_itself(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     child = launch(["bash", "-c", f"set -m; {JOB.format(pids=pids)}"], tmp_path)
-    assert child.wait(60) == 0
+    assert child.wait(100) == 0
     (left,) = map(int, pids.read_text().split())
     assert alive(left)
     child.end()

@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from livedbg.linux.procfs import BlockedSyscall, Running, parse_stat, parse_sysc
 from livedbg.linux.sockets import SocketTable, unix_peer
 from livedbg.linux.syscall_names import SYSCALLS_AARCH64, SYSCALLS_X86_64
 from livedbg.model import ThreadState
+from tests.conftest import eventually
 
 PID = os.getpid()
 
@@ -93,22 +93,23 @@ def test_a_blocked_thread_of_this_process() -> None:
 
     def wait() -> None:
         tids.append(threading.get_native_id())
-        leave.wait(60)
+        leave.wait(200)
 
     thread = threading.Thread(target=wait)
     thread.start()
     abi = native_abi()
     assert abi is not None
-    deadline = time.monotonic() + 30
-    while not tids or not isinstance(procfs.blocked_syscall(PID, tids[0]), BlockedSyscall):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert tids[0] in procfs.thread_ids(PID)
-    call = procfs.blocked_syscall(PID, tids[0])
-    leave.set()
-    thread.join()
-    assert isinstance(call, BlockedSyscall)
-    assert abi.syscalls[call.number] == "futex"
+
+    def blocked() -> bool:
+        call = procfs.blocked_syscall(PID, tids[0]) if tids else None
+        return isinstance(call, BlockedSyscall) and abi.syscalls.get(call.number) == "futex"
+
+    try:
+        eventually(blocked)
+        assert tids[0] in procfs.thread_ids(PID)
+    finally:
+        leave.set()
+        thread.join()
 
 
 def test_system_call_tables() -> None:

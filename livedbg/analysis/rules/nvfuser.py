@@ -9,12 +9,13 @@ from typing import Final
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, many
-from livedbg.model import Diagnostic, Process, Severity
+from livedbg.model import Diagnostic, Process, Severity, ThreadState
 
 __all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "Versions", "rules"]
 
 
 _COMPUTES: Final = 0.1  # of a core: on a busy machine a compiler gets no more
+_STARVES: Final = 0.01  # of a core, that one which is ready to run gets on an overloaded machine
 _LATELY_NS: Final = 3_000_000_000
 _LONG_NS: Final = 1_000_000_000
 
@@ -30,8 +31,15 @@ def _computes(said: Diagnostic, state: RuleInput) -> bool:
         return False
     lately_ns = state.snapshot.now(process.host).mono_ns - _LATELY_NS
     of_process = f"thread:{process.id.partition(':')[2]}/"
+    threads = state.snapshot.threads
+
+    def runs(name: str) -> bool:
+        return name in threads and threads[name].state is ThreadState.RUNNING
+
     return any(
-        a.changed_mono_ns >= lately_ns and a.window_ns and a.cpu_ns >= _COMPUTES * a.window_ns
+        a.changed_mono_ns >= lately_ns
+        and a.window_ns
+        and a.cpu_ns >= (_STARVES if runs(name) else _COMPUTES) * a.window_ns
         for name, a in state.snapshot.activity.items()
         if name.startswith(of_process)
     )

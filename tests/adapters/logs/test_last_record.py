@@ -39,9 +39,9 @@ async def test_what_a_program_writes_as_it_ends_is_read(tmp_path: Path, number: 
     session = Session(Request(host="box", processes=(target,)), [ProcAdapter(), LogAdapter()], take)
     running = asyncio.create_task(session.run())
     await asyncio.sleep(0)
-    await asyncio.wait_for(session.settled.wait(), 60)
+    await asyncio.wait_for(session.settled.wait(), 100)
     assert process.stdin is not None
     process.stdin.write(b"\n")
     await process.wait()
-    await asyncio.wait_for(running, 60)
+    await asyncio.wait_for(running, 100)
     assert texts[-len(LAST) :] == LAST

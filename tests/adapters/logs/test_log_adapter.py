@@ -7,6 +7,7 @@ import gzip
 import os
 import shutil
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -82,7 +83,8 @@ class _Watched:
         return [record.text for record in self.state.recent_logs]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        for _ in range(3000):
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline:
             if holds():
                 return
             await asyncio.sleep(0.02)
@@ -97,11 +99,11 @@ async def watching(
     running = asyncio.create_task(watched.session.run())
     try:
         await asyncio.sleep(0)
-        await asyncio.wait_for(watched.session.settled.wait(), 60)
+        await asyncio.wait_for(watched.session.settled.wait(), 100)
         yield watched
     finally:
         watched.session.stop()
-        await asyncio.wait_for(running, 30)
+        await asyncio.wait_for(running, 100)
 
 
 def append(path: Path, text: str) -> None:

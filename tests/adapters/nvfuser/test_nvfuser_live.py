@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapter import Request, TargetProcess
+from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.cli.common import running
 from livedbg.live import LiveView
 from livedbg.nvfuser.trace import TraceReader, is_trace
 from tests.cli.conftest import livedbg
-from tests.conftest import Target, eventually
+from tests.conftest import Target, eventually, settled
 
 _HERE = Path(__file__).parents[2] / "fixtures/nvfuser"
 _PROGRAM = """
@@ -57,29 +58,30 @@ def passes(view: LiveView) -> list[tuple[str, str]]:
 
 def test_a_trace_is_followed_as_it_grows(traced: Target) -> None:
     with watching(traced) as view:
-        eventually(lambda: passes(view) == [("running", "executor_utils::Nvrtc::LoadPTX")])
+        eventually(lambda: passes(view) == [("running", "executor_utils::Nvrtc::LoadPTX")], 100)
         (key,) = [key for key in view.latest().snapshot.counters if key.entity.startswith("task:nvfuser/trace/")]
         before = view.latest().snapshot.counters[key].value
         traced.stdin.write(b"go\n")
-        eventually(lambda: passes(view) == [("running", "executor_utils::NVRTC")])
+        eventually(lambda: passes(view) == [("running", "executor_utils::NVRTC")], 100)
         assert view.latest().snapshot.counters[key].value == before + 1
 
 
 def test_the_pass_that_a_process_died_in(traced: Target) -> None:
     with watching(traced) as view:
-        eventually(lambda: passes(view) != [])
+        eventually(lambda: passes(view) != [], 100)
         traced.stdin.write(b"die\n")
-        eventually(lambda: "nvfuser-trace-stopped" in {f.rule for f in view.latest().diagnosis.findings.values()})
-        found = next(f for f in view.latest().diagnosis.findings.values() if f.rule == "nvfuser-trace-stopped")
+        assert view.wait_ended(100)
+        (found,) = [f for f in view.latest().diagnosis.findings.values() if f.rule == "nvfuser-trace-stopped"]
     assert not found.inferred and "LoadPTX" in found.sentence and "by signal 9" in found.sentence
     assert view.latest().diagnosis.verdict.state == "crashed"
 
 
 def test_the_pass_that_a_living_process_does_not_leave(traced: Target, tmp_path: Path) -> None:
+    settled(traced.pid)
     trace = tmp_path / "trace.json"
     long_ago = trace.stat().st_mtime - 60
     os.utime(trace, (long_ago, long_ago))
-    said = livedbg("report", traced.pid, "--json", "--no-native")
+    said = livedbg("report", traced.pid, "--json", "--no-native", "--timeout", 90)
     document = json.loads(said.out)
     found = next(one for one in document["findings"] if one["rule"] == "nvfuser-trace-stopped")
     assert said.code == 10 and "its process is alive" in found["sentence"]
@@ -92,15 +94,17 @@ def test_a_pass_that_takes_long_while_the_process_computes_is_no_stall(traced: T
     long_ago = (tmp_path / "trace.json").stat().st_mtime - 60
     os.utime(tmp_path / "trace.json", (long_ago, long_ago))
 
+    seen: list[Diagnosis] = []
+
     def computes() -> bool:
-        findings = view.latest().diagnosis.findings.values()
-        return [f.rule for f in findings if "computing" in f.sentence] == ["nvfuser-under-way"]
+        seen.append(view.latest().diagnosis)
+        return [f.rule for f in seen[-1].findings.values() if "computing" in f.sentence] == ["nvfuser-under-way"]
 
     with watching(traced) as view:
-        eventually(computes)
-        found = view.latest().diagnosis.findings.values()
+        eventually(computes, 100)
+    found = seen[-1].findings.values()
     assert any("has been in nvFuser's pass executor_utils::Nvrtc::LoadPTX" in one.sentence for one in found)
-    assert view.latest().diagnosis.verdict.state == "running"
+    assert seen[-1].verdict.state == "running"
 
 
 def test_states_change_as_the_log_grows(tmp_path: Path) -> None:
@@ -113,13 +117,13 @@ def test_states_change_as_the_log_grows(tmp_path: Path) -> None:
     with log.open("w") as file, running(Request(host="box", logs=(str(log),))) as view:
         file.writelines(lines[:238])
         file.flush()
-        eventually(lambda: states() == {"g2": "running", "g0": "submitted", "g1": "running"})
+        eventually(lambda: states() == {"g2": "running", "g0": "submitted", "g1": "running"}, 100)
         file.writelines(lines[238:254])
         file.flush()
-        eventually(lambda: states() == {"g2": "running", "g0": "submitted", "g1": "ready"})
+        eventually(lambda: states() == {"g2": "running", "g0": "submitted", "g1": "ready"}, 100)
         file.writelines(lines[254:])
         file.flush()
-        eventually(lambda: states() == {"g2": "completed", "g0": "failed", "g1": "ready"})
+        eventually(lambda: states() == {"g2": "completed", "g0": "failed", "g1": "ready"}, 100)
         (failed,) = [t for t in view.latest().snapshot.tasks.values() if t.name == "g0"]
         assert failed.since_wall_ns is not None  # it was seen as it came
 

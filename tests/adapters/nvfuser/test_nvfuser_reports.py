@@ -20,14 +20,14 @@ _HERE = Path(__file__).parents[2] / "fixtures/nvfuser"
 
 def command(path: Path) -> tuple[int, dict[str, Any]]:
     """Exit code and document of `livedbg report --logs PATH --json`, in a process of its own."""
-    said = livedbg("report", "--logs", path, "--json")
+    said = livedbg("report", "--logs", path, "--json", "--timeout", 90)
     return said.code, json.loads(said.out)
 
 
 def look(path: Path) -> Update:
     """One look, in this process."""
     with running(Request(host="box", logs=(str(path),), once=True)) as view:
-        assert view.wait_settled(60)
+        assert view.wait_settled(100)
         return view.latest()
 
 

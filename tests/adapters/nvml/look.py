@@ -33,7 +33,7 @@ def main(pid: int, how: str, *more: str) -> None:
     view = LiveView(request, adapters=[ProcAdapter(), NvmlAdapter()])
     begun = time.monotonic()
     view.start()
-    view.wait_settled(20)
+    assert view.wait_settled(100)
     settled_s = time.monotonic() - begun
     if once:
         print(json.dumps(told(view, settled_s)))

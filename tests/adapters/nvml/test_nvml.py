@@ -70,7 +70,7 @@ def look(library: Path | None, values: str, tmp_path: Path, target: Target, *mor
         env=environment(library, file),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -146,11 +146,11 @@ def test_lost_gpus_through_the_command_line(library: Path, tmp_path: Path, targe
     values = VALUES.replace("count=2", "count=3").replace("PID", str(target.pid))
     file.write_text(values.replace("0.busy", "0.busy=!15\n0.ignored") + "1.handle=!15\n")
     done = subprocess.run(
-        [sys.executable, "-m", "livedbg", "report", "--json", str(target.pid)],
+        [sys.executable, "-m", "livedbg", "report", "--json", "--timeout", "100", str(target.pid)],
         env=environment(library, file),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
         check=False,
     )
     found = json.loads(done.stdout)
@@ -180,7 +180,13 @@ def test_live_values_follow_and_a_driver_that_hangs_holds_nothing_up(
 ) -> None:
     file = tmp_path / "values"
     values = VALUES.replace("PID", str(target.pid))
-    file.write_text(values)
+
+    def play(text: str) -> None:
+        """Whole at any moment: it is read meanwhile."""
+        (tmp_path / "fresh").write_text(text)
+        (tmp_path / "fresh").rename(file)
+
+    play(values)
     process = subprocess.Popen(
         [sys.executable, LOOK, str(target.pid), "live"],
         env=environment(library, file),
@@ -204,12 +210,12 @@ def test_live_values_follow_and_a_driver_that_hangs_holds_nothing_up(
 
     try:
         eventually(lambda: utilisation() == [97, 0])
-        file.write_text(values.replace("97 41", "100 0"))
+        play(values.replace("97 41", "100 0"))
         eventually(lambda: utilisation() == [100, 1])
-        file.write_text("count.sleep=3600000\n" + values)  # the driver hangs
+        play("count.sleep=3600000\n" + values)  # the driver hangs
         eventually(lambda: any(status[1] == "no-answer" for status in seen()["statuses"]))
         assert utilisation() == [100, 1]
-        process.communicate("", timeout=20)  # the end does not wait for the driver
+        process.communicate("", timeout=100)  # the end does not wait for the driver
         assert process.returncode == 0
     finally:
         process.kill()
@@ -220,7 +226,7 @@ def test_doctor_says_what_is_there(library: Path, tmp_path: Path) -> None:
     def doctor(**more: str) -> list[str]:
         command = [sys.executable, "-m", "livedbg", "doctor"]
         env = {**os.environ, "CUDA_HOME": str(tmp_path), **more}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=150, check=True)
         return [line for line in done.stdout.splitlines() if "NVML" in line or "CUDA tools" in line]
 
     for tool in ("compute-sanitizer", "nsys"):
