@@ -168,8 +168,8 @@ class Armed:
             while self._waiting:
                 for kind, heard in self._waiting.popitem()[1]:
                     self._count_in(kind, heard)
+            self._say_hits()  # first: who sees that it is over has them all
             self._put(**self._told(listener), state=state, remedy=remedy)
-            self._say_hits()
         self._let_go()
 
     def _let_go(self) -> None:

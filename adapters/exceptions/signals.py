@@ -37,7 +37,8 @@ __all__ = ["SignalListener"]
 _RINGS: Final = 4 << 20  # bytes: signals are few
 _PROCESSES: Final = 256
 _NULL: Final = 65536  # below: never mapped (/proc/sys/vm/mmap_min_addr)
-_DYING_NS: Final = 1_000_000_000  # how long is waited for what ended a process
+_DYING_NS: Final = 60_000_000_000  # how long a process that was killed is given until it is over
+_UNTOLD_NS: Final = 1_000_000_000  # how long it is waited for what ended one that is gone
 _IDLE_S: Final = 0.2
 _LOOK_S: Final = 1.0  # between two looks at which threads are left
 
@@ -137,9 +138,10 @@ class SignalListener(Hearing):
         """What ended the processes whose threads got SIGKILL, as they do at any end: a signal or exit()."""
         heard = []
         for pid, sample in list(self._dying.items()):
+            there = process_exists(pid)
             status = self._status(pid)
-            young = time.monotonic_ns() - sample.mono_ns < _DYING_NS
-            if status is None and young and not self._over.is_set():
+            age_ns = time.monotonic_ns() - sample.mono_ns
+            if status is None and age_ns < (_DYING_NS if there else _UNTOLD_NS) and not self._over.is_set():
                 continue
             del self._dying[pid]
             self._ended[pid] = None

@@ -35,7 +35,7 @@ from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout
 from livedbg.gdbmi.errors import GdbError
 from livedbg.gdbmi.records import Record
 from livedbg.linux.access import access_problem, unsuitable
-from livedbg.linux.procfs import process_exists, read_stat, status_fields, thread_ids
+from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
 from livedbg.sanitize import clean_line
 from livedbg.touch.guarding import Guard, GuardMissing
@@ -146,6 +146,8 @@ class Attachment:
             GuardMissing: there is no guard; nothing was touched.
             GdbCommandError, GdbTimeout, GdbGone: gdb failed; the target was let go.
         """
+        async with self._letting_go:
+            pass  # the end of an attach before this one, whose guard would be taken for the new one's
         self._start_ticks = check_attachable(self.pid)
         gdb = self.engine.pid
         if gdb is None or not self.engine.alive:
@@ -300,10 +302,10 @@ class Attachment:
         await guard.ended()
         self._watch = None
         if self._attached and self.lost is not None:
-            if not process_exists(self.pid):
+            if unsuitable(self.pid) is not None:
                 self.lost(f"Process {self.pid} has ended.")
-            else:
-                what = "The guard" if self.engine.alive else "gdb"
+            else:  # the kernel is asked for gdb too: asyncio hears of an end later
+                what = "The guard" if self.engine.alive and unsuitable(self.engine.pid or 0) is None else "gdb"
                 self.lost(f"{what} has ended, so process {self.pid} was let go.")
         await self.detach()
 

@@ -141,14 +141,14 @@ def test_other_tables_of_gdb_are_left_to_the_general_parser() -> None:
 
 
 def test_a_hundred_megabytes_of_nonsense_are_no_rows() -> None:
-    before = time.monotonic()
+    before = time.thread_time()
     line = "*  0 " + "(0,0,0) " * 1_000_000
     for table in TABLES:
         assert console_rows(table, f"Device 0 SM 0\n{line}\n" * 2) == []
         assert console_rows(table, "x" * 12_000_000) == []
     said = announced("CUDA Exception: " * 1_000_000)
     assert said is not None and len(said.name) <= 100
-    assert time.monotonic() - before < 60  # no run-away expression
+    assert time.thread_time() - before < 60  # no run-away expression
 
 
 @pytest.mark.parametrize(

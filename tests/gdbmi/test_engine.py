@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -49,16 +48,17 @@ async def test_errors_are_gdbs_own_words(gdb: GdbEngine) -> None:
 async def test_G1_a_command_that_takes_too_long_fails_and_the_next_one_works(gdb: GdbEngine) -> None:
     with pytest.raises(GdbTimeout, match=r"within 0\.2 s"):
         await gdb.python("__import__('time').sleep(1)", 0.2)
-    assert await gdb.python("7", 30) == 7  # G4: the late answer did not become this one's
+    assert await gdb.python("7", 60) == 7  # G4: the late answer did not become this one's
 
 
 async def test_G2_when_gdb_is_killed_everything_that_waits_fails(gdb: GdbEngine) -> None:
     waiting = asyncio.create_task(gdb.python("__import__('time').sleep(600)", 600))
-    await asyncio.sleep(0.2)
+    while not gdb._waiting:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.01)
     assert gdb.pid is not None
     os.kill(gdb.pid, signal.SIGKILL)
     with pytest.raises(GdbGone):
-        await asyncio.wait_for(waiting, 20)
+        await asyncio.wait_for(waiting, 60)
     with pytest.raises(GdbGone):
         await gdb.command("-gdb-version")
     assert not gdb.alive
@@ -92,7 +92,7 @@ async def test_a_gdb_that_talks_garbage_never_hangs_us(tmp_path: Path) -> None:
     engine = GdbEngine(pretend(tmp_path, body))
     await engine.start()
     with pytest.raises(GdbCommandError, match="could not be understood"):
-        await engine.command("-stack-list-frames", 20)
+        await engine.command("-stack-list-frames", 60)
     await engine.close()
 
 
@@ -140,10 +140,7 @@ async def test_an_old_gdb_without_mi4_is_asked_for_mi3(tmp_path: Path) -> None:
     ],
 )
 def test_what_pygdbmi_loops_or_raises_on_is_broken_or_parsed_but_ends(line: str) -> None:
-    started = time.monotonic()
-    record = parse_line(line)
-    assert record is not None
-    assert time.monotonic() - started < 60
+    assert parse_line(line) is not None  # pytest's own time limit ends one that loops
 
 
 @pytest.mark.filterwarnings("ignore:The 'warn' method:DeprecationWarning")  # pygdbmi's own

@@ -32,7 +32,7 @@ async def play(session: Path, folder: Path) -> tuple[list[tuple[str, Record | st
 
     async def ask(command: str) -> Record | str:
         try:
-            return await engine.command(command, 20)
+            return await engine.command(command, 60)
         except GdbCommandError as error:
             return error.message
 

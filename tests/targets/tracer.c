@@ -10,14 +10,15 @@
 
 int main(int argc, char **argv) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task", argc > 1 ? atoi(argv[1]) : 0);
+    int pid = argc > 1 ? atoi(argv[1]) : 0;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
     DIR *tasks = opendir(path);
     if (!tasks)
         return 1;
     for (struct dirent *entry; (entry = readdir(tasks));) {
         int tid = atoi(entry->d_name);
-        if (tid && ptrace(PTRACE_SEIZE, tid, 0, 0) && errno != ESRCH)
-            return 2;
+        if (tid && ptrace(PTRACE_SEIZE, tid, 0, 0) && errno != ESRCH && (errno != EPERM || tid == pid))
+            return 2;  // EPERM: a thread that is about to end (kernel/ptrace.c, ptrace_attach)
     }
     closedir(tasks);
     printf("READY\n");

@@ -28,7 +28,7 @@ def counters(file: Path, layout: tuple[str, ...] = COUNTERS) -> dict[str, int]:
 
 
 def counts_on(
-    file: Path, names: tuple[str, ...] = COUNTERS, deadline_s: float = 10.0, layout: tuple[str, ...] = COUNTERS
+    file: Path, names: tuple[str, ...] = COUNTERS, deadline_s: float = 60.0, layout: tuple[str, ...] = COUNTERS
 ) -> bool:
     """Whether each counter moves within a time."""
     first, end = counters(file, layout), time.monotonic() + deadline_s

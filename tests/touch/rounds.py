@@ -35,9 +35,9 @@ __all__ = ["MARK", "SIGNALS", "Blow", "Outcome", "marked", "play"]
 ROOT: Final = Path(__file__).parents[2]
 SIGNALS: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGSTOP)
 MARK: Final = "LIVEDBG_CHAOS"  # in the environment of all that a round starts, and of what that starts
-_WELL_S: Final = 20.0
+_WELL_S: Final = 60.0
 _START_S: Final = 100.0
-_STOPPED_S: Final = 2.0
+_STOPPED_S: Final = 2.0  # how long victims stay stopped at least: it must count on meanwhile
 _LOOK_S: Final = 0.003
 _TRIES: Final = 20
 _SAID_S: Final = 0.5
@@ -127,7 +127,7 @@ class _Round:
         pid, stopped = self._target.pid, self._blow.number is signal.SIGSTOP
         if stopped:
             time.sleep(_STOPPED_S)
-            if not self._counts(_STOPPED_S):
+            if not self._counts(_WELL_S):
                 return 0.0, f"it stands while livedbg is stopped: {self._said()}"
             then = self._chance.choice((signal.SIGCONT, signal.SIGKILL))
             for victim in self._struck:
@@ -143,11 +143,11 @@ class _Round:
         well_s = time.monotonic() - struck
         if not _soon(lambda: self._process.poll() is not None and not self._helpers()):
             return 0.0, f"left behind: {[_arguments(pid) for pid in (self._process.pid, *self._helpers())]}"
-        changed = changed_code(pid)
-        if changed:
-            return 0.0, f"its code differs: {changed}"
-        left = _left_definitions(self._process.pid)
-        return well_s, f"definitions are left: {left}" if left else ""
+        if not _soon(lambda: changed_code(pid) == []):
+            return 0.0, f"its code differs: {changed_code(pid)}"
+        if not _soon(lambda: _left_definitions(self._process.pid) == []):
+            return 0.0, f"definitions are left: {_left_definitions(self._process.pid)}"
+        return well_s, ""
 
     def _counts(self, deadline_s: float) -> bool:
         layout = self._target.aim.layout

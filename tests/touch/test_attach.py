@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from livedbg.errors import TargetGone, TargetUnsuitable
-from livedbg.gdbmi import GdbCommandError, GdbGone, find_gdb
+from livedbg.gdbmi import GdbCommandError, GdbGone, GdbTimeout, find_gdb
 from livedbg.linux.procfs import process_exists, read_stat, status_fields
 from livedbg.model import ThreadState
 from livedbg.touch import Attachment
@@ -57,7 +57,7 @@ async def test_A2_the_target_counts_on_while_attached_and_is_as_before_after_the
 ) -> None:
     attachment = await make(thrower.pid)
     for _ in range(2):
-        cost = await attachment.attach(30)
+        cost = await attachment.attach(100)
         assert cost.threads >= 5
         assert cost.stood_ns > 0
         assert tracer(thrower.pid) == attachment.engine.pid
@@ -74,10 +74,10 @@ async def test_A2_the_target_counts_on_while_attached_and_is_as_before_after_the
 
 async def test_a_held_thread_stands_and_the_others_go_on(thrower: Any, make: Make) -> None:
     attachment = await make(thrower.pid)
-    await attachment.attach(30)
-    async with attachment.hold(thrower.pid, 20) as held:
+    await attachment.attach(100)
+    async with attachment.hold(thrower.pid, 200) as held:
         assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
-        frames = await attachment.engine.command(f"-stack-list-frames --thread {held.number}")
+        frames = await attachment.engine.command(f"-stack-list-frames --thread {held.number}", 60)
         assert frames.payload["stack"]
         assert counts_on(thrower.counted, ("runtime_error", "sold_out", "forks"))
     assert counts_on(thrower.counted)
@@ -85,13 +85,20 @@ async def test_a_held_thread_stands_and_the_others_go_on(thrower: Any, make: Mak
 
 async def test_A3_a_held_thread_goes_on_when_its_time_is_over(thrower: Any, make: Make) -> None:
     attachment = await make(thrower.pid)
-    await attachment.attach(30)
-    async with attachment.hold(thrower.pid, 0.5) as held:
-        while read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED:
-            await attachment.engine.command("-data-list-register-names")  # lets the loop run
-        assert counts_on(thrower.counted)
-        with pytest.raises(GdbCommandError):
-            await attachment.engine.command(f"-stack-list-frames --thread {held.number}")
+    await attachment.attach(100)
+    limit_s = 0.5  # which a busy box may take to stop it: then it gets more
+    while True:
+        try:
+            async with attachment.hold(thrower.pid, limit_s) as held:
+                while read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED:
+                    await attachment.engine.command("-data-list-register-names", 60)  # lets the loop run
+                assert counts_on(thrower.counted)
+                with pytest.raises(GdbCommandError):
+                    await attachment.engine.command(f"-stack-list-frames --thread {held.number}", 60)
+            return
+        except GdbTimeout as error:
+            assert "did not stop within" in error.message and limit_s < 30, error
+            limit_s *= 4
 
 
 async def test_signals_reach_the_target_while_attached(spawn: Any, make: Make) -> None:
@@ -105,7 +112,7 @@ while True:
 """
     target = spawn([sys.executable, "-c", code])
     attachment = await make(target.pid)
-    await attachment.attach(30)
+    await attachment.attach(100)
     for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGALRM):
         os.kill(target.pid, number)
         assert target.line() == f"GOT {int(number)}"
@@ -114,14 +121,14 @@ while True:
 async def test_A4_without_its_guard_the_target_is_let_go(thrower: Any, make: Make) -> None:
     said: list[str] = []
     attachment = await make(thrower.pid, said.append)
-    await attachment.attach(30)
+    await attachment.attach(100)
     assert attachment.guard_pid is not None
     os.kill(attachment.guard_pid, signal.SIGKILL)
     while tracer(thrower.pid):
-        await attachment.engine.command("-data-list-register-names")
+        await attachment.engine.command("-data-list-register-names", 60)
     assert said == [f"The guard has ended, so process {thrower.pid} was let go."]
     assert counts_on(thrower.counted)
-    await attachment.attach(30)  # with a new one
+    await attachment.attach(100)  # with a new one
     assert tracer(thrower.pid)
 
 
@@ -130,11 +137,11 @@ async def test_W1_W4_the_guard_lets_a_held_thread_go_on_when_gdb_is_gone(
     thrower: Any, make: Make, number: signal.Signals
 ) -> None:
     attachment = await make(thrower.pid)
-    await attachment.attach(30)
+    await attachment.attach(100)
     gdb = attachment.engine.pid
     assert gdb is not None
     with pytest.raises(GdbGone):
-        async with attachment.hold(thrower.pid, 60):
+        async with attachment.hold(thrower.pid, 200):
             os.kill(gdb, number)
             while True:
                 await attachment.engine.command("-data-list-register-names", 60)
@@ -145,9 +152,9 @@ async def test_W1_W4_the_guard_lets_a_held_thread_go_on_when_gdb_is_gone(
 
 async def test_a_guard_that_dies_with_gdb_is_replaced(thrower: Any, make: Make) -> None:
     attachment = await make(thrower.pid)
-    await attachment.attach(30)
+    await attachment.attach(100)
     with pytest.raises(GdbGone):
-        async with attachment.hold(thrower.pid, 60):
+        async with attachment.hold(thrower.pid, 200):
             for pid in (attachment.guard_pid, attachment.engine.pid):
                 assert pid is not None
                 os.kill(pid, signal.SIGKILL)
@@ -161,31 +168,31 @@ async def test_a_guard_that_dies_with_gdb_is_replaced(thrower: Any, make: Make) 
 async def test_a_target_that_ends_while_attached_is_noticed(thrower: Any, make: Make) -> None:
     said: list[str] = []
     attachment = await make(thrower.pid, said.append)
-    await attachment.attach(30)
+    await attachment.attach(100)
     os.kill(thrower.pid, signal.SIGKILL)
     while not said:
-        await attachment.engine.command("-data-list-register-names")
-    assert "has ended" in said[0]
+        await attachment.engine.command("-data-list-register-names", 60)
+    assert said[0] == f"Process {thrower.pid} has ended."
     with pytest.raises((TargetGone, TargetUnsuitable)):
-        await attachment.attach(30)
+        await attachment.attach(100)
 
 
 async def test_what_cant_be_attached_to_is_refused_untouched(thrower: Any, make: Make) -> None:
     first, second = await make(thrower.pid), await make(thrower.pid)
-    await first.attach(30)
+    await first.attach(100)
     with pytest.raises(TargetUnsuitable, match=f"already traced by process {first.engine.pid}"):
-        await second.attach(30)
+        await second.attach(100)
     await first.detach()
     os.kill(thrower.pid, signal.SIGSTOP)
     eventually(lambda: read_stat(thrower.pid).state is ThreadState.STOPPED)
     with pytest.raises(TargetUnsuitable, match="is stopped"):
-        await second.attach(30)
+        await second.attach(100)
     assert read_stat(thrower.pid).state is ThreadState.STOPPED
     os.kill(thrower.pid, signal.SIGCONT)
     dead = await make(thrower.pid)
     await dead.close()
     with pytest.raises(GdbGone):
-        await dead.attach(30)
+        await dead.attach(100)
     thrower.kill()
     with pytest.raises(TargetGone):
-        await second.attach(30)
+        await second.attach(100)
