@@ -13,12 +13,14 @@ from livedbg.hostinfo import host_name
 from livedbg.linux import procfs
 from livedbg.linux.procfs import parse_schedstat, read_file
 from tests.cli.conftest import livedbg, running
-from tests.conftest import Target, eventually
+from tests.conftest import Target, eventually, settled
 
 
 @pytest.fixture(scope="module")
 def busy(build_target: Callable[..., Path]) -> Iterator[Target]:
-    with running(build_target("spinners"), "2") as target:
+    with running(build_target("spinners"), "2", busy=True) as target:
+        settled(target.pid, but=[int(tid) for tid in tids(target)])
+        eventually(lambda: all(cpu_ns_of(target, tid) > 50_000_000 for tid in tids(target)))  # in their loops by then
         yield target
 
 
@@ -26,8 +28,12 @@ def tids(target: Target) -> list[str]:
     return target.words[1:-1]
 
 
+def cpu_ns_of(target: Target, tid: str) -> int:
+    return parse_schedstat(read_file(f"/proc/{target.pid}/task/{tid}/schedstat"))[0]
+
+
 def cpu_ns(target: Target) -> int:
-    return sum(parse_schedstat(read_file(f"/proc/{target.pid}/task/{tid}/schedstat"))[0] for tid in tids(target))
+    return sum(cpu_ns_of(target, tid) for tid in tids(target))
 
 
 def test_running_threads_have_native_stacks_and_the_stops_are_said(busy: Target) -> None:

@@ -64,7 +64,7 @@ def test_headless_commands_import_neither_textual_nor_torch(words: list[str]) ->
         "import sys\nfrom livedbg.cli import main\nmain(sys.argv[1:])\n"
         "print([m for m in ('textual', 'rich', 'torch', 'livedbg.panels') if m in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, timeout=200, check=False)
     assert done.stderr.splitlines()[-1] == b"[]", done.stderr
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from livedbg.analysis.diagnosis import VerdictState
 from livedbg.hostinfo import host_name
-from tests.cli.conftest import ASCEND, livedbg
-from tests.conftest import Target, eventually
+from tests.cli.conftest import ASCEND, livedbg, recording, so_far
+from tests.conftest import Target, eventually, settled
 
 
 def told(target: Target) -> dict[str, dict[str, int]]:
@@ -63,6 +64,7 @@ def test_report_of_a_lost_dependency_exits_12() -> None:
 
 def test_stacks_are_those_of_the_target_and_not_of_who_holds_its_pipes(spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, "-c", "import sys; print('READY', flush=True); sys.stdin.read()"])
+    settled(target.pid)
     groups = [json.loads(line) for line in livedbg("stacks", target.pid, "--json").out.splitlines()]
     ours = f"thread:{host_name()}/{target.pid}/"
     assert groups and all(thread.startswith(ours) for group in groups for thread in group["threads"])
@@ -86,8 +88,11 @@ def test_stacks_without_gdb_says_what_is_missing(idle: Target) -> None:
 
 def test_record_then_report_and_a_cut_one(stuck: Target, tmp_path: Path) -> None:
     file = tmp_path / "hang.livedbg"
-    said = livedbg("record", stuck.pid, "-o", file, "--for", "2")
-    assert said.code == 0 and f"livedbg replay {file}" in said.err
+    with recording(file, stuck.pid) as recorder:
+        eventually(lambda: so_far(file).diagnosis.verdict.state is VerdictState.DEADLOCK)
+        recorder.send_signal(signal.SIGINT)
+        _, err = recorder.communicate(timeout=100)
+    assert recorder.returncode == 0 and f"livedbg replay {file}" in err.decode()
     report = livedbg("report", file, "--json")
     assert report.code == 10 and json.loads(report.out)["verdict"]["state"] == "deadlock"
     again = livedbg("record", stuck.pid, "-o", file, "--for", "1")
@@ -104,7 +109,7 @@ def test_record_to_a_full_disk_says_so(idle: Target) -> None:
 
 
 def test_watch_until_a_verdict_and_until_a_time_limit(stuck: Target, idle: Target, tmp_path: Path) -> None:
-    said = livedbg("watch", stuck.pid, "--until", "deadlock", "--timeout", "60", "--json")
+    said = livedbg("watch", stuck.pid, "--until", "deadlock", "--timeout", "120", "--json")
     assert said.code == 10
     lines = [json.loads(line) for line in said.out.splitlines()]
     assert any(line["kind"] == "verdict" and line["state"] == "deadlock" for line in lines)
@@ -114,7 +119,7 @@ def test_watch_until_a_verdict_and_until_a_time_limit(stuck: Target, idle: Targe
 
 def test_watch_runs_a_command_when_it_stalls(stuck: Target, tmp_path: Path) -> None:
     got = tmp_path / "verdict.json"
-    said = livedbg("watch", stuck.pid, "--until", "deadlock", "--timeout", "60", "--on-stall", f"tee '{got}'")
+    said = livedbg("watch", stuck.pid, "--until", "deadlock", "--timeout", "120", "--on-stall", f"tee '{got}'")
     assert said.code == 10
     assert json.loads(got.read_text())["state"] == "deadlock"
     wrong = livedbg("watch", stuck.pid, "--on-stall", "echo 'x")
@@ -129,8 +134,8 @@ def test_watch_ends_with_its_target(spawn: Callable[..., Target]) -> None:
     assert watch.stdout is not None
     assert watch.stdout.readline()
     target.stdin.close()
-    target.process.wait(30)
-    out, err = watch.communicate(timeout=60)
+    target.process.wait(100)
+    out, err = watch.communicate(timeout=100)
     assert watch.returncode == 0 and b"EXITED" in out, (out, err)
 
 
@@ -140,7 +145,7 @@ def test_attach_without_a_terminal_says_what_to_use_instead(idle: Target) -> Non
 
 
 def test_ps_lists_torch_processes(spawn: Callable[..., Target]) -> None:
-    target = spawn([sys.executable, "-c", "import torch; print('READY', flush=True); input()"], deadline_s=90)
+    target = spawn([sys.executable, "-c", "import torch; print('READY', flush=True); input()"], deadline_s=200)
     listed = [json.loads(line) for line in livedbg("ps", "--json").out.splitlines()]
     (row,) = [row for row in listed if row["pid"] == target.pid]
     assert "torch" in row["uses"] or "torch" in str(row)
@@ -158,10 +163,11 @@ def test_doctor_names_facts_and_what_can_be_seen(idle: Target) -> None:
 def test_by_name_and_as_a_rank_of_a_job(
     build_target: Callable[..., Path], spawn: Callable[..., Target], tmp_path: Path
 ) -> None:
-    program = tmp_path / "only-one-of-it"
+    program = tmp_path / f"only-one-of-it-{os.getpid()}"
     program.symlink_to(build_target("hang_cases", "-std=c++17"))
     target = spawn([program, "lock-cycle"])
-    said = livedbg("report", "only-one-of-it", "--json")
+    settled(target.pid)
+    said = livedbg("report", program.name, "--json")
     assert said.code == 10
     assert json.loads(said.out)["targets"] or f"process:{host_name()}/{target.pid}" in said.out
 
@@ -174,14 +180,14 @@ def test_signals_end_a_headless_command_cleanly(idle: Target, number: signal.Sig
     )
     eventually(lambda: file.exists() and file.stat().st_size > 200)
     os.kill(child.pid, number)
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=100)
     assert child.returncode in (0, 130, 128 + number) and b"Traceback" not in err
     assert livedbg("report", file).err == ""  # it was ended whole
 
 
 def test_a_reader_that_goes_away_is_no_error(idle: Target) -> None:
-    line = f"{sys.executable} -m livedbg report {idle.pid} --json | head -c 1"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, check=False)
+    line = f"{sys.executable} -m livedbg report {idle.pid} --json --timeout 90 | head -c 1"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=150, check=False)
     assert done.stdout == b"{" and done.stderr == b""
 
 

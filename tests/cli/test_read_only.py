@@ -58,7 +58,7 @@ def write(path: Path, text: str | bytes) -> None:
 def livedbg(*words: str | int) -> Said:
     """`livedbg WORDS` in a process of its own, with the file for everybody where the test has it."""
     argv = [sys.executable, "-c", _PROGRAM, str(config.SYSTEM_FILE), *map(str, words)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return Said(done.returncode, done.stdout, done.stderr)
 
@@ -177,5 +177,5 @@ def test_doctor_says_what_holds(system: Path, own: Path, capsys: pytest.CaptureF
 
 def test_looking_goes_on(thrower: Target, system: Path) -> None:
     write(system, "read_only = true\n")
-    said = livedbg("stacks", thrower.pid)
+    said = livedbg("stacks", thrower.pid, "--timeout", 90)
     assert said.code == 0 and "main" in said.out

@@ -37,7 +37,7 @@ def test_launch_with_a_screen_ends_its_command(tmp_path: Path) -> None:
     env = {"XDG_STATE_HOME": str(tmp_path / "state")}
     with Terminal("launch", "--", sys.executable, "-c", program, env=env, program=MAIN) as terminal:
         terminal.until(b"RUNNING")
-        eventually(mark.exists)
+        eventually(lambda: mark.exists() and mark.read_text() != "")
         terminal.type(b"q")
         terminal.wait()
         assert terminal.is_clean() and b"output: " in terminal.output

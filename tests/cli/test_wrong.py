@@ -64,10 +64,7 @@ def test_wrong_words(words: tuple[str, ...], code: int, sentence: str) -> None:
 
 
 def test_a_zombie_is_reported_as_one(spawn: Callable[..., Target]) -> None:
-    program = (
-        "import subprocess, time\nchild = subprocess.Popen(['true'])\ntime.sleep(0.2)\n"
-        "print('READY', child.pid, flush=True)\ninput()"
-    )
+    program = "import subprocess\nchild = subprocess.Popen(['true'])\nprint('READY', child.pid, flush=True)\ninput()"
     target = spawn([sys.executable, "-c", program])
     zombie = int(target.words[0])
     eventually(lambda: " Z " in Path(f"/proc/{zombie}/stat").read_text())
@@ -75,17 +72,16 @@ def test_a_zombie_is_reported_as_one(spawn: Callable[..., Target]) -> None:
     assert said.code in (0, 3) and "zombie" in said.everything.lower() and str(target.pid) in said.everything
 
 
+def is_kernels(folder: Path) -> bool:
+    """Whether it has the flag PF_KTHREAD (include/linux/sched.h; proc_pid_stat(5), field 9)."""
+    try:
+        return bool(int((folder / "stat").read_text().rpartition(")")[2].split()[6]) & 0x00200000)
+    except OSError:
+        return False  # it has just ended
+
+
 def test_a_kernel_thread_is_refused() -> None:
-    kernel = next(
-        (
-            int(p.name)
-            for p in Path("/proc").iterdir()
-            if p.name.isdigit()
-            and not (p / "cmdline").read_bytes()
-            and (p / "stat").read_text().split()[3] in ("0", "2")
-        ),
-        None,
-    )
+    kernel = next((int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and is_kernels(p)), None)
     if kernel is None:
         pytest.skip("this box shows no kernel threads (a container's PID namespace)")
     said = livedbg("report", kernel)
@@ -106,7 +102,7 @@ def test_debug_shows_where_an_error_came_from() -> None:
         [sys.executable, "-m", "livedbg", "report", "999999999"],
         capture_output=True,
         env={**os.environ, "LIVEDBG_DEBUG": "1"},
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 3 and b"Traceback" in done.stderr
@@ -132,13 +128,13 @@ def test_a_name_of_several_processes_lists_them(spawn: Callable[..., Target], tm
 def test_a_process_that_ends_while_it_is_looked_at(spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, "-c", "import sys; print('READY', flush=True); sys.stdin.read()"])
     look = subprocess.Popen(
-        [sys.executable, "-m", "livedbg", "report", str(target.pid), "--for", "20", "--json"],
+        [sys.executable, "-m", "livedbg", "report", str(target.pid), "--for", "100", "--timeout", "200", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     eventually(lambda: look.poll() is not None or b"gdb" in children_of(look.pid))
     target.stdin.close()
-    out, err = look.communicate(timeout=60)
+    out, err = look.communicate(timeout=200)
     assert look.returncode == 0 and err == b"" and b'"exited"' in out
 
 
