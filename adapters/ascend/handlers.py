@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from livedbg.adapters.ascend.handlers_old import OLD_HANDLERS, Handler
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.adapters.ascend.tasks import Dispatched
 from livedbg.adapters.ascend.trouble import Crash
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ def _dispatched(world: World, fields: Fields, func: str, mark: Mark) -> tuple[st
         world.stalls.stall = None  # it went on
         world.run.confirmed.clear()
     record = world.run.task(raw)
+    kernels: tuple[int, ...] = ()
     if "aic" in fields:
-        record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
+        kernels = record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
     record.blocks = max(record.blocks, number(fields, "blocks"))
     core = int(fields["core"] or 0) if "core" in fields else world.run.core_at(thread, number(fields, "offset"))
     world.run.dispatch(
@@ -67,6 +69,7 @@ def _dispatched(world: World, fields: Fields, func: str, mark: Mark) -> tuple[st
         place=_PLACES[number(fields, "offset") % 3],
         thread=thread,
     )
+    world.run.dispatched[raw] = Dispatched(core, kernels, mark)
     where = (world.names.core(core),) if core is not None else ()
     return (world.names.task(raw), *where)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, core_type, local_of, ring_of, task_name
@@ -116,6 +117,19 @@ class TaskRecord:
             )
             for core in self.cores
         ]
+
+
+class Dispatched(NamedTuple):
+    """What the newest line about a task's dispatch says.
+
+    Attributes:
+        core: that it was given to; None where the line has only an offset that nothing explains.
+        kernels: func ids; () where the line has none.
+    """
+
+    core: int | None
+    kernels: tuple[int, ...]
+    mark: Mark
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 Invariants:
     V1. A task is as the newest look has it, whatever the log says of it; what the log knows and memory doesn't (when it
         was dispatched, by which line) stays.
-    V2. Where the two contradict each other at two looks in a row, with no line of the log between, that is said.
+    V2. Where the two contradict each other, that is said (differences.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from livedbg.adapters.ascend.live.differences import Differences
 from livedbg.adapters.ascend.live.state import LiveTask, Look
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import task_name
@@ -49,8 +50,7 @@ class LiveView:
         self._behind: dict[int, set[int]] = {}
         self._before: dict[int, set[int]] = {}
         self._turned: tuple[tuple[int, ...], int] | None = None
-        self._suspected: dict[int, str] = {}
-        self.differences: dict[int, str] = {}
+        self.differences = Differences()
         self.still_s = 0.0
 
     @property
@@ -95,7 +95,7 @@ class LiveView:
             self._complete(run.task(raw), "its slot was given back", mark)
         for raw in look.tasks if spoke else look.changed:
             self._apply(look.tasks[raw], mark, first=former is None)
-        self._compare(look, spoke)
+        world.stale |= self.differences.compare(look, run, world.stalls.stall, spoke=spoke)
         self._cores(look)
         self._link(look)
         if again:
@@ -136,7 +136,6 @@ class LiveView:
             self._put.clear()
         self._behind.clear()
         self._before.clear()
-        self._suspected.clear()
         self.differences.clear()
         self._progress = self._turned = None
 
@@ -205,19 +204,6 @@ class LiveView:
                 record.condition = "" if live.running is None else record.condition
                 run.changed_cores.add(live.number)
 
-    def _compare(self, look: Look, spoke: bool) -> None:
-        """What the log says of a task that is open, against memory."""
-        if spoke:
-            self._suspected.clear()
-        stall = self._world.stalls.stall
-        found: dict[int, str] = {}
-        for raw in stall.running | stall.ready if stall is not None else ():
-            task = look.tasks.get(raw)
-            if task is None or not task.open:
-                found[raw] = f"the watchdog's dump lists task {task_name(raw)} as open, and it has completed"
-        self.differences = {raw: text for raw, text in found.items() if self._suspected.get(raw) == text}
-        self._suspected = found
-
     # edges
 
     def _link(self, look: Look) -> None:
@@ -280,7 +266,7 @@ class LiveView:
 
     def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
         """What is to be said of it: code, sentence, attributes; and the task that it is about, by its name."""
-        for raw, text in list(self.differences.items())[:_SHOWN]:
+        for raw, text in list(self.differences.said.items())[:_SHOWN]:
             yield "live-differs", f"Log and memory differ: {text}.", {}, task_name(raw)
         if self.still_s >= _STILL_S:
             sentence = (

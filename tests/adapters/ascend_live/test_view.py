@@ -123,6 +123,45 @@ def test_a_stall_that_memory_contradicts_is_said(joined: Joined) -> None:
     assert state.diagnostics["ascend/run-state"].entities == (f"{T}r0t1",)  # who holds it up now
 
 
+def differs(state: Snapshot) -> dict[str, str]:
+    """By task, what log and memory do not agree on."""
+    key = "ascend/live-differs/"
+    return {
+        name.removeprefix(key): diagnostic.sentence.removeprefix("Log and memory differ: ")
+        for name, diagnostic in state.diagnostics.items()
+        if name.startswith(key) and diagnostic.attributes.get("resolved") != "yes"
+    }
+
+
+def test_D1_what_the_log_dispatched_is_compared_with_memory(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "submit 0 2", "submit 0 3", "run 8 0.0", "run 9 0.2")
+    right, waits, core, kernel = (DISPATCHED % numbers for numbers in ((0, 0, 8), (1, 1, 10), (2, 2, 11), (3, 7, 12)))
+    joined.simulator.tell("run 12 0.3")
+    joined.log(right, waits, core, kernel)
+    assert differs(joined.look()) == {}
+    said = differs(joined.look())
+    assert said == {
+        "r0t1": "task r0t1 still waits for 1 dependency, and the log gave it to core 10 (err.txt:2): "
+        "lines are of another run, or lost.",
+        "r0t2": "task r0t2 is on core 9, and the log gave it to core 11 (err.txt:3): "
+        "lines are of another run, or lost.",
+        "r0t3": "task r0t3 runs func 3, and the log dispatched it with func 7 (err.txt:4): "
+        "lines are of another run, or lost.",
+    }
+    assert joined.look().tasks[f"{T}r0t2"].where == ("core:ascend/9",)  # memory still wins
+    joined.simulator.tell("done 0.0", "done 0.2", "run 10 0.1")
+    joined.log(DISPATCHED % (3, 3, 12))
+    assert differs(joined.look()) == differs(joined.look()) == {}
+
+
+def test_D1_a_task_that_goes_on_between_two_looks_contradicts_nothing(joined: Joined) -> None:
+    joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
+    joined.log(DISPATCHED % (0, 0, 8), DISPATCHED % (1, 1, 10))
+    assert differs(joined.look()) == {}
+    joined.simulator.tell("done 0.0", "run 10 0.1")  # the log was ahead of memory
+    assert differs(joined.look()) == differs(joined.look()) == {}
+
+
 def test_who_holds_a_run_up_is_certain(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1", "submit 0 2 0.1", "run 8 0.0", "run 9 0.1", "defer 0.0")
     state = joined.look()
