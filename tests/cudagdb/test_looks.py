@@ -17,8 +17,9 @@ from livedbg.cuda.text import state_text
 from livedbg.cuda.words import headline, kernel_sentence
 from livedbg.devicestate import DeviceState
 from livedbg.errors import SourceError, ToolMissing
-from livedbg.events import DeviceSeen
+from livedbg.events import DeviceSeen, ProcessExited, ProcessSeen, Stamp
 from livedbg.gdbmi import GdbGone, GdbTimeout
+from livedbg.model import Process
 from livedbg.store import Store
 from tests.cudagdb.conftest import EM_X86_64, core_bytes
 from tests.cudagdb.sessions import FIXTURES, SESSIONS, hang, illegal_address
@@ -241,9 +242,12 @@ async def test_what_stands_still_at_two_looks_is_a_stall(player: Play, gpu_core:
         assert compared(first, other).kernels[0].still_since_wall_ns is None
     assert compared(first, first).kernels[0].still_since_wall_ns is None  # one look is no proof
 
-    def verdict(state: DeviceState) -> tuple[str, str]:
-        store = Store()
-        store.apply(DeviceSeen(device=state, host="box", mono_ns=1, wall_ns=state.taken_wall_ns or 0))
+    def verdict(state: DeviceState, *, ended: bool = False) -> tuple[str, str]:
+        store, stamp = Store(), Stamp(host="box", mono_ns=1, wall_ns=state.taken_wall_ns or 0)
+        process = Process(id=state.target, host="box", pid=4711, target=True)
+        store.apply_all([ProcessSeen(process=process, **stamp), DeviceSeen(device=state, **stamp)])
+        if ended:
+            store.apply(ProcessExited(id=process.id, status=0, **stamp))
         found = Diagnostician().diagnose(store.snapshot())
         (finding,) = [f for f in found.findings.values() if f.rule.startswith("device-")]
         return found.verdict.state.value, f"{finding.rule}: {finding.sentence}"
@@ -251,6 +255,10 @@ async def test_what_stands_still_at_two_looks_is_a_stall(player: Play, gpu_core:
     state, sentence = verdict(third)
     assert state == "stalled" and sentence.startswith("device-hang: All 64 warps of kernel 0 spin")
     assert sentence.endswith("a look 32 s earlier saw the same.") and "stands still" in state_text(third)
+    short = compared(first, seen_again(first, 2))
+    assert verdict(short)[0] != "stalled" and verdict(short)[1].startswith("device-stands: All 64 warps")
+    state, sentence = verdict(third, ended=True)
+    assert state == "exited" and sentence.startswith("device-stands: Before its process ended: All 64 warps")
     assert verdict(first)[0] != "stalled" and verdict(first)[1].startswith("device-stands: All 64 warps")
 
 

@@ -11,6 +11,7 @@ from livedbg.analysis.rules.words import many
 from livedbg.cuda.words import headline, kernel_sentence
 from livedbg.devicestate import DeviceKernel, DeviceState
 from livedbg.model import Evidence, Severity
+from livedbg.snapshot import Snapshot
 
 __all__ = ["rules"]
 
@@ -24,16 +25,15 @@ class StandsStill:
     name: str = "device-hang"
     doc: str = (
         "Two looks at a device, a while apart, saw the same grid with as many warps, most of them at the same place: "
-        "the kernel hangs, or computes there for very long (inferred). Names the line, and what the warps wait at."
+        "the kernel hangs, or computes there for very long (inferred). Names the line, and what the warps wait at. It "
+        "says nothing once the process has ended."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a kernel."""
         for device in state.snapshot.devices.values():
-            for kernel in device.kernels:
-                still_ns = (device.taken_wall_ns or 0) - (kernel.still_since_wall_ns or 0)
-                if kernel.still_since_wall_ns and still_ns >= state.settings.task_stall_ns:
-                    yield _still(self.name, device, kernel, still_ns)
+            for kernel in _hung(device, state):
+                yield _still(self.name, device, kernel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +49,50 @@ class Stands:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a look."""
         for device in state.snapshot.devices.values():
-            if device.faults or not device.kernels or any(kernel.still_since_wall_ns for kernel in device.kernels):
+            if device.faults or not device.kernels or _hung(device, state):
                 continue
-            live = device.target.startswith("process:")
+            of_process, ended = device.target.startswith("process:"), _ended(device, state.snapshot)
             pid = device.target.rpartition("/")[2]
-            again = f"livedbg device {pid} --dump --again 15" if live else f"livedbg device {device.path}"
+            again = f"livedbg device {device.path}" if device.path else ""
+            if of_process and not ended:
+                again = f"livedbg device {pid} --dump --again 15"
             yield Finding(
                 rule=self.name,
                 severity=Severity.INFO,
-                sentence=headline(device),
-                entities=(device.target,) if live else (),
+                sentence=f"{'Before its process ended: ' if ended else ''}{headline(device)}",
+                entities=(device.target,) if of_process else (),
                 evidence=(_evidence(device),),
-                next=(again,),
+                next=(again,) if again else (),
                 since_wall_ns=device.taken_wall_ns,
-                state=None if live else VerdictState.UNKNOWN,  # a core dump alone: that is all there is to say
+                state=None if of_process else VerdictState.UNKNOWN,  # a core dump alone: that is all there is to say
             )
 
 
-def _still(rule: str, device: DeviceState, kernel: DeviceKernel, still_ns: int) -> Finding:
+def _hung(device: DeviceState, state: RuleInput) -> list[DeviceKernel]:
+    """The kernels that stand still for long, of a process that has not ended."""
+    least_ns = state.settings.task_stall_ns
+    ended = _ended(device, state.snapshot)
+    return [kernel for kernel in device.kernels if not ended and _still_ns(device, kernel) >= least_ns]
+
+
+def _still_ns(device: DeviceState, kernel: DeviceKernel) -> int:
+    since_ns = kernel.still_since_wall_ns
+    return (device.taken_wall_ns or 0) - since_ns if since_ns else 0
+
+
+def _ended(device: DeviceState, snapshot: Snapshot) -> bool:
+    """Whether the process that it was seen of is known to have ended."""
+    process = snapshot.processes.get(device.target)
+    return process is not None and process.exited
+
+
+def _still(rule: str, device: DeviceState, kernel: DeviceKernel) -> Finding:
     live = device.target.startswith("process:")
     sentence = kernel_sentence(device, kernel).rstrip(".")
     return Finding(
         rule=rule,
         severity=Severity.ERROR,
-        sentence=f"{sentence}; a look {still_ns / _S:.0f} s earlier saw the same.",
+        sentence=f"{sentence}; a look {_still_ns(device, kernel) / _S:.0f} s earlier saw the same.",
         entities=(device.target,) if live else (),
         evidence=(_evidence(device),),
         next=("look at what the line waits for, and at who should bring it about: the screen Device (0)",),
