@@ -32,7 +32,7 @@ from livedbg.linux.procfs import read_stat
 __all__ = ["Launched", "launch", "launch_folder"]
 
 _LOOK_S: Final = 0.5
-_ROUNDS: Final = 5  # of killing what was born while the others were
+_KILLED_S: Final = 10.0  # how long what was killed, and what was born meanwhile, may take to end
 _GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$0" "$@" </dev/null')
 """Waits for a line, or for the end of its input, which ends it; then becomes the command."""
 
@@ -117,9 +117,8 @@ class Launched:
             limit = time.monotonic() + grace_s
             while not family.wait(_LOOK_S) and time.monotonic() < limit:
                 pass
-            for _ in range(_ROUNDS):
-                if not family.look() and family.wait(0):
-                    break
+            limit = time.monotonic() + _KILLED_S
+            while (family.look() or not family.wait(0)) and time.monotonic() < limit:
                 family.send(signal.SIGKILL)  # also to what was born meanwhile
                 family.wait(_LOOK_S)
         finally:

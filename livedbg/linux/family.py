@@ -16,6 +16,7 @@ import contextlib
 import os
 import select
 import signal
+import time
 
 from livedbg.linux.procfs import child_pids, process_ids, read_stat
 
@@ -62,13 +63,15 @@ class Family:
 
     def wait(self, timeout_s: float) -> bool:
         """Whether all that are known have ended by then."""
+        limit = time.monotonic() + timeout_s
         poll = select.poll()
         left = {pidfd for pidfd in self._held.values() if not _ended(pidfd)}
         for pidfd in left:
             poll.register(pidfd, select.POLLIN)
-        if left:
-            for pidfd, _ in poll.poll(1000 * timeout_s):
+        while left and (rest_s := limit - time.monotonic()) > 0:
+            for pidfd, _ in poll.poll(1000 * rest_s):
                 left.discard(pidfd)
+                poll.unregister(pidfd)
         return not left
 
     def close(self) -> None:
