@@ -18,7 +18,7 @@ T = "task:ascend/"
 
 def _livedbg(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "livedbg", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=cwd)
 
 
 def _report(folder: Path) -> tuple[int, dict[str, Any]]:

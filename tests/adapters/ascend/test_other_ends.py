@@ -112,7 +112,7 @@ def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path, findin
 def test_the_cause_stands_before_the_error_that_passes_it_on(recorded: Path, folder: str, rule: str, code: int) -> None:
     """The RuntimeError that the host raises in the end is no finding of its own."""
     command = [sys.executable, "-m", "livedbg", "report", "--logs", str(recorded / folder), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     report = json.loads(done.stdout)
     assert done.returncode == code
     assert [finding["rule"] for finding in report["findings"]] == [rule]
