@@ -5,14 +5,13 @@ The page loads nothing: its Content-Security-Policy forbids any request, and eve
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Final
 
-from livedbg.graphs.drawing import DECLARED, EXTRA, MISSING, Arrow, Drawing, cut_down, layers
+from livedbg.graphs.drawing import DECLARED, EXTRA, MISSING, Arrow, Drawing, cut_down
+from livedbg.graphs.layout import HEIGHT, WIDTH, Layout, Place, Route, laid_out
 from livedbg.wording import many
 
 __all__ = ["MOST", "to_html"]
@@ -20,26 +19,15 @@ __all__ = ["MOST", "to_html"]
 MOST: Final = 10_000
 """Nodes of one page."""
 
-_WIDTH: Final = 150
-_HEIGHT: Final = 46
-_GAP: Final = 18
-_RANK: Final = 54  # between two layers
-_ROW: Final = 60  # nodes of a layer that stand side by side
-_SWEEPS: Final = 2
+_LEAD: Final = 6  # of an arrow that goes around, below its box; twice as much above the other
 _REMARKS: Final = 200
 _CUT: Final = 22  # characters of a line in a box
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    x: int
-    y: int
 
 
 def to_html(drawing: Drawing) -> str:
     """The drawing as a page of its own."""
     shown = cut_down(drawing, MOST)
-    places, width, height = _places(shown)
+    layout = laid_out(shown)
     missing = sum(arrow.state == MISSING for arrow in drawing.arrows)
     style, script = (files("livedbg.graphs").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     tasks, edges = many(len(drawing.nodes) + drawing.hidden, "task"), many(len(drawing.arrows) - missing, "edge")
@@ -57,12 +45,12 @@ def to_html(drawing: Drawing) -> str:
         "<button id=fit type=button>Fit</button> <small>drag to move, wheel to zoom, / to find, Enter for the next "
         "</small></p></header>",
         *_said(drawing),
-        f'<svg id="graph" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'<svg id="graph" viewBox="0 0 {layout.width} {layout.height}" xmlns="http://www.w3.org/2000/svg" role="img" '
         f'aria-label="task graph">',
         f'<defs>{_tip("tip")}{_tip("lost")}</defs><g id="all">',
-        *(_arrow(arrow, places) for arrow in shown.arrows if not _passes(arrow, places)),
-        *_boxes(shown, places),
-        *(_arrow(arrow, places) for arrow in shown.arrows if _passes(arrow, places)),
+        *_arrows(shown, layout, missing=False),
+        *_boxes(shown, layout.places),
+        *_arrows(shown, layout, missing=True),
         f"</g></svg><script>\n{script}</script></body></html>",
     ]
     return "\n".join(parts) + "\n"
@@ -73,14 +61,6 @@ def _tip(name: str) -> str:
         f'<marker id="{name}" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto" '
         'markerUnits="userSpaceOnUse"><path d="M0 0L8 4L0 8z"/></marker>'
     )
-
-
-def _passes(arrow: Arrow, places: dict[str, _Place]) -> bool:
-    """Whether an arrow passes other layers: it is drawn over their boxes then, else it would seem to end at them.
-
-    What is missing lies over the boxes in any case.
-    """
-    return arrow.state == MISSING or abs(places[arrow.second].y - places[arrow.first].y) > _HEIGHT + _RANK
 
 
 def _said(drawing: Drawing) -> Iterator[str]:
@@ -104,7 +84,7 @@ def _more(why: str, steps: Sequence[str]) -> str:
     return because + "".join(f" <i>Next: {escape(step)}.</i>" for step in steps)
 
 
-def _boxes(drawing: Drawing, places: dict[str, _Place]) -> Iterator[str]:
+def _boxes(drawing: Drawing, places: dict[str, Place]) -> Iterator[str]:
     ends = {end for arrow in drawing.arrows if arrow.state == MISSING for end in (arrow.first, arrow.second)}
     for name, node in drawing.nodes.items():
         place = places[name]
@@ -112,70 +92,64 @@ def _boxes(drawing: Drawing, places: dict[str, _Place]) -> Iterator[str]:
         whole = " · ".join(filter(None, (name, node.label, node.detail)))
         lines = [name, node.label or node.detail]
         texts = "".join(
-            f'<text x="{_WIDTH // 2}" y="{18 + 17 * number}">{escape(_short(line))}</text>'
+            f'<text x="{WIDTH // 2}" y="{18 + 17 * number}">{escape(_short(line))}</text>'
             for number, line in enumerate(lines)
             if line
         )
         yield (
             f'<g class="{kind}" data-id="{escape(name, quote=True)}" transform="translate({place.x} {place.y})">'
-            f'<title>{escape(whole)}</title><rect width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>{texts}</g>'
+            f'<title>{escape(whole)}</title><rect width="{WIDTH}" height="{HEIGHT}" rx="6"/>{texts}</g>'
         )
 
 
-def _arrow(arrow: Arrow, places: dict[str, _Place]) -> str:
-    one, other = places[arrow.first], places[arrow.second]
-    x0, y0, x1, y1 = one.x + _WIDTH // 2, one.y + _HEIGHT, other.x + _WIDTH // 2, other.y
-    if one.y == other.y:  # side by side: from flank to flank
-        right = one.x < other.x
-        x0, x1 = (one.x + _WIDTH, other.x) if right else (one.x, other.x + _WIDTH)
-        y0 = y1 = one.y + _HEIGHT // 2
-    middle = (y0 + y1) // 2
+def _arrows(drawing: Drawing, layout: Layout, *, missing: bool) -> Iterator[str]:
+    """What is missing, or all other arrows."""
+    for arrow, route in zip(drawing.arrows, layout.routes, strict=True):
+        if (arrow.state == MISSING) == missing:
+            yield _arrow(arrow, layout.places[arrow.first], layout.places[arrow.second], route)
+
+
+def _arrow(arrow: Arrow, one: Place, other: Place, route: Route) -> str:
     kind = {MISSING: "missing", EXTRA: "extra", DECLARED: "edge"}[arrow.state]
-    look = f"{kind} long" if arrow.state == DECLARED and _passes(arrow, places) else kind
+    look = f"{kind} around" if arrow.state == DECLARED and route.lane is not None else kind
     tip = "lost" if arrow.state == MISSING else "tip"
     said = f"{arrow.first} → {arrow.second} {arrow.word}".strip()
     path = (
-        f'<path class="{look}" d="M{x0} {y0}C{x0} {middle} {x1} {middle} {x1} {y1}" marker-end="url(#{tip})">'
+        f'<path class="{look}" d="{_line(one, other, route)}" marker-end="url(#{tip})">'
         f"<title>{escape(f'{kind}: {said}' if kind != 'edge' else said)}</title></path>"
     )
     if arrow.state == DECLARED:
         return path
     word = {MISSING: "missing", EXTRA: "only here"}[arrow.state]
-    return f'{path}<text class="{kind}" x="{(x0 + x1) // 2}" y="{middle - 4}">{word}</text>'
+    x, y = _middle(one, other, route)
+    return f'{path}<text class="{kind}" x="{x}" y="{y}">{word}</text>'
 
 
-def _places(drawing: Drawing) -> tuple[dict[str, _Place], int, int]:
-    """Where each node stands: layers from top to bottom, within a layer near to what it comes after."""
-    ranks = _ordered(drawing)
-    width = max((min(len(rank), _ROW) for rank in ranks), default=1) * (_WIDTH + _GAP) + _GAP
-    places: dict[str, _Place] = {}
-    y = _GAP
-    for rank in ranks:
-        for begin in range(0, len(rank), _ROW):
-            row = rank[begin : begin + _ROW]
-            x = (width - len(row) * (_WIDTH + _GAP) + _GAP) // 2
-            for number, name in enumerate(row):
-                places[name] = _Place(x + number * (_WIDTH + _GAP), y)
-            y += _HEIGHT + _GAP
-        y += _RANK - _GAP
-    return places, width, y
+def _line(one: Place, other: Place, route: Route) -> str:
+    """The path of an arrow, in SVG's language."""
+    x, y = one.x + WIDTH // 2, one.y + HEIGHT
+    end = other.x + WIDTH // 2
+    if route.lane is not None:
+        return f"M{x} {y}v{_LEAD}H{route.lane}V{other.y - 2 * _LEAD}H{end}v{2 * _LEAD}"
+    parts = [f"M{x} {y}"]
+    for at, top, bottom in (*route.passes, (end, other.y, other.y)):
+        if at != x:
+            middle = (y + top) // 2
+            parts.append(f"C{x} {middle} {at} {middle} {at} {top}")
+        if at == x or bottom > top:
+            parts.append(f"V{bottom}")
+        x, y = at, bottom
+    return "".join(parts)
 
 
-def _ordered(drawing: Drawing) -> list[list[str]]:
-    """The layers, each sorted by the mean place of its neighbours (barycentre; Sugiyama, Tagawa and Toda 1981)."""
-    ranks = layers(drawing)
-    near: dict[str, list[str]] = defaultdict(list)
-    for arrow in drawing.arrows:
-        near[arrow.first].append(arrow.second)
-        near[arrow.second].append(arrow.first)
-    at = {name: number - len(rank) / 2 for rank in ranks for number, name in enumerate(rank)}
-    for sweep in range(_SWEEPS):
-        for rank in ranks if sweep % 2 == 0 else reversed(ranks):
-            rank.sort(
-                key=lambda name: sum(at[other] for other in near[name]) / len(near[name]) if near[name] else at[name]
-            )
-            at.update({name: number - len(rank) / 2 for number, name in enumerate(rank)})
-    return ranks
+def _middle(one: Place, other: Place, route: Route) -> tuple[int, int]:
+    """Where the word at an arrow stands: below the row in its middle."""
+    if route.lane is not None:
+        return route.lane + 3 * WIDTH // 8, (one.y + other.y + HEIGHT) // 2
+    if route.passes:
+        x, _, y = route.passes[len(route.passes) // 2]
+        return x, y + 14
+    return (one.x + other.x + WIDTH) // 2, (one.y + HEIGHT + other.y) // 2 - 4
 
 
 def _short(text: str) -> str:
