@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["CALLS", "HEARD", "Dim3", "Launch", "LaunchTrail"]
+__all__ = ["BEAT_NS", "CALLS", "HEARD", "HEARD_TO", "Dim3", "Launch", "LaunchTrail"]
 
 Dim3 = tuple[int, int, int]
 """x, y, z."""
@@ -20,6 +20,13 @@ CALLS: Final = "launch calls"
 
 HEARD: Final = "launches heard"
 """Counter of a process: 1 while every call that launches is counted at least, else 0."""
+
+
+HEARD_TO: Final = "launches heard to"
+"""Counter of a process: the time up to which its launches were heard, in seconds of CLOCK_MONOTONIC."""
+
+BEAT_NS: Final = 500_000_000
+"""Launches within half a second are one beat: how many beats there were tells whether launching is a habit."""
 
 
 class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,6 +66,9 @@ class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
         last: the newest ones, oldest first.
         seen: its launches are looked at one by one now. While they are not, for there are too many, it may launch more
             than `count` and `last` tell, and `rate_per_s` is the last one that was seen.
+        seen_since_mono_ns: since when that is so without a gap.
+        first_mono_ns: its first launch that was seen.
+        beats: half seconds (`BEAT_NS`) in which it was seen to launch.
     """
 
     thread: str
@@ -67,3 +77,6 @@ class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rate_per_s: float = 0.0
     last: tuple[Launch, ...] = ()
     seen: bool = True
+    seen_since_mono_ns: int = 0
+    first_mono_ns: int = 0
+    beats: int = 0

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from livedbg import ids
 from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.launches.listener import Heard, LaunchListener
 from livedbg.adapters.launches.rate import SHARE, Closeness
+from livedbg.adapters.launches.steps import Step, Steps
 from livedbg.adapters.launches.trails import Trails
 from livedbg.config import refuse_touch
 from livedbg.events import CounterSeen, LaunchesSeen, StatusSeen, Touched
 from livedbg.intents import Intent, WatchLaunches
-from livedbg.launches import CALLS, HEARD, LaunchTrail
+from livedbg.launches import CALLS, HEARD, HEARD_TO, LaunchTrail
 from livedbg.linux.procfs import process_exists
 from livedbg.model import Intrusion, SourceHealth, SourceStatus
 from livedbg.probe_errors import probe_refused
@@ -92,8 +94,9 @@ class _Watched:
         self.pid = int(ids.parse(process).parts[1])
         self._context = context
         self._loop = asyncio.get_running_loop()
-        offset_ns = time.time_ns() - time.monotonic_ns()
-        self._trails = Trails(context.request.host, self.pid, lambda mono_ns: mono_ns + offset_ns)
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+        self._trails = Trails(context.request.host, self.pid, lambda mono_ns: mono_ns + self._offset_ns)
+        self._steps = Steps(time.monotonic_ns())
         self._listener = LaunchListener(self.pid, share, self._heard)
         self._heard_s = time.monotonic()
         self._said: tuple[object, ...] = ()
@@ -116,6 +119,7 @@ class _Watched:
         """Take the probes out."""
         await asyncio.to_thread(self._listener.stop)
         await asyncio.sleep(0)  # what it heard last
+        self._emit_steps(self._steps.end())
         self._context.emit(CounterSeen(entity=self.process, name=HEARD, value=0.0, **self._context.stamp()))
 
     def say_over(self) -> None:
@@ -129,18 +133,28 @@ class _Watched:
         self._trails.add(heard.calls, now_s - self._heard_s, time.monotonic_ns(), seen=seen)
         self._heard_s = now_s
         trails = tuple(self._trails.changed())
+        steps = tuple(self._steps.take(heard.calls, heard.total, heard.until_ns))
+        told = (heard, trails, steps, self._steps.heard_to_ns / 1e9)
         with contextlib.suppress(RuntimeError):  # the session has ended
-            self._loop.call_soon_threadsafe(self._emit, heard, trails)
+            self._loop.call_soon_threadsafe(self._emit, *told)
 
-    def _emit(self, heard: Heard, trails: tuple[LaunchTrail, ...]) -> None:
+    def _emit_steps(self, steps: Iterable[Step]) -> None:
+        """At the times of the launches: how long there have been none is not for us to delay."""
+        for step in steps:
+            stamp = self._context.stamp()
+            stamp["mono_ns"], stamp["wall_ns"] = step.mono_ns, step.mono_ns + self._offset_ns
+            self._context.emit(CounterSeen(entity=self.process, name=CALLS, value=step.value, **stamp))
+
+    def _emit(self, heard: Heard, trails: tuple[LaunchTrail, ...], steps: tuple[Step, ...], heard_to_s: float) -> None:
+        self._emit_steps(steps)
         stamp = self._context.stamp()
         if trails:
             self._context.emit(LaunchesSeen(trails=trails, **stamp))
         files = self._listener.files
         hears = bool(files) and heard.closeness is not Closeness.OFF and not self._listener.failure
         self._context.emit(
-            CounterSeen(entity=self.process, name=CALLS, value=heard.total, **stamp),
             CounterSeen(entity=self.process, name=HEARD, value=float(hears), **stamp),
+            CounterSeen(entity=self.process, name=HEARD_TO, value=heard_to_s, **stamp),
         )
         if self._listener.failure:
             self._say(SourceHealth.FAILED, f"Listening to launches has failed ({self._listener.failure}).", "ask again")

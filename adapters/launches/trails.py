@@ -17,7 +17,7 @@ from msgspec import structs
 from livedbg import ids
 from livedbg.adapters.launches.calls import LOOKUPS, Called, is_nested
 from livedbg.adapters.launches.names import HostNames, Lookups
-from livedbg.launches import Launch, LaunchTrail
+from livedbg.launches import BEAT_NS, Launch, LaunchTrail
 
 __all__ = ["LAST", "MOST", "Trails"]
 
@@ -32,6 +32,9 @@ class _Trail:
     rate_per_s: float = 0.0
     last: list[Launch] = field(default_factory=list)
     outer: Called | None = None
+    first_ns: int = 0
+    beat_ns: int = 0
+    beats: int = 0
     changed: bool = True
 
 
@@ -52,6 +55,7 @@ class Trails:
         self._names = HostNames(pid)
         self._lookups = Lookups()
         self._seen = True
+        self._seen_since_ns = 0
 
     def add(self, calls: Sequence[Called], span_s: float, now_ns: int, *, seen: bool = True) -> None:
         """Take the calls of a span of time.
@@ -63,6 +67,8 @@ class Trails:
             seen: from now on each call is looked at.
         """
         fresh, self._seen = seen != self._seen, seen
+        if fresh and seen:
+            self._seen_since_ns = now_ns
         for call in calls:
             if call.function in LOOKUPS:
                 self._lookups.add(call)
@@ -88,6 +94,9 @@ class Trails:
                     rate_per_s=trail.rate_per_s,
                     last=tuple(trail.last),
                     seen=self._seen,
+                    seen_since_mono_ns=self._seen_since_ns,
+                    first_mono_ns=trail.first_ns,
+                    beats=trail.beats,
                 )
 
     def _launched(self, call: Called) -> None:
@@ -99,6 +108,11 @@ class Trails:
             trail.outer = None  # has one inner call
             return
         trail.outer = call if call.function.startswith("cuda") else None
+        if not trail.count:
+            trail.first_ns = call.mono_ns
+        if call.mono_ns >= trail.beat_ns + BEAT_NS:
+            trail.beats += 1
+            trail.beat_ns = call.mono_ns
         trail.count += 1
         trail.lately += 1
         trail.last.append(

@@ -139,6 +139,9 @@ trails = st.builds(
     process=st.sampled_from(PROCESSES),
     count=small,
     seen=st.booleans(),
+    seen_since_mono_ns=small,
+    first_mono_ns=small,
+    beats=small,
     last=st.lists(
         st.builds(
             Launch,

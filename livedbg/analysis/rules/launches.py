@@ -1,7 +1,8 @@
 """A process that used to launch kernels and launches none any more.
 
 Invariants:
-    L1. Time in which nobody listened to launches counts for nothing.
+    L1. Time in which nobody listened to launches counts for nothing, nor does that of which nobody has read yet what
+        was heard.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.cuda_words import launched_last
 from livedbg.analysis.rules.gpu import waits_for_gpu_in
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
-from livedbg.launches import CALLS, HEARD, LaunchTrail
-from livedbg.model import Evidence, Severity, Thread
+from livedbg.launches import CALLS, HEARD, HEARD_TO, LaunchTrail
+from livedbg.model import Evidence, Process, Severity, Thread
 from livedbg.snapshot import Counter, CounterKey, Snapshot
 
 __all__ = ["LaunchesStopped", "rules"]
 
-_SEEN: Final = 4  # changes of the count from which on it is a habit
+_SEEN: Final = 4  # steps of the count, each of half a second at least, from which on it is a habit
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -127,10 +128,16 @@ def _silences(state: RuleInput) -> Iterator[_Silence]:
             continue
         newest = max((trail.last[-1].mono_ns for trail in _trails(key.entity, snapshot)), default=0)
         since = max(calls.changed_mono_ns, heard.changed_mono_ns, newest)  # L1
-        lasted = snapshot.now(process.host).mono_ns - since
+        lasted = _heard_to(process, snapshot) - since  # L1
         span = calls.changed_mono_ns - calls.first_mono_ns
         if lasted >= max(state.settings.task_stall_ns, state.settings.slow_factor * span / calls.changes):
             yield _Silence(key.entity, calls, since, lasted, max(calls.value, 1.0) * _SECOND_NS / max(span, 1))
+
+
+def _heard_to(process: Process, snapshot: Snapshot) -> int:
+    """Up to when its launches were heard (CLOCK_MONOTONIC, ns)."""
+    now, heard = snapshot.now(process.host).mono_ns, snapshot.counters.get(CounterKey(process.id, HEARD_TO))
+    return now if heard is None else min(now, int(heard.value * _SECOND_NS))
 
 
 def _trails(process: str, snapshot: Snapshot) -> list[LaunchTrail]:

@@ -14,7 +14,7 @@ from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.common import running
 from livedbg.cli.launches import listen
 from livedbg.hostinfo import host_name
-from livedbg.launches import CALLS, HEARD, Launch, LaunchTrail
+from livedbg.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
 from livedbg.live import LiveView
 from livedbg.model import Frame, Severity, Stack, ThreadState
 from tests.adapters.cuda.reading import fixture
@@ -126,6 +126,15 @@ def test_L1_time_in_which_nobody_listened_does_not_count() -> None:
     world.counts(HEARD, 1)
     assert world.silent(9).finding("launches-stopped") is None
     assert "nothing on a GPU for 12 s" in world.silent(3).found("launches-stopped").sentence
+
+
+def test_L1_silence_lasts_as_long_as_was_listened() -> None:
+    """The listener's thread was held up: it may have launched meanwhile."""
+    world = Launching().stands_in("cudaStreamSynchronize")
+    world.counts(HEARD_TO, world.now_ns / SECOND + 8)
+    assert world.silent(43).finding("launches-stopped") is None
+    world.counts(HEARD_TO, world.now_ns / SECOND - 20)
+    assert "nothing on a GPU for 24 s" in world.found("launches-stopped").sentence
 
 
 @pytest.fixture
