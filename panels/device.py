@@ -152,10 +152,15 @@ class DevicePanel(LinePanel):
         """How to begin."""
         if self.needle:
             return "Nothing on a device matches."
+        if self.look.recorded:
+            return "Nothing on a device was looked at while this was recorded."
         return "Nothing was looked at yet. D, twice: GPU core dump (kernels stand meanwhile)."
 
     def action_dump(self) -> None:
         """Ask for a dump, at the second time."""
+        if self.look.recorded:
+            self.post_message(Noticed("This is a recording: nothing can be asked of its targets.", "warning"))
+            return
         process = self.entity(self.cursor) or process_to_catch_in(self.look)
         if process is None:
             self.post_message(Noticed("Select a thread of the process to dump first (4 shows them).", "warning"))

@@ -273,7 +273,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
     @on(Asked)
     def _asked(self, message: Asked) -> None:
         self.view.send(message.intent)
-        if message.notice:
+        if message.notice and not self.look.recorded:
             self.say(message.notice)
 
     @on(Noticed)

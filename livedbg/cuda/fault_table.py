@@ -23,7 +23,9 @@ class Fault(NamedTuple):
     remedy: str
 
 
-MEMCHECK: Final = "run it under compute-sanitizer --tool memcheck: it names the access and the allocation beside it"
+MEMCHECK: Final = (
+    "livedbg launch --recipe compute-sanitizer=memcheck -- COMMAND   (names the access and the allocation beside it)"
+)
 _STACK: Final = "look for deep recursion and large local arrays; cudaDeviceSetLimit(cudaLimitStackSize) gives more"
 _CODE: Final = "look for overwritten function pointers, and for a driver that is older than the toolkit"
 _BARRIER: Final = "compare arrivals and expected bytes at each mbarrier with what it was initialised to"

@@ -25,8 +25,10 @@ def state_text(state: DeviceState) -> str:
 def _lines(state: DeviceState) -> Iterator[str]:
     yield headline(state)
     yield _origin(state)
-    for fault in state.faults:
+    for number, fault in enumerate(state.faults):
         yield ""
+        if number:  # the first is the headline
+            yield fault_sentence(fault)
         yield from _fault(fault)
     for unit, kernels in units_of(state):
         yield ""
@@ -56,7 +58,6 @@ def _origin(state: DeviceState) -> str:
 
 
 def _fault(fault: DeviceFault) -> Iterator[str]:
-    yield fault_sentence(fault)
     at = f"PC {fault.address:#x}; " if fault.address is not None else ""
     if fault.example:
         yield f"  first seen at {at}{fault.example}"

@@ -78,6 +78,7 @@ async def test_an_exception_comes_first_with_its_words(player: Play, gpu_core: P
     assert [unit.busy_sms for unit in state.units] == [0, 1]
     text = state_text(state)
     assert text.index("CUDA exception 14") < text.index("device 0  NVIDIA RTX A6000")
+    assert text.count("CUDA exception 14") == 1
 
 
 async def test_a_whole_h100_is_told_by_a_dozen_answers(player: Play, gpu_core: Path) -> None:

@@ -186,7 +186,8 @@ def _steps(error: Diagnostic) -> tuple[str, ...]:
             PIN_DOWN[0],
         )
     if error.code == "device-exception":
-        return tuple(filter(None, (told.get("next"), f"look at {where}", PIN_DOWN[1])))
+        advice = told.get("next", "")
+        return tuple(filter(None, (advice, f"look at {where}", "" if "compute-sanitizer" in advice else PIN_DOWN[1])))
     steps = [f"look at {where}"]
     if not told.get("where"):
         steps.append("compile with -lineinfo: the report then has source lines")
