@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.errors import LivedbgError, TargetError, ToolMissing
 from livedbg.events import Event, StacksSeen, StatusSeen
-from livedbg.gdbmi import find_gdb
+from livedbg.gdbmi import GdbTimeout, find_gdb
 from livedbg.intents import Intent, WantStacks
 from livedbg.model import Process, SourceHealth, SourceStatus, Stack, Thread
 from livedbg.unwind.capture import capture
@@ -26,6 +26,7 @@ _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _PAUSE_S: Final = 3.0  # shortest time between two captures of a process that nobody asked for
 _COST_SHARE: Final = 0.01  # of one core, for captures that nobody asked for
+_WALL_SHARE: Final = 4  # a fifth of the time at most: on a busy box captures take long
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
 _MOST_THREADS: Final = 1024
@@ -60,6 +61,7 @@ class NativeAdapter(Adapter):
         self._watched: dict[str, _Watched] = {}
         self._pool: UnwinderPool | None = None
         self._problem: LivedbgError | None = None
+        self._said: dict[str, set[str]] = {}
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -138,16 +140,24 @@ class NativeAdapter(Adapter):
             if not due:
                 continue
             async with watched.lock:
-                started = time.monotonic()
+                assert self._pool is not None
+                started, before_s = time.monotonic(), self._pool.cpu_s(process.pid)
                 due = due[:_MOST_THREADS]
                 moving: set[str] = set()
                 try:
                     moving = await self._take(context, process, [thread for thread, _ in due], _LIMIT_S)
+                except GdbTimeout as error:  # a busy box: once more, after a rest
+                    moving = {thread.id for thread, _ in due}
+                    self._say(context, process.id, error)
                 except LivedbgError as error:
                     self._say(context, process.id, error)
+                else:
+                    self._take_back(context, process.id)
                 watched.taken.update({thread.id: wait for thread, wait in due if thread.id not in moving})
-                took = time.monotonic() - started
-                watched.next_s = time.monotonic() + max(_PAUSE_S, took / _COST_SHARE)
+                after_s = self._pool.cpu_s(process.pid)
+                cost_s = after_s - before_s if after_s >= before_s else after_s  # that of a new one
+                pause_s = max(cost_s / _COST_SHARE, _WALL_SHARE * (time.monotonic() - started))
+                watched.next_s = time.monotonic() + max(_PAUSE_S, pause_s)
 
     async def _take(self, context: Context, process: Process, threads: list[Thread], limit_s: float) -> set[str]:
         """Copy, unwind, emit.
@@ -196,8 +206,15 @@ class NativeAdapter(Adapter):
         )
         return StacksSeen(stacks=stacks, **context.stamp())
 
+    def _take_back(self, context: Context, target: str) -> None:
+        """What was said of a process holds no longer."""
+        for code in self._said.pop(target, ()):
+            status = SourceStatus(source=self.name, target=target, health=SourceHealth.OK, code=code)
+            context.emit(StatusSeen(status=status, **context.stamp()))
+
     def _say(self, context: Context, target: str, error: LivedbgError) -> None:
         missing = error.code in {"gdb-missing", "machine"}
+        self._said.setdefault(target, set()).add(error.code or "native-stacks")
         status = SourceStatus(
             source=self.name,
             target=target,

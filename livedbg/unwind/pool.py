@@ -70,6 +70,11 @@ class UnwinderPool:
             self._unwinders[pid] = fresh
             return fresh
 
+    def cpu_s(self, pid: int) -> float:
+        """Processor time that the gdb of a process has used."""
+        known = self._unwinders.get(pid)
+        return known.cpu_s if known is not None else 0.0
+
     async def drop(self, pid: int) -> None:
         """End the unwinder of a process, so that the next one starts afresh."""
         unwinder = self._unwinders.pop(pid, None)

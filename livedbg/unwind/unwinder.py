@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine
+from livedbg.linux import procfs
 from livedbg.unwind.capture import Capture
 from livedbg.unwind.core import write_core
 from livedbg.unwind.modules import Modules
@@ -59,6 +60,15 @@ class Unwinder:
     def busy(self) -> bool:
         """Whether it unwinds something."""
         return self._one_at_a_time.locked()
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that its gdb has used; 0 when it has ended."""
+        pid = self._engine.pid
+        try:
+            return 0.0 if pid is None else procfs.read_stat(pid).cpu_ticks * procfs.CLOCK_TICK_NS / 1e9
+        except OSError:
+            return 0.0
 
     @property
     def loaded(self) -> list[str]:

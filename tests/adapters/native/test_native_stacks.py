@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapter import Request, TargetProcess
-from livedbg.adapters.native import NativeAdapter
+from livedbg.adapters.native import NativeAdapter, adapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
 from livedbg.gdbmi import GdbGone, GdbTimeout, find_gdb
@@ -225,6 +225,28 @@ def test_without_gdb_everything_else_works_and_it_says_so(waiting: Target) -> No
     assert (status.health, status.code) == (SourceHealth.FAILED, "gdb-missing")
     assert "/no/such/gdb" in status.sentence and "install gdb" in (status.remedy or "")
     assert not snapshot.stacks
+
+
+def test_a_gdb_that_was_too_late_is_asked_again(waiting: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "_PAUSE_S", 0.1)
+    monkeypatch.setattr(adapter, "_COST_SHARE", 1.0)
+    unwind = Unwinder.unwind
+    limits: list[float] = []
+
+    async def first_too_late(self: Unwinder, copied: Capture, limit_s: float) -> dict[int, Unwound]:
+        limits.append(limit_s)
+        if len(limits) == 1:
+            raise GdbTimeout("gdb did not answer.", "", "gdb-timeout")
+        return await unwind(self, copied, limit_s)
+
+    def done(snapshot: Snapshot) -> bool:  # what was said is taken back
+        said = [t.health for t in snapshot.statuses.values() if t.code == "gdb-timeout"]
+        return len(snapshot.stacks) == 9 and said == [SourceHealth.OK]
+
+    monkeypatch.setattr(Unwinder, "unwind", first_too_late)
+    with watching(waiting.pid) as view:
+        until(view, done)
+    assert len(limits) == 2
 
 
 def test_stacks_that_are_asked_for_are_taken_anew(waiting: Target) -> None:
