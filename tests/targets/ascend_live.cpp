@@ -4,15 +4,15 @@
 //   submit RING KERNEL [PRODUCER…]   allocate the next task of a ring (producers: RING.LOCAL), wire it
 //   run CORE RING.LOCAL | queue CORE RING.LOCAL | return RING.LOCAL | defer RING.LOCAL | done RING.LOCAL
 //   consume RING | enqueue | submitted | error CODE | reset | turn | half RING | signal
-//   fast SECONDS                     one task after another through ring 0, as quickly as it goes
+//   fast                             one task after another through ring 0, as quickly as it goes, until the next line
 //   kernel FILE                      a thread runs a kernel of a file that is deleted then; four more wait elsewhere
 //   cores FILE COUNT | leave         a thread a core, as the library FILE (ascend_core.cpp) runs them; they end
 //   exit
 #include <dlfcn.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <iostream>
 #include <sstream>
@@ -354,10 +354,9 @@ static void defer(int ring, int local) {
 }
 
 // Task n runs kernel n % 7 in n % 3 + 1 blocks on core n % CORES, alone; it depends on the one before it.
-static void fast(double seconds) {
-    auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+static void fast() {
     std::vector<Id> before;
-    while (std::chrono::steady_clock::now() < end) {
+    for (pollfd next_line{STDIN_FILENO, POLLIN, 0}; poll(&next_line, 1, 0) == 0;) {
         int next = rings[0].fc.current_task_index;
         int local = submit(0, next % 7, before, next % 3 + 1);
         run(next % CORES, slot(0, local));
@@ -428,9 +427,7 @@ int main() {
         } else if (what == "idle") {
             context().sched_ = nullptr;
         } else if (what == "fast") {
-            double seconds = 0;
-            words >> seconds;
-            fast(seconds);
+            fast();
         } else if (what == "kernel") {
             words >> word;
             auto entry = reinterpret_cast<void (*)(int64_t *)>(dlsym(dlopen(word.c_str(), RTLD_NOW), "kernel_entry"));

@@ -34,7 +34,7 @@ _SEARCH_MOST_S: Final = 30.0  # where no log speaks of the runtime
 _COST_SHARE: Final = 0.02  # of one core
 _SLOWEST_S: Final = 10.0
 _AGAIN_S: Final = 0.3  # between the two looks of a report
-_PATIENCE_S: Final = 5.0
+_PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a busy box
 _NEEDED: Final = "build the runtime with its debug information (-g, not stripped)"
 
 
@@ -133,7 +133,7 @@ class LiveWatch:
 
     async def _first_processes(self, context: Context) -> None:
         end = time.monotonic() + _PATIENCE_S
-        while not context.snapshot().processes and time.monotonic() < end:
+        while not context.snapshot().processes and not targets_ended(context) and time.monotonic() < end:
             await context.sleep(0.02)
         if context.request.once:
             end = time.monotonic() + _PATIENCE_S
