@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.proc import ProcAdapter
+from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadReader
-from livedbg.events import EdgesReplaced, Event, Stamper, ThreadsSeen, Tick
+from livedbg.adapters.proc.watch import ProcessWatch
+from livedbg.events import EdgesReplaced, Event, ProcessExited, Stamper, ThreadsSeen, Tick
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import EdgeKind, SourceHealth, ThreadState
 from livedbg.session import Session
@@ -196,6 +201,32 @@ async def test_P3_who_holds_what_a_target_waits_for_is_watched_too(waits: Path, 
         await watched.until(lambda s: f"thread:{HOST}/{parent.pid}/{parent.pid}" in s.threads)
         assert watched.snapshot.processes[process].notes == ("not a target: holds what a target waits for",)
         assert watched.snapshot.processes[f"process:{HOST}/{child}"].notes == ()
+
+
+def test_a_process_whose_memory_went_first_tells_its_exit_status_at_the_next_look(
+    waits: Path, spawn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = spawn([waits, "cond"])
+    settled(target.pid)
+    watch = ProcessWatch(Scene(HOST), target.pid)
+    read = ThreadReader.look
+
+    def going(self: ThreadReader) -> Any:  # as a read of memory fails in the midst of an exit
+        monkeypatch.setattr(ThreadReader, "look", read)
+        raise ProcessLookupError(errno.ESRCH, "no such process")
+
+    try:
+        watch.look()
+        monkeypatch.setattr(ThreadReader, "look", going)
+        watch.look()
+        assert not watch.gone and watch.changed
+        os.kill(target.pid, signal.SIGKILL)
+        eventually(lambda: read_stat(target.pid).state is ThreadState.ZOMBIE and thread_ids(target.pid) == [target.pid])
+        monkeypatch.setattr(ThreadReader, "look", going)
+        (ended,) = [event for event in watch.look() if isinstance(event, ProcessExited)]
+        assert watch.gone and ended.status == -signal.SIGKILL
+    finally:
+        watch.close()
 
 
 def test_T1_a_thread_that_did_not_run_is_not_read_again(waits: Path, spawn: Callable[..., Any]) -> None:
