@@ -128,7 +128,7 @@ def build_target() -> Callable[..., Path]:
                 compiler = "gcc" if source.suffix == ".c" else "g++"
                 fresh = program.with_suffix(".new")
                 subprocess.run(
-                    [compiler, "-O1", "-g", "-pthread", str(source), "-o", str(fresh), *flags], check=True, timeout=100
+                    [compiler, "-O1", "-g", "-pthread", str(source), "-o", str(fresh), *flags], check=True, timeout=250
                 )
                 fresh.rename(program)
         return program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,10 +33,10 @@ def test_processes_that_map_an_ml_library_are_candidates(tmp_path: Path, spawn: 
 
 
 def test_find_by_name(tmp_path: Path, spawn: Callable[..., Any]) -> None:
-    script = tmp_path / "livedbg_finds_me.py"
+    script = tmp_path / f"livedbg_finds_me_{os.getpid()}.py"
     script.write_text("import time\nprint('READY', flush=True)\ntime.sleep(1000)\n")
     target = spawn([sys.executable, script])
-    assert hostinfo.find_by_name("livedbg_finds_me.py") == [target.pid]
+    assert hostinfo.find_by_name(script.name) == [target.pid]
     assert hostinfo.find_by_name("no such program") == []
 
 

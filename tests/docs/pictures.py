@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from livedbg.app.application import LivedbgApp
 from livedbg.app.options import AppOptions, Colours
 from livedbg.replay import ReplayView
-from tests.app.apps import ready, text_of, until
+from tests.app.apps import pressing
 from tests.docs.examples import RECORDINGS
 
 __all__ = ["PICTURES", "Picture", "picture"]
@@ -80,11 +80,7 @@ async def picture(wanted: Picture) -> str:
     )
     try:
         async with app.run_test(size=wanted.size) as pilot:
-            await ready(pilot)
-            for key in wanted.keys:
-                await pilot.press(key)
-            await until(pilot, lambda: wanted.sight in text_of(app))
-            await pilot.pause(0.1)
+            await pressing(" ".join(wanted.keys), wanted.sight)(pilot)
             return app.export_screenshot(title="livedbg", simplify=True)
     finally:
         app.feed.stop()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from textual.command import CommandList
 
 from livedbg.app.overlays import SheetScreen
 from livedbg.model import Process
 from livedbg.recipes import recipes
 from livedbg.recipes.fitting import chosen_process, fitting, systems_by_files, systems_of
 from livedbg.snapshot import EMPTY
-from tests.app.apps import make_app, ready, until
+from tests.app.apps import make_app, offered, ready, until
 
 
 @pytest.mark.parametrize(
@@ -61,10 +60,7 @@ async def test_the_palette_offers_them_and_shows_the_command() -> None:
         snapshot = app.look.snapshot
         assert "ascend" in systems_of(snapshot, chosen_process(snapshot, None))
         await pilot.press("ctrl+p", *"ascend-deps")
-        await until(
-            pilot, lambda: len(app.screen.query(CommandList)) and app.screen.query_one(CommandList).option_count
-        )
-        await pilot.pause(0.3)
+        await offered(pilot, "ascend-deps")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, SheetScreen))
         assert isinstance(app.screen, SheetScreen)
