@@ -81,7 +81,7 @@ class FromThread(Adapter):
         await asyncio.to_thread(work)
 
 
-def until(condition: object, timeout_s: float = 20.0) -> None:
+def until(condition: object, timeout_s: float = 60.0) -> None:
     assert callable(condition)
     end = time.monotonic() + timeout_s
     while not condition():
@@ -107,7 +107,7 @@ def test_N1_the_sink_sees_every_event_once_and_in_order() -> None:
 def test_N2_a_failing_adapter_becomes_a_status_and_the_others_go_on() -> None:
     view = LiveView(REQUEST, adapters=[Broken(), Counting()])
     view.start()
-    assert view.wait_settled(20)
+    assert view.wait_settled(60)
     snapshot = view.latest().snapshot
     view.stop()
     (status,) = snapshot.statuses.values()
@@ -123,7 +123,7 @@ def test_N3_an_update_holds_the_diagnosis_of_its_own_snapshot() -> None:
     view = LiveView(REQUEST, adapters=[Counting()])
     view.subscribe(updates.append)
     view.start()
-    assert view.wait_settled(20)
+    assert view.wait_settled(60)
     view.stop()
     assert updates[-1].ended
     assert all(update.diagnosis.revision == update.snapshot.revision for update in updates)
@@ -131,21 +131,21 @@ def test_N3_an_update_holds_the_diagnosis_of_its_own_snapshot() -> None:
 
 def test_N4_stop_lets_go_of_everything() -> None:
     adapter = Counting()
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     view = LiveView(REQUEST, adapters=[adapter])
     view.start()
-    assert view.wait_settled(20)
+    assert view.wait_settled(60)
     view.stop()
     view.stop()
     assert adapter.cancelled
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= threads
     assert view.wait_ended(0)
 
 
 def test_N5_time_goes_on_while_nobody_speaks() -> None:
     view = LiveView(REQUEST, adapters=[Counting(1)])
     view.start()
-    assert view.wait_settled(20)
+    assert view.wait_settled(60)
     before = view.latest().snapshot.now().mono_ns
     until(lambda: view.latest().snapshot.now().mono_ns > before + 1_000_000_000)
     view.stop()
@@ -154,7 +154,7 @@ def test_N5_time_goes_on_while_nobody_speaks() -> None:
 def test_a_session_ends_when_all_its_adapters_have() -> None:
     view = LiveView(REQUEST, adapters=[FromThread()])
     view.start()
-    assert view.wait_ended(20)
+    assert view.wait_ended(60)
     assert view.latest().ended
     assert view.latest().snapshot.counters[CounterKey("t", "n")].value == 99
 
@@ -162,7 +162,7 @@ def test_a_session_ends_when_all_its_adapters_have() -> None:
 def test_a_session_without_adapters_ends() -> None:
     view = LiveView(REQUEST, adapters=[])
     view.start()
-    assert view.wait_ended(20)
+    assert view.wait_ended(60)
 
 
 @pytest.mark.parametrize(("path", "notice"), [("missing", "no opener\ninstall one"), ("log", "")])
@@ -172,7 +172,7 @@ def test_intents_reach_their_adapter_and_errors_become_notices(path: str, notice
     view = LiveView(REQUEST, adapters=[adapter])
     view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
     view.start()
-    assert view.wait_settled(20)
+    assert view.wait_settled(60)
     view.send(OpenLog(path=path))
     until(lambda: adapter.opened == ["log"] if not notice else notices == [notice])
     view.stop()
@@ -182,7 +182,7 @@ def test_refresh_wakes_sleepers() -> None:
     adapter = Counting()
     view = LiveView(REQUEST, adapters=[adapter])
     view.start()
-    assert view.wait_settled(20)
+    assert view.wait_settled(60)
     for wakes in (1, 2, 3):
         view.send(Refresh())
         until(lambda least=wakes: adapter.wakes >= least)
