@@ -122,7 +122,7 @@ def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]
     told = error.attributes
     steps = [_ADVICE[told["error"]]] if told.get("error") in _ADVICE else []
     if launch and not steps:
-        steps.append(told.get("said") or "look at grid, block, shared memory and arguments of the launch")
+        steps.append("look at grid, block, shared memory and arguments of the launch")
     if library:
         steps += PIN_DOWN[:2]
     elif error.code != "api-error" and not steps:

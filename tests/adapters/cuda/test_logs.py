@@ -96,7 +96,8 @@ CASES = [
                                       "earlier"), RECIPES[:2]),
     Case("ranks", 11, "cuda-fault", ("Rank 1: ", "reported at step (train.py:14)"), RECIPES, inferred=True),
     Case("driver", 11, "cuda-error", ("cuLaunchKernel returned CUDA_ERROR_INVALID_VALUE (1, invalid argument)",
-                                      "block dimensions of (2256,1,1) exceeds", "2 times", "was not launched")),
+                                      "block dimensions of (2256,1,1) exceeds", "2 times", "was not launched"),
+         ("look at grid, block",)),
     Case("driver_lost", 11, "cuda-fault", ("cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS",
                                            "2 reports of the host are consequences"), RECIPES, inferred=True),
     Case("kernel", 11, "cuda-xid", ("Xid 31 of GPU 0000:01:00", "page fault", "a write at 0x2b57b3000000 (FAULT_PDE)",
@@ -404,3 +405,9 @@ def test_numbers_that_are_none_are_left_out(number: str) -> None:
         f"=========     and Read access at b()+0x2 in x.cu:2 [{number} hazards]\n=========\n"
     )
     assert "Race" in read(log.encode()).chief.sentence
+
+
+def test_what_a_sanitizer_counted_beyond_what_it_printed() -> None:
+    report = "========= Invalid __global__ write of size 1 bytes\n=========     at 0x60 in Iota(unsigned char*)\n"
+    said = read(f"{report}=========\n========= ERROR SUMMARY: 3 errors\n".encode()).chief.sentence
+    assert said.endswith("compute-sanitizer counted 3 errors; 1 is in the log.")
