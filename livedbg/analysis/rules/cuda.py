@@ -165,7 +165,8 @@ def _unlisted(context: CudaContext) -> str:
     for error in context.of("sanitizer-summary"):
         counted = int(error.attributes.get("errors") or "0")
         if error.attributes.get("tool") == "error" and counted > printed > 0:
-            return f" compute-sanitizer counted {counted:,} errors; {printed:,} {'is' if printed == 1 else 'are'} in the log."
+            are = "is" if printed == 1 else "are"
+            return f" compute-sanitizer counted {counted:,} errors; {printed:,} {are} in the log."
     return ""
 
 
