@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("same-every-time", derandomize=True, deadline=None)
-settings.register_profile("search", deadline=None, max_examples=1000)
+SLOW = [HealthCheck.too_slow]
+"""What is drawn slowly on a busy machine is as good."""
+settings.register_profile("same-every-time", derandomize=True, deadline=None, suppress_health_check=SLOW)
+settings.register_profile("search", deadline=None, max_examples=1000, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("LIVEDBG_HYPOTHESIS", "same-every-time"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
