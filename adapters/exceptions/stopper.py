@@ -7,7 +7,8 @@ Invariants:
     J1. One thread at a time is looked at; what others throw meanwhile goes on and is counted as passed.
     J2. A thread stands for the look and for what its user asked for, never longer: also when gdb is slow.
     J3. No thread stands for longer than a watchdog of the target's runtime leaves room for (livedbg.touch.room).
-    J4. Types that nobody wants are sorted out by the kernel once they are known; where that can't be, and they come
+    J4. When the process executes another program it lets go of it: what was found was of the one before.
+    J5. Types that nobody wants are sorted out by the kernel once they are known; where that can't be, and they come
         often, it ends by itself instead of slowing down the target.
 """
 
@@ -34,6 +35,7 @@ from livedbg.linux.knock import Knocks, harmless_signal
 from livedbg.linux.perf import BREAKPOINT, TRACEPOINT, NoPerf, Sample, Source
 from livedbg.linux.places import Found, find_places
 from livedbg.linux.procfs import process_exists, thread_ids
+from livedbg.linux.programs import Program
 from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import Frame
 from livedbg.stacks import merge_frames
@@ -78,6 +80,7 @@ class Stopper:
 
     Attributes:
         trouble: what could not be done lately; "" when all could.
+        replaced: it has ended because the process runs another program.
         brushed: how long each thread stood that was let go on without a look, in nanoseconds; the reader empties it.
 
     Args:
@@ -112,6 +115,7 @@ class Stopper:
         self.seen = 0
         self.passed = 0
         self.trouble = ""
+        self.replaced = False
         self.brushed: list[int] = []
         self.files: tuple[str, ...] = ()
         self.left_out: list[str] = []
@@ -126,6 +130,7 @@ class Stopper:
         self._hold_s = hold_s
         self._room = room
         self._attachment, self._looker = gdb
+        self._program = Program(pid)
         self._types = Types(pid)
         self._python = PythonBeneath(pid)
         self._trace: TraceEvents | None = None
@@ -258,6 +263,12 @@ class Stopper:
         look_s = time.monotonic() + _FILES_S
         while not self._over:
             await asyncio.sleep(_THREADS_S)
+            if self._program.replaced:
+                self.replaced = True
+                self._end(
+                    f"Process {self._pid} runs another program now; the places to stop at were in the one before."
+                )
+                return
             try:
                 if self._knocks is not None:
                     self._knocks.add_all(thread_ids(self._pid))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from shlex import quote
 from typing import ClassVar, Final
 
 from msgspec import structs
@@ -282,7 +283,10 @@ class _Point:
             self._ending = asyncio.create_task(self.disarm())
 
     def _lost(self, why: str) -> None:
-        self._put(state=CatchpointState.FAILED, note=why, remedy="livedbg catch, without --stop")
+        replaced = self._stopper is not None and self._stopper.replaced
+        again = f"catch it again in the new one: livedbg catch {self._pid} {quote(self.catchpoint.pattern)} --stop"
+        remedy = again if replaced else "livedbg catch, without --stop"
+        self._put(state=CatchpointState.FAILED, note=why, remedy=remedy)
         self._ending = asyncio.create_task(self.disarm())
 
     def _emit_hit(self, hit: ExceptionHit) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
+from livedbg.linux.programs import Program
 from livedbg.touch.attach import Attachment
 from livedbg.touch.looking import Looker
 
@@ -23,10 +24,11 @@ class WarmGdbs:
 
     def __init__(self) -> None:
         self._known: dict[int, WarmGdb] = {}
+        self._programs: dict[int, Program] = {}
         self._starting = asyncio.Lock()
 
     async def of(self, path: str, pid: int) -> WarmGdb:
-        """That of a process, which is not attached.
+        """That of a process, which is not attached; a fresh one where its symbols are of another program.
 
         Args:
             path: of the gdb, where none runs yet.
@@ -38,7 +40,11 @@ class WarmGdbs:
         async with self._starting:
             known = self._known.get(pid)
             if known is not None and known.attachment.engine.alive:
-                return known
+                if not self._programs[pid].replaced:
+                    return known
+                del self._known[pid]
+                await known.attachment.close()
+            self._programs[pid] = Program(pid)
             attachment = Attachment(path, pid)
             fresh = WarmGdb(attachment, Looker(attachment.engine, pid))
             try:

@@ -1,0 +1,40 @@
+"""Which program a process runs: an exec keeps the pid, the start time and the tracer, and nothing else that was found.
+
+Told by the auxiliary vector (proc_pid_auxv(5)), whose addresses the kernel draws anew for each program, and by the
+file. Where address space randomisation is off, a program that executes itself again looks the same.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from livedbg.linux.procfs import read_file
+
+__all__ = ["Program"]
+
+
+class Program:
+    """The program that a process runs now.
+
+    Args:
+        pid: the process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._mark = _mark(pid)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether the process runs another one by now; False where that can't be seen, or it has ended."""
+        mark = _mark(self._pid)
+        return bool(mark and self._mark) and mark != self._mark
+
+
+def _mark(pid: int) -> bytes:
+    try:
+        vector = read_file(f"/proc/{pid}/auxv")  # empty once it has ended
+        return vector and vector + os.fsencode(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        return b""
