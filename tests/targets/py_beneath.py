@@ -1,4 +1,7 @@
-"""Calls C++ that throws, under nested Python functions; which ones, is said line by line."""
+"""Calls C++ that throws, under nested Python functions; which ones, is said line by line.
+
+What `late` and `alone` call stays there until there is another line.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,17 @@ import time
 
 held = ctypes.PyDLL(sys.argv[1])  # keeps the GIL
 free = ctypes.CDLL(sys.argv[1])  # gives it up meanwhile
+turns_of_busy = ctypes.c_long(0)
 
 
-def innermost(library: ctypes.CDLL, before_us: int, after_us: int) -> None:
+def innermost(library: ctypes.CDLL, turns: object, stays: bool) -> None:
     """The last one of Python."""
-    library.throw_here(before_us, after_us)
+    library.throw_here(turns, stays)
 
 
-def caller(library: ctypes.CDLL, before_us: int = 0, after_us: int = 0) -> None:
+def caller(library: ctypes.CDLL, turns: object = None, stays: bool = False) -> None:
     """One further out."""
-    innermost(library, before_us, after_us)
+    innermost(library, turns, stays)
 
 
 def through_c(library: ctypes.CDLL) -> None:
@@ -35,6 +39,7 @@ def called_back() -> None:
 def busy() -> None:
     """Wants the GIL all the time."""
     while True:
+        turns_of_busy.value += 1
         sum(range(1000))
 
 
@@ -53,9 +58,9 @@ def main() -> None:
         elif word == "busy":
             threading.Thread(target=busy, daemon=True).start()
         elif word == "late":
-            caller(free, 300_000, 3_000_000)
+            caller(free, ctypes.byref(turns_of_busy), True)
         elif word == "alone":
-            thread = threading.Thread(target=caller, args=(free, 0, 3_000_000))
+            thread = threading.Thread(target=caller, args=(free, None, True))
             thread.start()
             thread.join()
         time.sleep(0)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 import threading
-import time
 
 KEPT: list[BaseException] = []
 
@@ -40,14 +39,14 @@ def deep(levels: int, error: BaseException) -> None:
 
 
 def stay(levels: int) -> None:
-    """Raises some levels below, catches it there, and stays there for a while."""
+    """Raises some levels below, catches it there, and stays there until there is another line."""
     if levels:
         stay(levels - 1)
         return
     try:
         inner(ValueError("stays"))
     except ValueError:
-        time.sleep(2)
+        sys.stdin.readline()
 
 
 def keep(error: BaseException) -> None:

@@ -17,7 +17,8 @@ from livedbg.catchpoints import CatchpointState
 from livedbg.intents import Catch, Glance
 from livedbg.live import LiveView
 from livedbg.model import Intrusion
-from tests.conftest import Target, eventually
+from tests.adapters.exceptions.ear import take_time
+from tests.conftest import Target, eventually, settled
 from tests.probes import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
@@ -53,6 +54,7 @@ def test_glances_are_in_the_ledger_with_each_thread_that_was_stopped(
     build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
     target = spawn([build_target("spinners"), "2"])
+    settled(target.pid, but=set(map(int, target.words[1:-1])))  # but those that spin
     with session(target.pid) as view:
         for number in (1, 2):
             view.send(Glance(process=f"process:box/{target.pid}"))
@@ -73,8 +75,9 @@ def test_who_listens_stops_nothing_and_is_in_the_ledger_all_the_same(
 
 
 def test_threads_that_stand_at_a_throw_are_in_the_ledger_also_those_that_nobody_wanted(
-    build_target: Callable[..., Path], spawn: Callable[..., Target], tmp_path: Path
+    build_target: Callable[..., Path], spawn: Callable[..., Target], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    take_time(monkeypatch)
     target = spawn([build_target("thrower"), tmp_path / "counters"])
     with session(target.pid) as view:
         view.send(Catch(process=f"process:box/{target.pid}", pattern="std::runtime_error", stop=True, count=3))

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from livedbg.adapter import Request, TargetProcess
-from livedbg.adapters.exceptions import ExceptionsAdapter
+from livedbg.adapters.exceptions import ExceptionsAdapter, stopper
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.catchpoints import Catchpoint, CatchpointState
 from livedbg.intents import Catch
 from livedbg.live import LiveView
 from livedbg.model import ExceptionHit
+from livedbg.touch import attach, looking
 from tests.conftest import Target, eventually
 
-__all__ = ["Ear", "functions", "tell"]
+__all__ = ["Ear", "functions", "take_time", "tell"]
+
+
+def take_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a look at a thread that stands last longer than a target is kept: on a busy box gdb may take seconds, and who
+    tests what a look brings is not to miss it for that."""
+    for module, name in ((stopper, "_AT_S"), (stopper, "_LOOK_S"), (looking, "_VARIABLES_S"), (attach, "_DETACH_S")):
+        monkeypatch.setattr(module, name, 60.0)
 
 
 class Ear:

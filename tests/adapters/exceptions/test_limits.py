@@ -109,20 +109,19 @@ def test_seen_is_of_the_process_alone(ear: tuple[Ear, Target], build_target: Bui
     try:
         elsewhere.catch("any")
         session.catch("nvfuser::nvfError")
-        tell(target, "flood logic 1000 1500")  # what is not read in time is lost, and this box may be busy
-        tell(target, "nvf 1")
-        session.heard(1)
-        tell(other, "flood runtime 3000 10000")
-        tell(target, "flood logic 1000 1500")
-        tell(target, "thread logic from a thread")
-        tell(target, "nvf 2")
-        session.heard(2)
+        for number in range(1, 7):
+            tell(target, "flood logic 100 1500")  # no more than the rings hold: what is not read in time is lost
+            tell(target, "thread logic from a thread")
+            tell(target, f"nvf {number}")
+            session.heard(number)
+            if number == 4:
+                tell(other, "flood runtime 3000 10000")
     finally:
         elsewhere.stop()
     session.view.send(Uncatch(catchpoint="C1"))
     eventually(lambda: session.points["C1"].state is CatchpointState.DONE)
     point = session.points["C1"]
-    assert point.lost or 2003 <= point.seen <= 2200  # some count twice while the counting begins
+    assert point.lost or 612 <= point.seen <= 812  # some count twice while the counting begins
 
 
 def test_a_rethrow_has_no_type_which_is_said(ear: tuple[Ear, Target]) -> None:

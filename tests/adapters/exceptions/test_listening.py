@@ -39,6 +39,12 @@ def _file_bytes(path: str, offset: int) -> bytes:
         return file.read(16)
 
 
+def is_defined(pid: int) -> bool:
+    """Whether there are definitions of a dead livedbg, once the next one has begun, which takes them out."""
+    with TraceEvents() as trace:
+        return f"livedbg_{pid}/" in trace.defined()
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "message"),
     [
@@ -123,22 +129,22 @@ def test_children_are_not_heard_unless_asked_for(thrower: Target, listen: Callab
     tell(thrower, "fork nvf in a child")
     tell(thrower, "nvf in the parent")
     ear.heard(1)
-    ear.stop()
+    ear.stop()  # all was heard
     assert [hit.message for hit in ear.hits] == ["in the parent"]
 
 
 def test_I2_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, listen: Callable[..., Ear]) -> None:
     ear = listen(thrower.pid)
     ear.catch("nvfuser::nvfError")
-    for number in range(4):
-        tell(thrower, "flood logic 400 2000")
+    for number in range(6):
+        tell(thrower, "flood logic 100 2000")  # no more than the rings hold: what is not read in time is lost
         tell(thrower, f"nvf {number}")
-        ear.heard(number + 1)  # what is not read in time is lost, and this box may be busy
+        ear.heard(number + 1)
     ear.view.send(Uncatch(catchpoint="C1"))
     eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
-    assert {hit.message for hit in ear.hits} == set("0123")
-    assert (ear.points["C1"].hits, ear.points["C1"].lost) == (4, 0)
-    assert ear.points["C1"].seen >= 1604
+    assert {hit.message for hit in ear.hits} == set("012345")
+    assert (ear.points["C1"].hits, ear.points["C1"].lost) == (6, 0)
+    assert ear.points["C1"].seen >= 606
 
 
 def test_nothing_is_stopped_and_nothing_is_left_behind(thrower: Target, listen: Callable[..., Ear]) -> None:
@@ -164,8 +170,7 @@ def test_a_killed_listener_leaves_no_trap(thrower: Target) -> None:
             os.kill(killed.pid, signal.SIGKILL)
         eventually(lambda: text_is_whole(thrower.pid, "__cxa_throw"))
         assert tell(thrower, "runtime afterwards") == 2 * number + 2
-    with TraceEvents() as trace:  # the next one takes the dead one's definitions out
-        assert f"livedbg_{killed.pid}/" not in trace.defined()
+        eventually(lambda pid=killed.pid: not is_defined(pid))  # type: ignore[misc]
 
 
 def test_count_ends_it(thrower: Target, listen: Callable[..., Ear]) -> None:
@@ -198,9 +203,8 @@ def test_functions_that_are_called(thrower: Target, listen: Callable[..., Ear]) 
     stdin = thrower.process.stdin
     assert stdin is not None
     stdin.write(b"abort\n")
-    assert thrower.process.wait(20) == -signal.SIGABRT
-    ear.stop()
-    (hit,) = ear.hits
+    assert thrower.process.wait(60) == -signal.SIGABRT
+    (hit,) = ear.heard(1)
     assert hit.type == "abort"
 
 
@@ -298,6 +302,6 @@ def test_what_ends_the_process_has_its_stack(thrower: Target, listen: Callable[.
     stdin = thrower.process.stdin
     assert stdin is not None
     stdin.write(b"uncaught runtime the last word\n")
-    assert thrower.process.wait(20) == -signal.SIGABRT
+    assert thrower.process.wait(60) == -signal.SIGABRT
     (hit,) = ear.heard(1)
     assert hit.message == "the last word" and functions(hit)[:2] == ["__cxa_throw", "innermost"]

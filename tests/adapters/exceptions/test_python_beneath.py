@@ -41,9 +41,14 @@ def test_native_and_python_frames_in_one_stack(
     ear.catch("std::runtime_error")
     said: list[ExceptionHit] = []
     for word in ("held", "free", "alone", "through"):
-        tell(target, word)
+        if word == "alone":  # it stays there until its stack was read
+            target.stdin.write(b"alone\n")
+        else:
+            tell(target, word)
         ear.heard(len(said) + 1)
         said += [hit for hit in ear.hits if hit.id not in {one.id for one in said}]
+        if word == "alone":
+            tell(target, "")
     assert [hit.message for hit in said] == ["from below"] * 4
     for hit in said:
         names = functions(hit)
@@ -54,7 +59,7 @@ def test_native_and_python_frames_in_one_stack(
     for hit in (held, free):
         assert python_frames(hit) == ["innermost", "caller", "main", "<module>"]
         lines = [source[(f.line or 1) - 1].strip() for f in hit.stack if f.language == "python"]
-        assert lines[:2] == ["library.throw_here(before_us, after_us)", "innermost(library, before_us, after_us)"]
+        assert lines[:2] == ["library.throw_here(turns, stays)", "innermost(library, turns, stays)"]
     assert python_frames(alone)[:3] == ["innermost", "caller", "Thread.run"]
     assert python_frames(through) == ["innermost", "caller", "called_back", "through_c", "main", "<module>"]
     names = functions(through)
@@ -66,7 +71,7 @@ def test_a_thread_that_lost_the_gil_before_it_threw(library: Path, spawn: Spawn,
     tell(target, "busy")
     ear = listen(target.pid)
     ear.catch("std::runtime_error")
-    tell(target, "late")
+    target.stdin.write(b"late\n")
     (hit,) = ear.heard(1)
     assert python_frames(hit) == ["innermost", "caller", "main", "<module>"]
     assert hit.partial  # they were read just after the throw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +25,14 @@ from tests.conftest import Target, eventually
 from tests.probes import refused
 
 
-def gdbs() -> int:
-    """How many gdbs we have started that still run."""
-    children = psutil.Process().children(recursive=True)
-    return sum(child.name() == "gdb" for child in children if child.is_running())
+def gdbs() -> set[int]:
+    """The gdbs that we have started and that still run."""
+    found = set()
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            if child.name() == "gdb" and child.status() != psutil.STATUS_ZOMBIE:
+                found.add(child.pid)
+    return found
 
 
 async def test_O1_the_last_one_ends_it() -> None:
@@ -79,7 +84,7 @@ def test_three_adapters_have_one_gdb(build_target: Callable[..., Path], spawn: C
         eventually(lambda: view.latest().snapshot.catchpoints["C1"].state == "armed")
         tell(target, "runtime said so")
         eventually(lambda: any(hit.stack for hit in view.latest().snapshot.exceptions.values()))
-        assert gdbs() == before + 1
+        assert len(gdbs() - before) == 1
     finally:
         view.stop()
-    eventually(lambda: gdbs() == before)
+    eventually(lambda: gdbs() <= before)

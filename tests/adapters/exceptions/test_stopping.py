@@ -22,6 +22,7 @@ from livedbg.linux.procfs import child_pids, read_stat, status_fields
 from livedbg.linux.tracefs import NoTracefs
 from livedbg.live import LiveView
 from livedbg.model import ExceptionHit, ThreadState
+from tests.adapters.exceptions.ear import take_time
 from tests.adapters.python.test_python_waits import interpreters, label
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused
@@ -31,6 +32,12 @@ Build = Callable[..., Path]
 Spawn = Callable[..., Target]
 
 HOLD_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow gdb is no reason to look at no thread here."""
+    take_time(monkeypatch)
 
 
 class Watch:
@@ -57,7 +64,7 @@ class Watch:
             ]
             return bool(settled)
 
-        eventually(is_settled, 60)
+        eventually(is_settled, 120)
         return settled[0]
 
     @property
@@ -132,6 +139,7 @@ def is_as_before(target: Target) -> bool:
 def test_a_throw_is_seen_with_variables_and_source_and_the_target_goes_on(
     thrower: Target, watch: Callable[..., Watch], engine: str
 ) -> None:
+    before = set(child_pids(os.getpid()))
     session = watch(thrower.pid)
     assert session.catch("std::runtime_error", count=1).state is CatchpointState.ARMED
     tell(thrower, "runtime said so")
@@ -153,7 +161,7 @@ def test_a_throw_is_seen_with_variables_and_source_and_the_target_goes_on(
     tell(thrower, "runtime again")
     assert answer(thrower) == 2
     session.view.stop()
-    assert child_pids(os.getpid()) == [thrower.pid]  # no gdb and no guard
+    assert set(child_pids(os.getpid())) <= before  # no gdb and no guard
 
 
 def test_a_thread_that_is_born_later_stands_too(thrower: Target, watch: Callable[..., Watch], engine: str) -> None:
@@ -177,16 +185,18 @@ def test_J3_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watc
     session.catch("std::runtime_error", count=1)
     tell(thrower, "flood logic 2000 5000")
     assert answer(thrower) == 2000
-    assert session.point.state is CatchpointState.ARMED and session.point.seen < 200
+    assert session.point.state is CatchpointState.ARMED
     tell(thrower, "runtime said so")
     answer(thrower)
     session.saw(1)
+    eventually(session.is_done)
+    assert 1 <= session.point.seen < 200
 
 
 def test_J3_it_ends_by_itself_where_types_that_nobody_wants_come_often(
     thrower: Target, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopper, "_UNWANTED_MOST", 5)
+    monkeypatch.setattr(stopper, "_UNWANTED_MOST", 1)  # two in a second: a busy box has no more
     monkeypatch.setattr(stopper, "_LEARN", 1000)
     session = watch(thrower.pid)
     session.catch("std::runtime_error")
@@ -299,10 +309,10 @@ def test_a_signal_of_somebody_else_is_no_stop(thrower: Target, watch: Callable[.
         os.kill(thrower.pid, signal.SIGURG)
     tell(thrower, "int 1")
     assert answer(thrower) == 1
-    assert session.hits == []
     tell(thrower, "runtime said so")
     assert answer(thrower) == 2
-    session.saw(1)
+    (hit,) = session.saw(1)
+    assert (hit.type, hit.count) == ("std::runtime_error", 1)
 
 
 def test_a_target_that_handles_all_harmless_signals_is_refused(spawn: Spawn, watch: Callable[..., Watch]) -> None:
@@ -397,5 +407,5 @@ def test_python_frames_beneath_have_their_places_and_source(
     assert not any("_PyEval_EvalFrameDefault" in name for name in names)
     innermost = hit.stack[names.index("innermost")]
     assert innermost.language == "python" and innermost.line is not None
-    assert innermost.source[innermost.line - innermost.source_from].strip() == "library.throw_here(before_us, after_us)"
+    assert innermost.source[innermost.line - innermost.source_from].strip() == "library.throw_here(turns, stays)"
     assert answer(target) == 1

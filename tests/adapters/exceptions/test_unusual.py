@@ -40,7 +40,7 @@ def of_type(hits: list[ExceptionHit], name: str) -> ExceptionHit:
 def fault(target: Target) -> None:
     """Have the program end by a null pointer."""
     target.stdin.write(b"s\n")
-    target.process.wait(20)
+    target.process.wait(60)
 
 
 def test_strict_seccomp(confined: Path, spawn: Spawn, listen: Listen) -> None:
@@ -85,7 +85,7 @@ def test_own_namespaces_root_and_build_of_the_runtime(
 def _root(confined: Path, folder: Path) -> Path:
     """A root folder with the program, what it is linked against, and another build of the C++ runtime."""
     root = folder / "root"
-    shown = subprocess.run(["ldd", confined], capture_output=True, text=True, check=True, timeout=20).stdout
+    shown = subprocess.run(["ldd", confined], capture_output=True, text=True, check=True, timeout=60).stdout
     for word in shown.split():
         if word.startswith("/"):
             place = root / word.lstrip("/")
@@ -94,10 +94,10 @@ def _root(confined: Path, folder: Path) -> Path:
     (root / "proc").mkdir()
     shutil.copy(confined, root / "confined")
     (runtime,) = root.rglob("libstdc++.so.6")
-    listed = subprocess.run(["nm", "-Du", confined], capture_output=True, text=True, check=True, timeout=20).stdout
+    listed = subprocess.run(["nm", "-Du", confined], capture_output=True, text=True, check=True, timeout=60).stdout
     needed = [name.partition("@")[0] for name in listed.split() if "@GLIBCXX" in name or "@CXXABI" in name]
     build = ["g++", "-shared", "-fPIC", "-static-libstdc++", "-Wl,-soname,libstdc++.so.6", TARGETS / "plugin.cpp"]
-    subprocess.run([*build, *(f"-Wl,-u,{name}" for name in needed), "-o", runtime], check=True, timeout=60)
+    subprocess.run([*build, *(f"-Wl,-u,{name}" for name in needed), "-o", runtime], check=True, timeout=200)
     return root
 
 
@@ -114,7 +114,7 @@ def test_a_stripped_program_that_is_linked_statically(build_target: Build, spawn
         (hit,) = ear.heard(1)
         assert (hit.type, hit.message) == ("std::runtime_error", "in a stripped one")
     target.stdin.write(b"abort\n")
-    target.process.wait(20)
+    target.process.wait(60)
     eventually(lambda: any(hit.type == "SIGABRT" for hit in ear.hits))
     hit = of_type(ear.hits, "SIGABRT")
     assert len(hit.stack) >= 3 and {frame.module for frame in hit.stack} == {"throws-static-stripped"}
