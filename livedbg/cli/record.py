@@ -31,17 +31,18 @@ def command(look: Look, output: Path, seconds: float | None, force: bool) -> int
     look = look.resolved()
     warn_all(look.found.problems)
     title = " ".join([*look.targets, *look.logs])
-    recorder = Recorder(output, host_name(), title, replace=force)
-    try:
-        with quit_on_signals(), running(look.request(), sink=recorder) as view:
-            try:
-                if seconds is not None:
-                    view.wait_settled(_FIRST_LOOK_S)  # on a loaded machine the time would be over before it
-                view.wait_ended(seconds)
-            except KeyboardInterrupt:
-                pass
-    finally:
-        recorder.close()
+    with quit_on_signals():  # from before there is a file: it shall be ended whole
+        recorder = Recorder(output, host_name(), title, replace=force)
+        try:
+            with running(look.request(), sink=recorder) as view:
+                try:
+                    if seconds is not None:
+                        view.wait_settled(_FIRST_LOOK_S)  # on a loaded machine the time would be over before it
+                    view.wait_ended(seconds)
+                except KeyboardInterrupt:
+                    pass
+        finally:
+            recorder.close()
     if recorder.failed:
         raise SourceError(f"{recorder.failed}; {output} holds what was written before.", "free some space")
     click.echo(f"{output}: {output.stat().st_size:,} bytes. Look at it: livedbg replay {output}", err=True)

@@ -1,7 +1,8 @@
 """Runs something many times, side by side, each on a device of its own where there are some.
 
 Invariants:
-    P1. A device has at most ceil(K / devices) runs at a time; the numbers of runs begin in order.
+    P1. A device has at most ceil(K / devices) runs at a time, and each has one of the first; the others are begun in
+        the order of their numbers.
     P2. `stop` begins no further run, and tells the running ones by their event; `results` ends once they have.
     P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
 """
@@ -39,13 +40,13 @@ class Pool(Generic[Result]):
         self._count = count
         self._one = one
         self._stop = threading.Event()
-        self._numbers = iter(range(1, count + 1))
         self._lock = threading.Lock()
         self._ended: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
         slots = [devices[number % len(devices)] if devices else "" for number in range(min(parallel, count))]
+        self._numbers = iter(range(len(slots) + 1, count + 1))
         self._threads = [
-            threading.Thread(target=self._work, args=(slot,), name=f"livedbg-run-{number}")
-            for number, slot in enumerate(slots)
+            threading.Thread(target=self._work, args=(slot, number), name=f"livedbg-run-{number}")
+            for number, slot in enumerate(slots, 1)
         ]
         self._living = len(self._threads)
 
@@ -80,14 +81,13 @@ class Pool(Generic[Result]):
             if thread.ident is not None:
                 thread.join()
 
-    def _work(self, device: str) -> None:
+    def _work(self, device: str, first: int) -> None:
+        number: int | None = first
         try:
-            while not self._stop.is_set():
+            while number is not None and not self._stop.is_set():
+                self._ended.put(self._one(number, device, self._stop))
                 with self._lock:
                     number = next(self._numbers, None)
-                if number is None:
-                    break
-                self._ended.put(self._one(number, device, self._stop))
         except BaseException as error:
             self._ended.put(error)
         self._ended.put(_Last())

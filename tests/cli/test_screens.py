@@ -73,9 +73,15 @@ def test_a_file_that_cannot_be_written_is_said_before_the_screen(stuck: Target) 
 def test_the_target_is_untouched_by_a_screen_that_is_killed(stuck: Target) -> None:
     with Terminal("attach", str(stuck.pid), program=MAIN) as terminal:
         terminal.until(b"DEADLOCK")
-        children = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(terminal.process.pid)], capture_output=True, text=True, check=False
-        ).stdout.split()
+        children: list[str] = []
+
+        def unwinds() -> bool:
+            look = ["ps", "-o", "pid=,comm=", "--ppid", str(terminal.process.pid)]
+            lines = subprocess.run(look, capture_output=True, text=True, check=False).stdout.splitlines()
+            children[:] = [line.split()[0] for line in lines if line.split()[1:] == ["gdb"]]
+            return bool(children)
+
+        eventually(unwinds)
         terminal.process.kill()
         terminal.process.wait(30)
     assert "TracerPid:\t0" in Path(f"/proc/{stuck.pid}/status").read_text()

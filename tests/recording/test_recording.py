@@ -71,6 +71,7 @@ def test_R1_what_was_flushed_can_be_read_while_the_writer_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livedbg.recording._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording._FRAME_S", 1e9)
     path, events = tmp_path / "growing", ticks(300)
     recorder = written(path, events[:100], close=False)
     reader = RecordingReader(path)
@@ -101,6 +102,7 @@ def test_R2_a_cut_between_two_flushes_says_that_it_ends_in_an_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livedbg.recording._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording._FRAME_S", 1e9)
     path, events = tmp_path / "cut", ticks(50)
     written(path, events, 1, close=False)
     sizes = {}
