@@ -29,9 +29,9 @@ from livedbg.snapshot import Snapshot
 __all__ = ["Order", "run_once"]
 
 _LOOK_S: Final = 0.1
-_AFTER_S: Final = 5.0  # at most, until what was caught stands in the state
+_AFTER_S: Final = 30.0  # at most, until what was caught stands in the state
 _QUIET_S: Final = 0.5  # where nothing is caught
-_LOGS_S: Final = 20.0
+_LOGS_S: Final = 60.0  # at most, until its output was read
 
 
 @dataclass(frozen=True, slots=True)
