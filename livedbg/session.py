@@ -25,7 +25,7 @@ from livedbg.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.intents import Intent, Refresh
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SourceHealth, SourceStatus
-from livedbg.sanitize import clean_line
+from livedbg.sanitize import clean, clean_line
 from livedbg.snapshot import Snapshot
 from livedbg.store import Store
 from livedbg.view import NOTHING_YET, Update
@@ -205,11 +205,10 @@ class Session:
         except LivedbgError as error:
             self.take([self._failed(adapter, error.code or "failed", error.message, error.remedy)])
         except Exception as error:
-            sentence = clean_line(f"the {adapter.name} adapter failed: {type(error).__name__}: {error}")
+            sentence = self._internal(adapter, error)
             self.take(
                 [self._failed(adapter, "internal-error", sentence, "please report this; LIVEDBG_DEBUG=1 shows more")]
             )
-            self.loop.call_exception_handler({"message": sentence, "exception": error})
         finally:
             self._running.discard(adapter)
             self.adapter_settled(adapter)
@@ -220,16 +219,24 @@ class Session:
             target="",
             health=SourceHealth.FAILED,
             code=code,
-            sentence=sentence,
-            remedy=remedy,
+            sentence=clean_line(sentence),
+            remedy=clean_line(remedy),
         )
         return StatusSeen(status=status, **self.stamp())
+
+    def _internal(self, adapter: Adapter, error: Exception) -> str:
+        """The sentence for an error of our own."""
+        sentence = clean_line(f"the {adapter.name} adapter failed: {type(error).__name__}: {error}")
+        self.loop.call_exception_handler({"message": sentence, "exception": error})
+        return sentence
 
     async def _carry_out(self, adapter: Adapter, intent: Intent) -> None:
         try:
             await adapter.handle(intent, self._contexts[adapter])
         except LivedbgError as error:
-            self._tell(str(error))
+            self._tell(clean(str(error)))
+        except Exception as error:  # what was asked for has failed, and the session goes on (N2)
+            self._tell(self._internal(adapter, error))
 
     def _tell(self, notice: str) -> None:
         self._notice = notice

@@ -124,8 +124,8 @@ class CudaGdbAdapter(Adapter):
             gdb = find_cuda_gdb(_named(context.request))
             state = await open_core(gdb, core, None, process, limit_s=_READ_S)
         except LivedbgError as error:
-            said = f"A GPU core dump was written, {clean_line(str(path))}, and can't be read: {error.message}"
-            self._say(context, self._status(process, SourceHealth.DEGRADED, error.code, said, error.remedy))
+            said = clean_line(f"A GPU core dump was written, {path}, and can't be read: {error.message}")
+            self._say(context, self._status(process, SourceHealth.DEGRADED, error.code, said, clean_line(error.remedy)))
             return
         self._emit(context, state)
 

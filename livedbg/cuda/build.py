@@ -42,7 +42,7 @@ def state_of(
     if len(places) > _PLACES:
         notes.append(f"{_PLACES} of {len(places):,} places are kept, those with most warps.")
     return DeviceState(
-        target=target,
+        target=clean_line(target),
         source=source,
         path=clean_line(path),
         taken_wall_ns=taken_wall_ns,

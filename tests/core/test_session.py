@@ -51,6 +51,10 @@ class Counting(Adapter):
         assert isinstance(intent, OpenLog)
         if intent.path == "missing":
             raise ToolMissing("no opener", remedy="install one")
+        if intent.path == "hostile":
+            raise ToolMissing("no \x1b]0;title\x07opener")
+        if intent.path == "broken":
+            raise ValueError("\x1b]0;title\x07oops")
         self.opened.append(intent.path)
 
 
@@ -165,7 +169,15 @@ def test_a_session_without_adapters_ends() -> None:
     assert view.wait_ended(60)
 
 
-@pytest.mark.parametrize(("path", "notice"), [("missing", "no opener\ninstall one"), ("log", "")])
+@pytest.mark.parametrize(
+    ("path", "notice"),
+    [
+        ("missing", "no opener\ninstall one"),
+        ("hostile", "no opener"),
+        ("broken", "the counting adapter failed: ValueError: oops"),
+        ("log", ""),
+    ],
+)
 def test_intents_reach_their_adapter_and_errors_become_notices(path: str, notice: str) -> None:
     adapter = Counting()
     notices: list[str] = []

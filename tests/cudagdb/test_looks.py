@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,12 @@ async def test_refusals_are_notes(player: Play, gpu_core: Path) -> None:
     assert any("Focus not set on any active CUDA kernel" in note for note in state.notes)
     assert any("holds no table" in note for note in state.notes)
     assert state.kernels[0].warps == 16
+
+
+def test_names_of_files_are_data(player: Play, gpu_core: Path) -> None:
+    hostile = gpu_core.rename(gpu_core.with_name("core\x1b]0;title\x07"))
+    state = asyncio.run(state_in(player("hang"), hostile))
+    assert "\x1b" not in f"{state.target} {state.path} {state_text(state)}" and state.path.endswith("core")
 
 
 async def test_kernels_of_a_device_that_is_not_listed_are_shown(player: Play, gpu_core: Path) -> None:
