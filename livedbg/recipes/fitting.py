@@ -144,6 +144,7 @@ def fitting(
 
 
 def _command(recipe: Recipe, command: Sequence[str], cwd: str | None) -> str:
-    words = ["livedbg", "launch", "--recipe", f"{recipe.name}{recipe.asks}", "--"]
+    asks = "" if recipe.default else recipe.asks  # what need not be given stays out: it is pasted into a shell
+    words = ["livedbg", "launch", "--recipe", f"{recipe.name}{asks}", "--"]
     lead = f"cd {shlex.quote(cwd)} && " if cwd else ""
     return f"{lead}{' '.join(words)} {shlex.join(command)}"

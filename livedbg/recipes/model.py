@@ -108,7 +108,7 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Preload(Struct, frozen=True, forbid_unknown_fields=True):
-    """A library that must be loaded first (ld.so(8), LD_PRELOAD).
+    """A library that must be loaded first, before those that the user preloads (ld.so(8), LD_PRELOAD).
 
     Attributes:
         names: the first of these that is found.

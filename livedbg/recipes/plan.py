@@ -87,6 +87,7 @@ def plan(
     """
     environment: dict[str, str] = {}
     owner: dict[str, str] = {}
+    preloads: dict[str, None] = {}
     wrappers: dict[tuple[str, ...], None] = {}
     arguments: dict[tuple[str, ...], None] = {}
     logs: dict[str, None] = {}
@@ -115,10 +116,7 @@ def plan(
                     continue
                 notes.append(f"{label}: {name} was {around[name]} and is {value} for this run")
             environment[name], owner[name] = value, label
-        for library in recipe.preload:
-            found = _library(library, label)
-            before = environment.get("LD_PRELOAD", around.get("LD_PRELOAD", ""))
-            environment["LD_PRELOAD"] = ":".join(dict.fromkeys([*filter(None, re.split("[: ]", before)), found]))
+        preloads.update({_library(library, label): None for library in recipe.preload})
         if recipe.wrapper:
             program, *words = map(filled, recipe.wrapper)
             wrappers[_program(program, recipe, label), *words] = None  # the same one twice is once
@@ -130,6 +128,9 @@ def plan(
         parts.append(_part((recipe, option), label, mine, folder, filled))
         variables = {**around, **environment}
         notes += [f"{label} may come too late: {c.means}" for c in recipe.cached if _was_made(c, argv, variables)]
+    if preloads:
+        before = re.split("[: ]", environment.get("LD_PRELOAD", around.get("LD_PRELOAD", "")))
+        environment["LD_PRELOAD"] = ":".join(dict.fromkeys([*preloads, *filter(None, before)]))
     behind = tuple(word for words in arguments for word in words)
     before_it = tuple(word for words in wrappers for word in words)
     return Plan(environment, before_it, behind, tuple(logs), tuple(catch), tuple(parts), tuple(notes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import threading
 import time
@@ -68,8 +69,8 @@ class RecipeWatch:
 
     def _tell(self, line: str) -> None:
         self._say(line)
-        if self.log is not None:
-            with self._lock, self.log.open("a") as file:
+        if self.log is not None:  # on a full disk the line was said all the same
+            with self._lock, contextlib.suppress(OSError), self.log.open("a") as file:
                 file.write(f"{line}\n")
 
 

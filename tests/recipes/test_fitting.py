@@ -43,6 +43,8 @@ def test_the_closest_come_first_and_commands_are_quoted() -> None:
     assert not any(name.startswith("ascend") for name in names)
     first = next(again for again in found if again.recipe.name == "nvfuser-dump")
     assert first.command == "cd '/a b' && livedbg launch --recipe nvfuser-dump=OPTION -- python 'a b.py' '$x'"
+    assert not any("[" in again.command for again in found)  # `ncu[=REGEX]` would be a glob to the shell
+    assert any(" --recipe ncu -- " in again.command for again in found)
     assert {again.recipe.name for again in fitting(known, set(), ("x",), None)} == {"unbuffered"}
 
 

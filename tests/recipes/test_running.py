@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.recipes import Ended, Part, plan, recipes, without_effect
+from livedbg.recipes import Ended, Part, Plan, RecipeWatch, plan, recipes, without_effect
 from livedbg.recipes.growing import Growing, bytes_in_use
 from livedbg.recipes.model import Grows
 from tests.cli.conftest import ASCEND, livedbg, longer
@@ -74,6 +74,19 @@ def test_E8_each_file_is_told_of_once_and_bad_ones_by_their_size(tmp_path: Path)
     assert bytes_in_use(tmp_path / "none") is None
 
 
+def test_a_log_that_can_not_be_written_loses_no_word(tmp_path: Path) -> None:
+    said: list[str] = []
+    plan = Plan(parts=(Part("mine", grows=(Grows(f"{tmp_path}/*.heap"),)),))
+    watch = RecipeWatch(plan, tmp_path, "x", said.append)
+    assert watch.log is not None
+    watch.log.unlink()
+    watch.log.mkdir()  # as on a disk that is full: it can't be written to
+    for name in "ab":
+        (tmp_path / f"{name}.heap").write_text("x")
+    watch._growing.stop()
+    assert [line.partition("mine: ")[2] for line in said] == ["a.heap, 1 B", "b.heap, 1 B"]
+
+
 def test_gccs_sanitizer_is_preloaded_for_a_plugin(home: dict[str, str], tmp_path: Path) -> None:
     source, library = tmp_path / "plugin.cpp", tmp_path / "plugin.so"
     source.write_text(PLUGIN)
@@ -82,7 +95,8 @@ def test_gccs_sanitizer_is_preloaded_for_a_plugin(home: dict[str, str], tmp_path
     words = ("--", sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(library)!r}).bad(5)")
     without = livedbg("launch", "--headless", *words, env=home)
     assert without.code != 0 and "ASan runtime does not come first" in without.err
-    said = livedbg("launch", "--headless", "--recipe", "asan-gcc", *words, env=home)
+    own = {"LD_PRELOAD": "libm.so.6"}  # the runtime must come before it
+    said = livedbg("launch", "--headless", "--recipe", "asan-gcc", *words, env=home | own)
     assert "ERROR: AddressSanitizer: heap-buffer-overflow" in said.err and "plugin.cpp:1" in said.err
     assert "had no effect" not in said.err
 
