@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["BEAT_NS", "CALLS", "HEARD", "HEARD_TO", "Dim3", "Launch", "LaunchTrail"]
+__all__ = ["BEAT_NS", "CALLS", "HEARD", "HEARD_TO", "Dim3", "Launch", "LaunchTrail", "kernel_text", "launch_text"]
 
 Dim3 = tuple[int, int, int]
 """x, y, z."""
@@ -80,3 +80,18 @@ class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen_since_mono_ns: int = 0
     first_mono_ns: int = 0
     beats: int = 0
+
+
+def kernel_text(launch: Launch) -> str:
+    """Which kernel, or which graph."""
+    return launch.kernel or f"{'kernel' if launch.grid is not None else 'graph'} {launch.handle:#x}"
+
+
+def launch_text(launch: Launch) -> str:
+    """A launch in one line."""
+    where = f"stream {launch.stream:#x}  by {launch.function}"
+    if launch.grid is None or launch.block is None:
+        return f"{kernel_text(launch)}  {where}"
+    grid, block = (",".join(map(str, size)) for size in (launch.grid, launch.block))
+    shared = f", {launch.shared_bytes} B shared" if launch.shared_bytes else ""
+    return f"{kernel_text(launch)} <<<({grid}), ({block}){shared}>>>  {where}"

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from textual.geometry import Size
 
 from livedbg.intents import WatchLaunches
-from livedbg.launches import Dim3, LaunchTrail
+from livedbg.launches import Dim3, LaunchTrail, kernel_text, launch_text
 from livedbg.model import SourceHealth
 from livedbg.panels.catchpoints import process_to_catch_in
 from livedbg.panels.keys import Key, bindings
@@ -85,7 +85,7 @@ class LaunchesPanel(TablePanel):
         last, dim = trail.last[-1], ink.style(Role.DIM)
         return (
             Cell(look.names.label(identity), ink.style(Role.TEXT)),
-            Cell(_kernel(trail), ink.style(Role.TEXT, bold=True)),
+            Cell(kernel_text(last), ink.style(Role.TEXT, bold=True)),
             Cell(_size(last.grid), dim),
             Cell(_size(last.block), dim),
             Cell(f"{last.stream:#x}" if last.stream else "default", dim),
@@ -129,9 +129,7 @@ def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:
     lately = f"{rate(trail.rate_per_s)} a second lately" if trail.seen else "before they were too many to look at each"
     yield SheetLine(f"{plural(trail.count, 'launch')}, {lately}", lead="launches")
     for launch in reversed(trail.last):
-        what = launch.kernel or f"{'graph' if launch.grid is None else 'kernel'} {launch.handle:#x}"
-        size = f" <<<({_size(launch.grid)}), ({_size(launch.block)})>>>" if launch.grid else ""
-        yield SheetLine(f"{clock_ms(launch.wall_ns)} {what}{size} by {launch.function}", indent=2)
+        yield SheetLine(f"{clock_ms(launch.wall_ns)} {launch_text(launch)}", indent=2)
 
 
 def _order(look: Look, sort: str) -> Callable[[LaunchTrail], tuple[str, float]]:
@@ -140,7 +138,7 @@ def _order(look: Look, sort: str) -> Callable[[LaunchTrail], tuple[str, float]]:
         "rate": lambda trail: ("", -trail.rate_per_s),
         "count": lambda trail: ("", -trail.count),
         "thread": lambda trail: (look.names.label(trail.thread), 0),
-        "kernel": lambda trail: (_kernel(trail), 0),
+        "kernel": lambda trail: (kernel_text(trail.last[-1]), 0),
     }
     return orders[sort]
 
@@ -151,11 +149,6 @@ def _trouble(snapshot: Snapshot) -> Iterator[str]:
             yield status.sentence
 
 
-def _kernel(trail: LaunchTrail) -> str:
-    last = trail.last[-1]
-    return last.kernel or (f"graph {last.handle:#x}" if last.grid is None else f"kernel {last.handle:#x}")
-
-
 def _size(size: Dim3 | None) -> str:
     if size is None:
         return "-"
@@ -163,4 +156,4 @@ def _size(size: Dim3 | None) -> str:
 
 
 def _text(look: Look, trail: LaunchTrail) -> str:
-    return f"{look.names.label(trail.thread)} {_kernel(trail)} {trail.last[-1].function}".lower()
+    return f"{look.names.label(trail.thread)} {kernel_text(trail.last[-1])} {trail.last[-1].function}".lower()

@@ -18,7 +18,7 @@ from livedbg.config import refuse_touch
 from livedbg.errors import TargetError, UsageError
 from livedbg.hostinfo import host_name
 from livedbg.intents import WatchLaunches
-from livedbg.launches import CALLS, Launch, LaunchTrail
+from livedbg.launches import CALLS, LaunchTrail, launch_text
 from livedbg.linux import procfs
 from livedbg.live import LiveView
 from livedbg.model import SourceHealth
@@ -28,7 +28,7 @@ from livedbg.snapshot import Snapshot
 from livedbg.targets import resolve
 from livedbg.view import Update
 
-__all__ = ["HowHeard", "command", "launch_text", "listen"]
+__all__ = ["HowHeard", "command", "listen"]
 
 _CHECK_S: Final = 0.1
 _SET_S: Final = 60.0  # for the probes to be set: every library that is loaded is searched
@@ -163,13 +163,3 @@ def _lines(snapshot: Snapshot, trail: LaunchTrail, last: int) -> Iterator[str]:
     now_ns = snapshot.now().mono_ns
     for launch in trail.last[-last:]:
         yield f"    {max(now_ns - launch.mono_ns, 0) / 1e9:8.3f} s ago  {launch_text(launch)}"
-
-
-def launch_text(launch: Launch) -> str:
-    """A launch in one line."""
-    what = launch.kernel or f"kernel {launch.handle:#x}"
-    if launch.grid is None or launch.block is None:
-        return f"graph {launch.handle:#x}  stream {launch.stream:#x}  by {launch.function}"
-    grid, block = (",".join(map(str, size)) for size in (launch.grid, launch.block))
-    shared = f", {launch.shared_bytes} B shared" if launch.shared_bytes else ""
-    return f"{what} <<<({grid}), ({block}){shared}>>>  stream {launch.stream:#x}  by {launch.function}"

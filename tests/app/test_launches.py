@@ -79,8 +79,8 @@ async def test_what_nobody_looks_at_is_not_0() -> None:
 async def test_the_sheet_of_a_thread_has_what_it_launched() -> None:
     view = scenario("deadlock")
     app = make_app(view)
-    async with app.run_test(size=(120, 50)) as pilot:
+    async with app.run_test(size=(160, 50)) as pilot:
         await ready(pilot)
         view.feed([_trail(1)])
         await pilot.press("4", "enter")
-        await until(pilot, lambda: "<<<(7,2,1), (128)>>> by cudaLaunchKernel" in text_of(app))
+        await until(pilot, lambda: "<<<(7,2,1), (128,1,1)>>>  stream 0x55  by cudaLaunchKernel" in text_of(app))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.analysis.rules.words import name_of
+from livedbg.launches import kernel_text, launch_text
 from livedbg.model import Diagnostic, Evidence
 from livedbg.snapshot import Snapshot
 
@@ -206,15 +207,15 @@ def launched_last(
         if until_wall_ns is None or launch.wall_ns <= until_wall_ns
     ]
     newest = sorted(launches, key=lambda one: -one[0].wall_ns)[:_LAUNCHES]
-    names = [launch.kernel or f"kernel {launch.handle:#x}" for launch, _thread in newest]
+    names = [kernel_text(launch) for launch, _thread in newest]
     proofs = tuple(
         Evidence(
             kind="proc",
             source=f"{launch.function} of {name_of(thread, snapshot)}",
-            text=f"{name}{f' <<<{launch.grid}, {launch.block}>>>' if launch.grid else ''}",
+            text=launch_text(launch),
             at_wall_ns=launch.wall_ns,
         )
-        for (launch, thread), name in zip(newest, names, strict=True)
+        for launch, thread in newest
     )
     return ", ".join(dict.fromkeys(names)), proofs
 
