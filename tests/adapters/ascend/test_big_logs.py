@@ -6,10 +6,14 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.peak import peak_of
 
+pytestmark = pytest.mark.timeout(300)  # some seconds of work, and a busy machine
+
 _BYTES = 100 << 20
-REPORT = ("report", "--json", "--timeout", "100", "--logs")
+REPORT = ("report", "--json", "--timeout", "250", "--logs")
 
 
 def test_a_hang_behind_100_mb_is_found_in_bounded_memory(recorded: Path, tmp_path: Path) -> None:
