@@ -10,7 +10,10 @@ from msgspec import Struct
 
 from livedbg.model import Frame
 
-__all__ = ["DeviceFault", "DeviceKernel", "DevicePlace", "DeviceState", "DeviceUnit"]
+__all__ = ["DUMP_READY", "DeviceFault", "DeviceKernel", "DevicePlace", "DeviceState", "DeviceUnit"]
+
+DUMP_READY = "dump-ready"
+"""Code of the status of a process that takes orders for a GPU core dump."""
 
 
 class DeviceUnit(Struct, frozen=True, kw_only=True, omit_defaults=True):

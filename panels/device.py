@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from livedbg.cuda.words import fault_sentence, headline, kernel_name, place_name, places_of, share_of, units_of
-from livedbg.devicestate import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
+from livedbg.devicestate import DUMP_READY, DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.intents import DumpDevice
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import process_to_catch_in
@@ -161,7 +161,7 @@ class DevicePanel(LinePanel):
         if self.look.recorded:
             self.post_message(Noticed("This is a recording: nothing can be asked of its targets.", "warning"))
             return
-        process = self.entity(self.cursor) or process_to_catch_in(self.look)
+        process = self.entity(self.cursor) or _process_to_dump(self.look)
         if process is None:
             self.post_message(Noticed("Select a thread of the process to dump first (4 shows them).", "warning"))
             return
@@ -213,6 +213,14 @@ class DevicePanel(LinePanel):
 def newest(look: Look) -> list[DeviceState]:
     """The states, the newest first."""
     return list(look.snapshot.devices.values())[::-1]
+
+
+def _process_to_dump(look: Look) -> str | None:
+    """The target of the selection, or the only one that takes orders; None where the user has to choose."""
+    chosen, processes = process_to_catch_in(look), look.snapshot.processes
+    said = (status.target for status in look.snapshot.statuses.values() if status.code == DUMP_READY)
+    ready = [target for target in said if target in processes and not processes[target].exited]
+    return ready[0] if len(ready) == 1 and chosen not in ready else chosen
 
 
 def _rows(state: DeviceState, *, several: bool) -> Iterator[_Row]:

@@ -21,7 +21,7 @@ from livedbg.cuda.opening import cores_of, open_core
 from livedbg.cuda.pipes import find_place, has_place
 from livedbg.cuda.still import compared
 from livedbg.cuda.taking import dump, opened, refuse_abort
-from livedbg.devicestate import DeviceState
+from livedbg.devicestate import DUMP_READY, DeviceState
 from livedbg.errors import LivedbgError, TargetGone
 from livedbg.events import StatusSeen, Touched
 from livedbg.intents import DumpDevice, Intent
@@ -110,7 +110,7 @@ class CudaGdbAdapter(Adapter):
         if process.id not in self._ready and not process.exited and await asyncio.to_thread(has_place, process.pid):
             self._ready.add(process.id)
             sentence = "It takes orders for a GPU core dump: D on the screen Device, or livedbg device PID --dump."
-            self._say(context, self._status(process.id, SourceHealth.OK, "dump-ready", sentence))
+            self._say(context, self._status(process.id, SourceHealth.OK, DUMP_READY, sentence))
         watch = self._watches[process.id]
         if watch is None or self._locks[process.id].locked():
             return

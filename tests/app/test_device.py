@@ -10,8 +10,9 @@ from msgspec import structs
 
 from livedbg import events as ev
 from livedbg.cuda.opening import cores_of, open_core
-from livedbg.devicestate import DeviceState
+from livedbg.devicestate import DUMP_READY, DeviceState
 from livedbg.intents import DumpDevice
+from livedbg.model import SourceHealth, SourceStatus
 from livedbg.panels import device as device_panel
 from livedbg.panels.device import DevicePanel
 from tests.app.apps import make_app, ready, text_of, until, view_of
@@ -95,6 +96,23 @@ async def test_D_twice_asks_for_a_dump() -> None:
         await pilot.press("D")
         await pilot.pause()
         assert len(view_of(app).sent) == 1
+
+
+async def test_of_several_processes_the_one_that_takes_orders_is_dumped() -> None:
+    view = scenario("idle")
+    app = make_app(view)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        (first,) = [p for p in app.look.snapshot.processes.values() if p.target]
+        other = structs.replace(first, id="process:box/5000", pid=5000)
+        view.feed([ev.ProcessSeen(process=other, **stamp(50))])
+        await pilot.press("0", "D")
+        await until(pilot, lambda: any("Select a thread" in said.message for said in app._notifications))
+        status = SourceStatus(source="cudagdb", target=other.id, health=SourceHealth.OK, code=DUMP_READY)
+        view.feed([ev.StatusSeen(status=status, **stamp(51))])
+        await until(pilot, lambda: any(said.code == DUMP_READY for said in app.look.snapshot.statuses.values()))
+        await pilot.press("D", "D")
+        await until(pilot, lambda: view.sent == [DumpDevice(process=other.id)])
 
 
 async def test_of_a_recording_nothing_is_asked() -> None:
