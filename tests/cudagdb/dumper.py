@@ -11,6 +11,7 @@ the order, and writes late.
 from __future__ import annotations
 
 import os
+import select
 import socket
 import sys
 import threading
@@ -33,9 +34,9 @@ def write(core: bytes, words: list[str]) -> None:
         for part in range(10):
             file.write(core[part * len(core) // 10 : (part + 1) * len(core) // 10])
             time.sleep(0.1 if "slow" in words else 0.002)
+        if "abort" in words:  # with the file still open: whoever takes it for whole sees that the process has ended
+            os.abort()
     print("WROTE", path, flush=True)
-    if "abort" in words:
-        os.abort()
 
 
 def take_orders(core: bytes, words: list[str]) -> None:
@@ -57,6 +58,8 @@ def take_orders(core: bytes, words: list[str]) -> None:
             return
         if "never" not in words:
             write(core, words)
+        while select.select([orders], [], [], 0)[0]:
+            os.read(orders, 1 << 16)  # more of the same order, which came as nobody read it in time
 
 
 def main(core: Path, words: list[str]) -> None:

@@ -67,7 +67,7 @@ def test_a_process_that_another_debugger_holds_is_refused_untouched(
 ) -> None:
     target = spawn([build_target("spinners"), "1"])
     holder = spawn(
-        ["gdb", "-q", "-nx", "-batch", "-p", str(target.pid), "-ex", "echo READY\\n", "-ex", "shell sleep 60"]
+        ["gdb", "-q", "-nx", "-batch", "-p", str(target.pid), "-ex", "echo READY\\n", "-ex", "shell sleep 600"]
     )
     said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(hang(4), tmp_path))
     holder.kill()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +21,8 @@ from livedbg.cuda.words import headline, kernel_sentence
 from livedbg.devicestate import DeviceState
 from livedbg.errors import SourceError, ToolMissing
 from livedbg.events import DeviceSeen, ProcessExited, ProcessSeen, Stamp
-from livedbg.gdbmi import GdbGone, GdbTimeout
+from livedbg.gdbmi import GdbEngine, GdbGone, GdbTimeout
+from livedbg.gdbmi.records import Record
 from livedbg.model import Process
 from livedbg.store import Store
 from tests.cudagdb.conftest import EM_X86_64, core_bytes
@@ -209,11 +212,32 @@ async def test_a_debugger_that_ends_at_once_is_an_error(player: Play, gpu_core: 
         await state_in(player(session), gpu_core)
 
 
-async def test_a_debugger_that_does_not_answer_is_given_up(player: Play, gpu_core: Path) -> None:
+async def test_a_debugger_that_does_not_answer_is_given_up(
+    player: Play, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is made to be over as it waits for one of the answers."""
     session = without(hang(4), "-cuda-info-warps")
     session.says("-cuda-info-warps *", "!hang")
-    state = await state_in(player(session), gpu_core, limit_s=3.0)
+    whole, ahead_s, asked_late = GdbEngine.command, 0.0, []
+
+    async def command(engine: GdbEngine, text: str, timeout_s: float = 10.0) -> Record:
+        nonlocal ahead_s
+        if ahead_s:
+            asked_late.append(text)
+        if not text.startswith("-cuda-info-warps"):
+            return await whole(engine, text, timeout_s)
+        try:
+            return await whole(engine, text, 0.5)
+        finally:
+            ahead_s = 1000.0
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s)
+    with monkeypatch.context() as patched:
+        patched.setattr(GdbEngine, "command", command)
+        patched.setattr("livedbg.cuda.asking.time", clock)
+        state = await state_in(player(session), gpu_core)
     assert any("not answered in time" in note for note in state.notes) and state.units
+    assert not asked_late
     session = without(hang(4), '-interpreter-exec console "target')
     session.says(asked("target cudacore *"), "!hang")
     with pytest.raises(GdbTimeout, match=r"did not open"):
