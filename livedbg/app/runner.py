@@ -21,7 +21,8 @@ from livedbg.view import SessionView
 
 __all__ = ["run_app"]
 
-LAST_WORD_S: Final = 3.0
+LAST_WORD_S: Final = 10.0
+"""Long enough to put a terminal that is there after all in order, on a busy machine too."""
 
 SETTLED_S: Final = 2.0
 """When the screens stand: what is there then is left out of later garbage collections, each of which would stop

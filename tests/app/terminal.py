@@ -79,7 +79,9 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while text not in self.output:
             assert time.monotonic() < deadline, f"{text!r} was not written: {self.output[-2000:]!r}"
-            assert self.process.poll() is None or select.select([self.master], [], [], 0)[0], self.output[-2000:]
+            if self.process.poll() is not None:
+                self.wait()
+                assert text in self.output, self.output[-2000:]
             self.pump()
 
     def type(self, keys: bytes) -> None:

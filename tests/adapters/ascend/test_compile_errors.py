@@ -7,6 +7,7 @@ The recordings were made with pypto at e2d0f78a, built on a machine without an N
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
@@ -280,7 +281,10 @@ def test_a_launched_compiler_that_fails(tmp_path: Path) -> None:
         f"sys.exit(pathlib.Path({str(case / 'err.txt')!r}).read_text())\n"
     )
     command = [sys.executable, "-m", "livedbg", "launch", "--headless", "--", sys.executable, "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path) as job:
+    home = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=home
+    ) as job:
         assert job.stdout is not None
         said = next(line for line in job.stdout if re.match(r"[0-9:]{8} [A-Z]+ ", line))
         assert "CRASHED" not in said
