@@ -12,11 +12,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from livedbg.linux.procfs import child_pids, status_fields
@@ -65,6 +65,11 @@ class Terminal:
     def press(self, keys: bytes) -> None:
         os.write(self.master, keys)
 
+    def has_ended(self) -> bool:
+        """Whether the command has ended; what it writes is read meanwhile, for which it would wait."""
+        self.read()
+        return self.process.poll() is not None
+
     def close(self) -> None:
         """Close the terminal: the kernel sends SIGHUP."""
         if self.master >= 0:
@@ -101,47 +106,63 @@ def sshd(folder: Path) -> Iterator[tuple[int, list[str]]]:
     """A server of our own; its process, and the words of a client that logs in."""
     for name in ("host", "user"):
         subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True, timeout=30
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True, timeout=100
         )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # where Debian's sshd looks for it
-    options = [f"AuthorizedKeysFile={folder}/user.pub", "StrictModes=no", "PidFile=none", "PermitRootLogin=yes"]
-    options += ["UsePAM=no", "ListenAddress=127.0.0.1"]
-    server = subprocess.Popen(
-        [SSHD, "-D", "-q", "-f", "/dev/null", "-p", str(port), "-h", str(folder / "host")]
-        + [word for option in options for word in ("-o", option)]
-    )
+    server, port = begun(folder)
     client = ["ssh", "-F", "/dev/null", "-p", str(port), "-i", str(folder / "user"), "-o", "StrictHostKeyChecking=no"]
     client += ["-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "127.0.0.1"]
     try:
-        with socket.socket() as tried:
-            eventually(lambda: tried.connect_ex(("127.0.0.1", port)) == 0)
         yield server.pid, client
     finally:
         server.kill()
         server.wait()
 
 
-def at_work(action: str, target: Any, terminal: Terminal) -> None:
+def begun(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A server that listens, and its port: others may take one between our look and its start."""
+    options = [f"AuthorizedKeysFile={folder}/user.pub", "StrictModes=no", "PidFile=none", "PermitRootLogin=yes"]
+    options += ["UsePAM=no", "ListenAddress=127.0.0.1", "LoginGraceTime=0"]
+    for _ in range(20):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        server = subprocess.Popen(
+            [SSHD, "-D", "-q", "-f", "/dev/null", "-p", str(port), "-h", str(folder / "host")]
+            + [word for option in options for word in ("-o", option)]
+        )
+        eventually(lambda server=server: server.poll() is not None or listens(server.pid))  # type: ignore[misc]
+        if server.poll() is None:
+            return server, port
+    raise AssertionError("no port is free")
+
+
+def listens(pid: int) -> bool:
+    """Whether a process has a socket to which others can connect."""
+    try:
+        return any(one.status == psutil.CONN_LISTEN for one in psutil.Process(pid).net_connections("tcp"))
+    except psutil.NoSuchProcess:
+        return False
+
+
+def at_work(action: str, target: Any, terminal: Terminal, mark: str) -> None:
     """Wait until it touches the target."""
     if action == "catch":
         eventually(lambda: b"listens to process" in terminal.read())
     elif action in ("attach", "glance"):
         eventually(lambda: b"READY" in terminal.read())
     elif action == "catch --stop":
-        eventually(lambda: b"disk full" in terminal.read() or b"no more of" in terminal.read(), 60)
+        eventually(lambda: b"disk full" in terminal.read() or b"no more of" in terminal.read(), 120)
         assert status_fields(target.pid)["TracerPid"] != "0"
     else:
-        time.sleep(0.4)  # about when it looks: whenever it is struck, all must be well
+        eventually(lambda: len(marked(mark)) > 1 or terminal.has_ended())  # its gdb is there, or its guard
 
 
 def all_is_well(target: Any, mark: str) -> None:
     eventually(lambda: marked(mark) == [])
     eventually(lambda: untouched(target.pid))
-    assert counts_on(target.counted, deadline_s=20)
+    assert counts_on(target.counted)
     assert changed_code(target.pid) == []
 
 
@@ -150,12 +171,12 @@ def all_is_well(target: Any, mark: str) -> None:
 def test_at_the_end_of_a_terminal_nothing_is_left(action: str, end: str, thrower: Any, terminal: Any) -> None:
     mark = secrets.token_hex(8)
     used = terminal([word.replace("PID", str(thrower.pid)) for word in ACTIONS[action]], mark)
-    at_work(action, thrower, used)
+    at_work(action, thrower, used, mark)
     if end == "closed":
         used.close()
     else:
         used.press(b"\x03")
-    used.process.wait(30)
+    eventually(used.has_ended)
     assert b"Traceback" not in used.read() or action in ("glance", "attach")  # those are scripts of ours
     all_is_well(thrower, mark)
 
@@ -168,9 +189,9 @@ def test_when_an_ssh_link_drops_nothing_is_left(action: str, thrower: Any, termi
     command = shlex.join(["env", f"{MARK}={mark}", f"PYTHONPATH={ROOT}", *words])
     with sshd(tmp_path) as (server, client):
         used = terminal([*client[:-1], "-tt", client[-1], f"cd {shlex.quote(str(ROOT))} && exec {command}"], "client")
-        at_work(action, thrower, used)
+        at_work(action, thrower, used, mark)
         assert marked(mark)
         for pid in child_pids(server):
             os.kill(pid, signal.SIGKILL)
-        used.process.wait(30)
+        eventually(used.has_ended)
         all_is_well(thrower, mark)
