@@ -60,7 +60,7 @@ class HitPrinter:
                 )
             self._standing = {other.standing for other in snapshot.catchpoints.values() if other.standing}
         for hit in snapshot.exceptions.values():
-            if self._caught_only and hit.catchpoint is None:
+            if self._caught_only and hit.catchpoint not in snapshot.catchpoints:
                 continue
             before = self._counts.get(hit.id, 0)
             if hit.count > before:
