@@ -29,7 +29,7 @@ _NO_OP: Final = (".py", ".pto", ".cpp", ".h", ".mlir")
 _SHAPE: Final = re.compile(
     r"\[\s*-?\w+(?:\s*,\s*-?\w+)*\s*,?\s*\]|\(\s*\d+(?:\s*,\s*\d+)+\s*\)|(?<![\w.])\d+(?:x\d+)+(?:x[a-z]\w*)?(?!\w)"
 )
-_PLACE: Final = re.compile(r"\s*\[(?P<file>[^\[\]\s][^\[\]]*):(?P<line>\d+):(?P<column>-?\d+)\]\s*$")
+_PLACE: Final = re.compile(r"\s*\[(?P<file>[^\[\]\s][^\[\]]*):(?P<line>\d{1,9}):(?P<column>-?\d+)\]\s*$")
 
 
 class Stage(StrEnum):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -22,6 +24,7 @@ __all__ = ["AscendDecoder"]
 
 _HELD: Final = 20  # messages of a launcher's output that wait for the logs beside it
 _TEXT_LIMIT: Final = 2_000  # characters of a line that are kept as evidence
+_STATUS: Final = re.compile(r"rc=(-?[0-9]{1,8})")
 _ELSEWHERE: Final = frozenset(
     {"terminate", "what", "signal", "host_error", "names", "core_fault", "fault_kernel", "op_execute"}
 )
@@ -98,7 +101,7 @@ class AscendDecoder(LogDecoder):
         try:
             return self._take(record, source, message, line, mark)
         except ValueError:
-            return ()  # a number of thousands of digits: the line is damaged
+            return ()  # a number that no field can hold: the line is damaged
 
     def _mark(self, record: LogRecord, source: _Source, line: RuntimeLine, stamp: Stamp) -> Mark:
         wall_ns = record.wall_ns
@@ -116,11 +119,11 @@ class AscendDecoder(LogDecoder):
 
     def _aside(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
         """A line that says nothing but that its log goes on, or a job script's exit status."""
-        text = line.text.strip()
-        if text.startswith("rc=") and len(text) < 12 and text[3:].lstrip("-").isdigit():
+        status = _STATUS.fullmatch(line.text.strip()) if "rc=" in line.text else None
+        if status is not None:
             folder = self._model.folder_of(record.source)
             if folder is not None:
-                self._model.take(JobFile(folder / mark.source.partition(":")[0], mark, status=int(text[3:])))
+                self._model.take(JobFile(folder / mark.source.partition(":")[0], mark, status=int(status[1])))
         elif line.tagged or line.mono_ns is not None:
             world = self._model.known(record.source)
             if world is not None:
@@ -147,7 +150,8 @@ class AscendDecoder(LogDecoder):
             return
         held, source.held = source.held, []
         for message, mark in held:
-            self._other(world, message, mark)
+            with contextlib.suppress(ValueError):  # a damaged line
+                self._other(world, message, mark)
 
     @staticmethod
     def _other(world: World, message: Message, mark: Mark) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def _dispatched(world: World, fields: Fields, func: str, mark: Mark) -> tuple[st
     if "aic" in fields:
         kernels = record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
     record.blocks = max(record.blocks, number(fields, "blocks"))
-    core = int(fields["core"] or 0) if "core" in fields else world.run.core_at(thread, number(fields, "offset"))
+    core = number(fields, "core") if "core" in fields else world.run.core_at(thread, number(fields, "offset"))
     world.run.dispatch(
         raw,
         core,

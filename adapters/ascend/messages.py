@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 __all__ = ["BEATS", "TRIGGERS", "Fields", "Message", "classify", "number", "optional_number"]
 
+_BITS: Final = 64
+
 Fields = dict[str, str | None]
 
 
@@ -301,11 +303,25 @@ def classify(message: str, tagged: bool) -> Message | None:
 
 
 def number(fields: Fields, name: str) -> int:
-    """A field that must be there, as a number."""
-    return int(fields[name] or 0)
+    """A field that must be there, as a number.
+
+    Raises:
+        ValueError: no field of the runtime is that wide: the line is damaged.
+    """
+    return _narrow(int(fields[name] or 0))
 
 
 def optional_number(fields: Fields, name: str) -> int | None:
-    """A field as a number, or None where the shape has it not."""
+    """A field as a number, or None where the shape has it not.
+
+    Raises:
+        ValueError: as `number`.
+    """
     value = fields.get(name)
-    return int(value) if value else None
+    return _narrow(int(value)) if value else None
+
+
+def _narrow(value: int) -> int:
+    if value.bit_length() > _BITS:
+        raise ValueError(f"a number of {value.bit_length()} bits")
+    return value

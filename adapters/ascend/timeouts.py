@@ -92,7 +92,7 @@ class Timeouts:
     def tensor_wait(self, text: str, mark: Mark) -> None:
         """`Timeout (N cycles): producer …`."""
         digits = text.partition("(")[2].partition(" ")[0]
-        if digits.isdecimal() and text.startswith("Timeout ("):
+        if digits.isdecimal() and len(digits) < 20 and text.startswith("Timeout ("):
             cycles = int(digits)
             seconds = cycles / (_A5_HZ if cycles >= _MANY_CYCLES else _A2A3_HZ)
             self.add("tensor-wait", mark, Limit(seconds, f"compiled in as {WATCHDOGS['tensor-wait'].where}"))

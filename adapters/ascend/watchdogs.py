@@ -122,7 +122,7 @@ def _settings(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     for dog in WATCHDOGS.values():
         for name in (prefix + dog.variable for prefix in _PREFIXES if dog.variable):
             value = environment.get(name, "").strip()
-            if value.isdecimal() and 0 < int(value) <= _INT_MAX and dog.key not in found:
+            if value.isdecimal() and len(value) < 20 and 0 < int(value) <= _INT_MAX and dog.key not in found:
                 found[dog.key] = (name, int(value))
     return found
 
