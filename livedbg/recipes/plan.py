@@ -129,8 +129,8 @@ def plan(
         variables = {**around, **environment}
         notes += [f"{label} may come too late: {c.means}" for c in recipe.cached if _was_made(c, argv, variables)]
     if preloads:
-        before = re.split("[: ]", environment.get("LD_PRELOAD", around.get("LD_PRELOAD", "")))
-        environment["LD_PRELOAD"] = ":".join(dict.fromkeys([*preloads, *filter(None, before)]))
+        own = environment.get("LD_PRELOAD", around.get("LD_PRELOAD", ""))
+        environment["LD_PRELOAD"] = ":".join(dict.fromkeys([*preloads, *filter(None, re.split("[: ]", own))]))
     behind = tuple(word for words in arguments for word in words)
     before_it = tuple(word for words in wrappers for word in words)
     return Plan(environment, before_it, behind, tuple(logs), tuple(catch), tuple(parts), tuple(notes))
