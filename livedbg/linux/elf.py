@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -30,6 +30,10 @@ _NT_GNU_BUILD_ID: Final = 3
 _NOTE: Final = struct.Struct("<III8s")
 _MARK: Final = struct.Struct("<QQQ")
 _SHN_UNDEF: Final = 0
+_NO_ADDRESS: Final = frozenset(
+    {3, 4, 6}
+)  # STT_SECTION, STT_FILE, STT_TLS: their values are no addresses of code or data
+_LONGEST_NAME: Final = 1 << 16
 _PAGE: Final = mmap.PAGESIZE
 
 
@@ -174,12 +178,11 @@ class ElfFile:
             if section[1] not in {_SHT_DYNSYM, _SHT_SYMTAB} or section[6] >= self._section_count:
                 continue
             strings = self._unpack(_SECTION, self._section_at + section[6] * _SECTION.size)[4]
-            end = section[4] + section[5] // _SYMBOL.size * _SYMBOL.size
-            for name, _, _, home, value, length in _SYMBOL.iter_unpack(self._data[section[4] : end]):
-                if value <= address < value + max(length, 1) and home != _SHN_UNDEF and name:
-                    at = strings + name
-                    text = self._data[at : self._data.find(b"\0", at)].decode("utf-8", "replace")
-                    around = Symbol(text, value, length)
+            for name, info, _, home, value, length in self._entries(section[4], section[5]):
+                inside = value <= address < value + max(length, 1)
+                if inside and home != _SHN_UNDEF and name and info & 0xF not in _NO_ADDRESS:
+                    text = self._data[strings + name : strings + name + _LONGEST_NAME].partition(b"\0")[0]
+                    around = Symbol(text.decode("utf-8", "replace"), value, length)
                     if value == address:
                         return around
         return around
@@ -265,17 +268,19 @@ class ElfFile:
         wanted = {at: name for name in names for at in self._string_places(name, *strings)}
         if not wanted:
             return {}
-        start, size = table
         found = {}
-        for at, _, _, section, address, length in _SYMBOL.iter_unpack(
-            self._data[start : start + size // _SYMBOL.size * _SYMBOL.size]
-        ):
+        for at, _, _, section, address, length in self._entries(*table):
             name = wanted.get(at)
             if name is not None and section != _SHN_UNDEF:
                 found[name] = Symbol(name, address, length)
                 if len(found) == len(names):
                     break
         return found
+
+    def _entries(self, start: int, size: int) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """The whole entries of a symbol table, as far as the file has them."""
+        data = self._data[start : start + size]
+        return _SYMBOL.iter_unpack(data[: len(data) // _SYMBOL.size * _SYMBOL.size])
 
     def _string_places(self, name: str, start: int, size: int) -> list[int]:
         """Where in a string table a name stands (also as the tail of a longer one: linkers merge those)."""
