@@ -27,6 +27,7 @@ KEYWORDS: Final = (
 """Byte strings, one of which stands in every line that begins or completes an error."""
 
 _BEFORE: Final = 12  # lines between `Error:` and its arrow, or an exception and the check that failed
+_ROWS: Final = 50  # lines of one row of the table of functions
 _NAME: Final = r"[\w.<>$-]{1,200}"
 _TEXT_LIMIT: Final = 600
 
@@ -308,7 +309,7 @@ class CompileReader:
         if row["name"]:
             self._close_row()
             self._row = (row["name"], [])
-        if self._row is not None:
+        if self._row is not None and len(self._row[1]) < _ROWS:
             self._row[1].append(row["text"].strip())
         return False
 

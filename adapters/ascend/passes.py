@@ -24,6 +24,8 @@ __all__ = ["PassDump", "find_dumps", "next_pass", "quoted"]
 _DEPTH: Final = 6
 _ENTRIES: Final = 20_000
 _LINE_LIMIT: Final = 20_000
+_SOURCES: Final = frozenset({".py", ".pto", ".mlir"})
+_SOURCE_LIMIT: Final = 64 << 20
 _ORIGIN: Final = re.compile(r"\s*loc\(\"([^\"]{1,400}\.py)\":(\d{1,9}):(\d{1,9})\)\s*$")
 _STEP: Final = re.compile(r"^(\d{1,4})_(?:after_)?([\w-]{1,100})\.(?:py|mlir)$")
 
@@ -131,8 +133,8 @@ def quoted(place: Place, folders: Iterable[Path]) -> tuple[str, Place | None]:
     for folder in folders:
         path = folder / place.file
         try:
-            if not path.is_file():
-                continue
+            if path.suffix not in _SOURCES or not path.is_file() or path.stat().st_size > _SOURCE_LIMIT:
+                continue  # a log may name any file: only programs are quoted
             with path.open("rb") as file:
                 line = next(islice(file, place.line - 1, place.line), b"")
         except (OSError, ValueError):
