@@ -77,6 +77,8 @@ def test_enter_lets_a_held_thread_go(thrower: Target) -> None:
         assert process.stderr is not None
         assert "Enter lets it go on" in process.stderr.readline()
         assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
+        gdb = int(status_fields(thrower.pid)["TracerPid"])
+        assert os.geteuid() or os.getpriority(os.PRIO_PROCESS, gdb) == 0  # what holds a thread has its CPU
         os.write(ours, b"\n")
         process.communicate(timeout=200)
         os.close(ours)
