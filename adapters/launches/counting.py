@@ -4,13 +4,15 @@ Invariants:
     C1. Over a change between the two no launch is counted twice, and none is lost: both count for a moment, and what
         each has counted is cut at a time at which nothing was launched, for two totals around it are the same. Where
         there is no such time within `_TRIES`, what was launched in the last try, some 0.2 ms, may be counted wrongly.
+    C2. Threads born while a tally is made are in it: it is made anew until there were none. Where some were born each
+        time, launches of these may be missing.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.launches.calls import LOOKUPS, Called
@@ -20,6 +22,7 @@ from livedbg.linux.perf_event import Source
 __all__ = ["LaunchCount"]
 
 _TRIES: Final = 50
+_ROUNDS: Final = 10  # of making a tally
 _MARGIN_S: Final = 20e-6  # between a total and the cut: a call is counted and sampled one after the other
 _NEVER: Final = sys.maxsize
 
@@ -52,19 +55,19 @@ class LaunchCount:
             self._from_ns <= call.mono_ns < self._until_ns for call in calls if call.function not in LOOKUPS
         )
 
-    def tally(self, sources: Sequence[Source], threads: Iterable[int], *, sampled: bool) -> None:
+    def tally(self, sources: Sequence[Source], threads: Callable[[], Iterable[int]], *, sampled: bool) -> None:
         """Count the calls of these events by a tally from now on.
 
         Args:
             sources: events of functions that launch.
-            threads: of the process.
+            threads: lists those of the process.
             sampled: up to now their samples count.
 
         Raises:
             NoPerf: not allowed.
             OSError: too many files are open.
         """
-        self._tallies.append(Tally(sources, threads, follow=False))
+        self._tallies.append(_made(sources, threads))
         if sampled:
             counted, self._until_ns = self._cut()
             self._sure -= counted
@@ -99,3 +102,18 @@ class LaunchCount:
             if before == counted:
                 break
         return counted, now_ns
+
+
+def _made(sources: Sequence[Source], threads: Callable[[], Iterable[int]]) -> Tally:
+    """A tally of all threads: those born before their parent was in it have inherited nothing: C2."""
+    for last in reversed(range(_ROUNDS)):
+        known = frozenset(threads())
+        tally = Tally(sources, known, follow=False)
+        try:
+            if not last or known.issuperset(threads()):
+                break
+        except BaseException:
+            tally.close()
+            raise
+        tally.close()
+    return tally

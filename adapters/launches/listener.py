@@ -234,7 +234,7 @@ class LaunchListener:
         if sampled:
             self._read()  # there is room in the rings: the next call brings how many were lost
         if sources:
-            self._count.tally(sources, self._threads(), sampled=sampled)
+            self._count.tally(sources, self._threads, sampled=sampled)
         self._close_sets()
         self._covered = len(self._places)
 

@@ -19,7 +19,9 @@ import mmap
 import os
 import select
 import struct
+import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -126,6 +128,7 @@ class PerfEvents:
         self._wake = wake
         self._source_of: dict[int, tuple[int, int]] = {}
         self._events: dict[int, list[int]] = {}
+        self._own_since_ns: dict[int, int] = {}
         self._over: list[int] = []
         self._rings: dict[int, tuple[int, int, mmap.mmap]] = {}
         self._poll = select.epoll()
@@ -211,18 +214,20 @@ class PerfEvents:
                     fcntl.ioctl(files[-1], _SET_OUTPUT, ring)
                     if source.wanted:
                         fcntl.ioctl(files[-1], _SET_FILTER, source.wanted.encode() + b"\0")
+            own_since_ns = time.monotonic_ns()
             for file in files:
                 enable(file)
         except BaseException:
             for file in files:
                 os.close(file)
             raise
-        self._events[tid] = files
+        self._events[tid], self._own_since_ns[tid] = files, own_since_ns
 
     def keep(self, alive: Collection[int]) -> None:
         """Forget the threads that have ended; what they started keeps the events that it inherited."""
         for tid in self._events.keys() - set(alive):
             self._over += self._events.pop(tid)
+            del self._own_since_ns[tid]
 
     def read(self) -> list[Sample]:
         """What came since the last time, in the order of time."""
@@ -288,9 +293,12 @@ class PerfEvents:
     def _sample(self, record: bytes) -> Sample | None:
         identity, _, tid = struct.unpack_from("<QII", record, 8)
         number, owner = self._source_of.get(identity, (-1, 0))
-        if number < 0 or (owner != tid and tid in self._events):  # it has events of its own: said twice otherwise
+        if number < 0:
             return None
-        return sample_of(record, number, self._sources[number].kind == TRACEPOINT)
+        sample = sample_of(record, number, self._sources[number].kind == TRACEPOINT)
+        if sample is not None and owner != tid and sample.mono_ns >= self._own_since_ns.get(tid, sys.maxsize):
+            return None  # it had inherited events when it got its own: said twice otherwise
+        return sample
 
 
 def _identity(file: int) -> int:
