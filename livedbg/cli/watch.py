@@ -12,6 +12,8 @@ import click
 import msgspec
 
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.analysis.rules import Settings
+from livedbg.analysis.rules.launch_threads import silent_threads
 from livedbg.analysis.rules.launches import LaunchesStopped
 from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
@@ -93,7 +95,11 @@ class OnStall:
 
 
 class _Asker:
-    """Asks for stacks once launches have stopped: those that nobody asks for are taken rarely, and one tells why."""
+    """Asks for stacks once launches have stopped: those that nobody asks for are taken rarely, and one tells why.
+
+    Of a process all, while none of them tells; of one that goes on launching those of the threads that don't, once a
+    wait.
+    """
 
     def __init__(self, view: LiveView) -> None:
         self._view = view
@@ -102,12 +108,18 @@ class _Asker:
     def look(self, update: Update) -> None:
         """Ask where it is new, and once more after a while."""
         for finding in update.diagnosis.findings.values():
-            process = finding.entities[0] if finding.entities else ""
-            if finding.rule == LaunchesStopped.name and finding.state is VerdictState.UNKNOWN:
-                now_s = time.monotonic()
-                if now_s - self._asked.get(process, -_ASK_AGAIN_S) >= _ASK_AGAIN_S:
-                    self._asked[process] = now_s
-                    self._view.send(WantStacks(process=process))
+            if finding.rule == LaunchesStopped.name and finding.state is not VerdictState.STALLED:
+                self._ask(finding.entities[0])
+        for thread, _, _ in silent_threads(update.snapshot, Settings()):
+            stack, activity = update.snapshot.stacks.get(thread.id), update.snapshot.activity[thread.id]
+            if stack is None or stack.taken_mono_ns < (activity.waiting_since_mono_ns or 0):
+                self._ask(thread.process, thread.id)
+
+    def _ask(self, process: str, *threads: str) -> None:
+        now_s, asked = time.monotonic(), threads or (process,)
+        if now_s - self._asked.get(asked[0], -_ASK_AGAIN_S) >= _ASK_AGAIN_S:
+            self._asked[asked[0]] = now_s
+            self._view.send(WantStacks(process=process, threads=threads))
 
 
 def follow(

@@ -188,7 +188,7 @@ def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
 
 
 def launched_last(
-    process: str, snapshot: Snapshot, until_wall_ns: int | None = None
+    process: str, snapshot: Snapshot, until_wall_ns: int | None = None, thread: str = ""
 ) -> tuple[str, tuple[Evidence, ...]]:
     """Which kernels a process launched last, newest first, in words; "" where nobody listened to its launches.
 
@@ -196,13 +196,14 @@ def launched_last(
         process: its identifier.
         snapshot: what is known.
         until_wall_ns: launches after it don't matter; a time in whole seconds was rounded down by who logged it.
+        thread: what this one launched; "" for all threads.
     """
     if until_wall_ns is not None and until_wall_ns % _SECOND_NS == 0:
         until_wall_ns += _SECOND_NS
     launches = [
         (launch, trail.thread)
         for trail in snapshot.launches.values()
-        if trail.process == process
+        if trail.process == process and thread in ("", trail.thread)
         for launch in trail.last
         if until_wall_ns is None or launch.wall_ns <= until_wall_ns
     ]
@@ -211,11 +212,11 @@ def launched_last(
     proofs = tuple(
         Evidence(
             kind="proc",
-            source=f"{launch.function} of {name_of(thread, snapshot)}",
+            source=f"{launch.function} of {name_of(launcher, snapshot)}",
             text=launch_text(launch),
             at_wall_ns=launch.wall_ns,
         )
-        for launch, thread in newest
+        for launch, launcher in newest
     )
     return ", ".join(dict.fromkeys(names)), proofs
 

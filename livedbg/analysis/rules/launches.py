@@ -1,9 +1,4 @@
-"""A process that used to launch kernels and launches none any more.
-
-Invariants:
-    L1. Time in which nobody listened to launches counts for nothing, nor does that of which nobody has read yet what
-        was heard.
-"""
+"""A process that used to launch kernels and launches none any more."""
 
 from __future__ import annotations
 
@@ -16,14 +11,15 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.cuda_words import launched_last
 from livedbg.analysis.rules.gpu import waits_for_gpu_in
+from livedbg.analysis.rules.launch_threads import ThreadLaunchesStopped
+from livedbg.analysis.rules.launch_words import HABIT, heard, next_steps, often
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
-from livedbg.launches import CALLS, HEARD, HEARD_TO, LaunchTrail
-from livedbg.model import Evidence, Process, Severity, Thread
-from livedbg.snapshot import Counter, CounterKey, Snapshot
+from livedbg.launches import CALLS, LaunchTrail
+from livedbg.model import Evidence, Severity, Thread
+from livedbg.snapshot import Counter, Snapshot
 
 __all__ = ["LaunchesStopped", "rules"]
 
-_SEEN: Final = 4  # steps of the count, each of half a second at least, from which on it is a habit
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -83,15 +79,13 @@ class LaunchesStopped:
         self, silence: _Silence, thread: Thread | None, meanwhile: str, verdict: VerdictState | None, snapshot: Snapshot
     ) -> Finding:
         kernels, launches = launched_last(silence.process, snapshot)
-        usual = f"{silence.per_s:,.0f} a second" if silence.per_s >= 2 else f"one in {duration(1e9 / silence.per_s)}"
         who = name_of(silence.process, snapshot)
         sentence = (
             f"{who[:1].upper()}{who[1:]} has launched nothing on a GPU for {duration(silence.lasted_ns)}; before that "
-            f"there were launch calls, {usual} in the mean. {meanwhile[:1].upper()}{meanwhile[1:]}."
+            f"there were launch calls, {often(silence.per_s)} in the mean. {meanwhile[:1].upper()}{meanwhile[1:]}."
         )
         if kernels:
             sentence += f" Launched last (newest first): {kernels}."
-        pid = ids.parse(silence.process).short
         since = snapshot.now(ids.parse(silence.process).parts[0]).wall_ns - silence.lasted_ns
         return Finding(
             rule=self.name,
@@ -108,10 +102,7 @@ class LaunchesStopped:
                 *([thread_evidence(thread, snapshot)] if thread is not None else []),
                 *launches,
             ),
-            next=(
-                f"livedbg stacks {pid} --glance   (what its threads are at, also those that spin)",
-                f"livedbg device {pid} --dump   (whether a kernel still runs, and where its warps stand)",
-            ),
+            next=next_steps(silence.process),
             inferred=True,
             since_wall_ns=since,
             state=verdict,
@@ -123,21 +114,17 @@ def _silences(state: RuleInput) -> Iterator[_Silence]:
     snapshot = state.snapshot
     for key, calls in snapshot.counters.items():
         process = snapshot.processes.get(key.entity) if key.name == CALLS else None
-        heard = snapshot.counters.get(CounterKey(key.entity, HEARD))
-        if process is None or process.exited or heard is None or not heard.value or calls.changes < _SEEN:
+        if process is None or process.exited or calls.changes < HABIT:
+            continue
+        listened = heard(process, snapshot)
+        if listened is None:
             continue
         newest = max((trail.last[-1].mono_ns for trail in _trails(key.entity, snapshot)), default=0)
-        since = max(calls.changed_mono_ns, heard.changed_mono_ns, newest)  # L1
-        lasted = _heard_to(process, snapshot) - since  # L1
+        since = max(calls.changed_mono_ns, listened[0], newest)
+        lasted = listened[1] - since
         span = calls.changed_mono_ns - calls.first_mono_ns
         if lasted >= max(state.settings.task_stall_ns, state.settings.slow_factor * span / calls.changes):
             yield _Silence(key.entity, calls, since, lasted, max(calls.value, 1.0) * _SECOND_NS / max(span, 1))
-
-
-def _heard_to(process: Process, snapshot: Snapshot) -> int:
-    """Up to when its launches were heard (CLOCK_MONOTONIC, ns)."""
-    now, heard = snapshot.now(process.host).mono_ns, snapshot.counters.get(CounterKey(process.id, HEARD_TO))
-    return now if heard is None else min(now, int(heard.value * _SECOND_NS))
 
 
 def _trails(process: str, snapshot: Snapshot) -> list[LaunchTrail]:
@@ -176,4 +163,4 @@ def _idle_by_will(threads: Sequence[Thread], state: RuleInput) -> bool:
 
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (LaunchesStopped(),)
+    return (LaunchesStopped(), ThreadLaunchesStopped())

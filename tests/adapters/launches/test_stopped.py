@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from livedbg.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
 from livedbg.live import LiveView
 from livedbg.model import Frame, Severity, Stack, ThreadState
 from tests.adapters.cuda.reading import fixture
-from tests.adapters.launches.commands import LISTENS, LONG_S, beside
+from tests.adapters.launches.commands import LISTENS, LONG_S, Beside, beside
 from tests.analysis.world import SECOND, World
 from tests.conftest import Target, eventually
 from tests.probes import refused
@@ -147,17 +148,32 @@ def started(
 
 
 @needs_probes
-def test_a_process_that_waits_for_its_stream_is_a_stall(started: Target) -> None:
-    """It launches 20 times a second, then waits for its stream for ever."""
-    argv = ("watch", str(started.pid), "--launches", "--json", "--until", "stalled", "--timeout", "240")
-    with beside(*argv) as watch:
-        watch.until_said(LISTENS)
+def test_a_process_and_a_thread_that_wait_for_their_stream_are_a_stall(started: Target, launcher: Target) -> None:
+    """It launches 20 times a second, then waits for its stream for ever; of another process one thread does."""
+    with watched(started) as alone, watched(launcher) as one_of_two:
+        for watch in (alone, one_of_two):
+            watch.until_said(LISTENS)
+        launcher.stdin.write(b"driver 1000000 20\nhang 60 20\n")
         started.stdin.write(b"hang 60 20\n")
-        out = watch.end(10)
-    (found,) = (one for one in map(json.loads, out.splitlines()) if one["state"] == "stalled" and "rule" in one)
+        found, of_thread = stall(alone.end(10)), stall(one_of_two.end(10))
     assert found["rule"] == "launches-stopped" and "has launched nothing on a GPU for " in found["sentence"]
     assert "(hang) waits for the GPU in cudaStreamSynchronize" in found["sentence"]
     assert "moe::gate_kernel(float*)" in found["sentence"]
+    assert of_thread["rule"] == "thread-launches-stopped" and "go on launching" in of_thread["sentence"]
+    assert "(hang) has launched nothing on a GPU for " in of_thread["sentence"]
+    assert "waits for it in cudaStreamSynchronize" in of_thread["sentence"]
+    assert of_thread["sentence"].endswith("Launched last (newest first): moe::gate_kernel(float*).")
+
+
+def watched(target: Target) -> AbstractContextManager[Beside]:
+    """`livedbg watch --launches` until it stalls."""
+    return beside("watch", str(target.pid), "--launches", "--json", "--until", "stalled", "--timeout", "240")
+
+
+def stall(out: str) -> dict[str, str]:
+    """The finding that says so."""
+    (found,) = (one for one in map(json.loads, out.splitlines()) if one["state"] == "stalled" and "rule" in one)
+    return dict(found)
 
 
 @needs_probes
