@@ -66,19 +66,21 @@ async def look_attached(
             asker = Asker(engine, end_s)
             seen = await look(asker, said)
         finally:
-            await _let_go(engine)
-            stood_ns = time.monotonic_ns() - since_ns
-            await guard.release()
-            touched(
-                Intrusion(
-                    target=target,
-                    what="cuda-gdb attach",
-                    why="asked for: what runs on the device",
-                    paused_ns=stood_ns,
-                    stops=1,
-                    at_wall_ns=time.time_ns() - stood_ns,
+            try:
+                await _let_go(engine)
+            finally:  # also where that is interrupted; then the guard stays
+                stood_ns = time.monotonic_ns() - since_ns
+                touched(
+                    Intrusion(
+                        target=target,
+                        what="cuda-gdb attach",
+                        why="asked for: what runs on the device",
+                        paused_ns=stood_ns,
+                        stops=1,
+                        at_wall_ns=time.time_ns() - stood_ns,
+                    )
                 )
-            )
+            await guard.release()
     finally:
         await engine.close()
     return state_of(seen, target, "attach", taken_wall_ns=time.time_ns(), look_ns=stood_ns)

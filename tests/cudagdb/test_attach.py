@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from livedbg.cuda.attach import look_attached
+from livedbg.gdbmi import GdbEngine
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
-from livedbg.model import ThreadState
+from livedbg.model import Intrusion, ThreadState
 from livedbg.replay import last_update
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually
@@ -60,6 +65,21 @@ def test_a_debugger_that_dies_in_the_midst_leaves_the_target_running(
     assert "stood still" in said.err
     assert said.code == 0 and "ended before it had told everything" in said.out, said.everything
     eventually(lambda: free(target.pid))
+
+
+async def test_an_end_that_is_interrupted_stands_in_the_ledger_too(
+    spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(_engine: GdbEngine) -> None:
+        raise asyncio.CancelledError
+
+    target = spawn([build_target("spinners"), "1"])
+    monkeypatch.setattr("livedbg.cuda.attach._let_go", interrupted)
+    touches: list[Intrusion] = []
+    with pytest.raises(asyncio.CancelledError):
+        await look_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", touches.append)
+    assert [touch.what for touch in touches] == ["cuda-gdb attach"]
+    await asyncio.to_thread(eventually, lambda: free(target.pid))
 
 
 def test_a_process_that_another_debugger_holds_is_refused_untouched(
