@@ -20,7 +20,7 @@ __all__ = ["Guard", "GuardMissing", "glance_guarded"]
 
 _PROGRAM: Final = Path(__file__).with_name("guard.py")
 _ARGV: Final = (sys.executable, "-I", "-S", _PROGRAM.name)  # without the folder: `pkill -f livedbg` is not to hit it
-_START_S: Final = 10.0
+_START_S: Final = 30.0  # nothing is touched before: a busy machine may take its time
 _END_S: Final = 5.0
 _LAST_WORDS: Final = (b"gone", b"fine", b"woken")
 
