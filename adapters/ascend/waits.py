@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import Stall
@@ -12,6 +13,9 @@ from livedbg.adapters.ascend.trouble import Trouble
 from livedbg.model import Edge, EdgeKind, EdgeState, TaskState
 
 __all__ = ["Suspicion", "suspects", "wait_edges"]
+
+_MOST_EDGES: Final = 20_000
+"""Edges between each that waits and each that it may wait for; 20,000 tasks and 72 cores would have over a million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +114,12 @@ def _undeclared(run: Run, suspicion: Suspicion) -> Iterator[Edge]:
         why = "it waits, and no other task is running or ready"
     else:
         why = f"it waits, and of the tasks that are open this is the likeliest: {suspicion.reason}"
-    for record in waiting:
-        for raw in suspicion.tasks:
+    whole = _MOST_EDGES // max(1, len(suspicion.tasks))
+    for number, record in enumerate(waiting):
+        behind = suspicion.tasks
+        if number >= whole and not single and behind:  # each has one edge then: who waits is counted all the same
+            behind = (behind[number % len(behind)],)
+        for raw in behind:
             yield Edge(
                 kind=EdgeKind.DEPENDS_ON,
                 source=names.task(record.raw),
