@@ -1,4 +1,4 @@
-"""A large graph that hangs before its deps.json is written: a bounded number of edges, and all that wait are counted."""
+"""A large graph that hangs before its deps.json is written: its edges are bounded, and all that wait are counted."""
 
 from __future__ import annotations
 
