@@ -60,11 +60,12 @@ class ExceptionsAdapter(Adapter):
             ends = time.monotonic() + _LAST_STACKS_S
             raise
         finally:
-            for armed in list(self._armed.values()):
-                if ends is None:
-                    await armed.disarm()
-                else:
-                    await armed.disarm(patience_s=max(0.0, ends - time.monotonic()))
+            all_armed = list(self._armed.values())  # at once: the session waits no longer for many than for one
+            if ends is None:
+                await asyncio.gather(*(armed.disarm() for armed in all_armed))
+            else:
+                left_s = max(0.0, ends - time.monotonic())
+                await asyncio.gather(*(armed.disarm(patience_s=left_s) for armed in all_armed))
             if self._pool is not None:
                 await self._pool.close()
 
