@@ -163,7 +163,7 @@ def test_an_editable_install_gives_the_same_names(tree: Path, tmp_path: Path) ->
         "import livedbg.adapters, livedbg.panels, livedbg.themes, importlib.util as u\n"
         "print(livedbg.__file__, [n for n in ('adapters', 'panels', 'themes', 'tests') if u.find_spec(n)])"
     )
-    said = subprocess.check_output([str(python), "-c", program], cwd=tmp_path, text=True, timeout=400)
+    said = subprocess.check_output([str(python), "-I", "-c", program], cwd=tmp_path, text=True, timeout=400)
     assert said.split(" ", 1) == [str(source / "livedbg" / "__init__.py"), "[]\n"]
 
 
