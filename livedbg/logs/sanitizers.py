@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from livedbg.model import Frame
 
-__all__ = ["ENDED", "TOLD", "WORDS", "SanitizerReport", "own_frames", "sanitizer_report"]
+__all__ = ["ENDED", "TOLD", "WORDS", "SanitizerReport", "own_frames", "place_of", "sanitizer_report"]
 
 ENDED: Final = "sanitizer"
 """Kind of a report with which the sanitizer ended the program."""
@@ -148,10 +148,14 @@ def _told(text: str, lines: Sequence[str]) -> Iterator[str]:
             if section is not None:
                 frames = own_frames(_stack(lines, number))
                 what = f"{word} {section['told']}" if begin.groups else word
-                yield f"{what} in {_shown(frames[0])}" if frames else what
+                yield f"{what} in {place_of(frames)}" if frames else what
 
 
-def _shown(frame: Frame) -> str:
+def place_of(stack: Sequence[Frame]) -> str:
+    """The first frame of the user's own code, in words; "" where there is none."""
+    frame = next(iter(own_frames(stack)), None)
+    if frame is None:
+        return ""
     where = f" at {frame.file.rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
     return f"{frame.function[:100]}{where}"
 
@@ -164,7 +168,8 @@ def _undefined(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
     if not own_frames(stack):
         name = f"{head['file'].rpartition('/')[2]}:{head['line']}" if head["file"] else "an unknown place"
         stack = (Frame(function=name),)
-    return SanitizerReport(TOLD, f"UndefinedBehaviorSanitizer: {kind}", _ADDRESS.sub("0x…", told), stack)
+    more = told if "…" in kind else told.partition(": ")[2]
+    return SanitizerReport(TOLD, f"UndefinedBehaviorSanitizer: {kind}", _ADDRESS.sub("0x…", more), stack)
 
 
 def _stack(lines: Sequence[str], begin: int) -> tuple[Frame, ...]:

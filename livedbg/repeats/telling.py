@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from livedbg.logs.sanitizers import ENDED, TOLD, own_frames
+from livedbg.logs.sanitizers import ENDED, TOLD, own_frames, place_of
 from livedbg.model import ExceptionHit
-from livedbg.repeats.outcome import How, frames_shown
+from livedbg.repeats.outcome import How
 
 __all__ = ["Told", "told_of"]
 
@@ -61,7 +61,8 @@ def told_of(how: How, caught: Sequence[ExceptionHit], printed: Sequence[Exceptio
         return Told(what, where)
     if report.catchpoint == _ENDED or (what is None and how != "signal"):
         return Told(report, report, reported=True)
-    return Told(what, where, note=f"{report.type}, in {frames_shown(report.stack)[0]}" if report.stack else report.type)
+    place = place_of(report.stack)
+    return Told(what, where, note=f"{report.type}, in {place}" if place else report.type)
 
 
 def _others(hits: Sequence[ExceptionHit]) -> list[ExceptionHit]:

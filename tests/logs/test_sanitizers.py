@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.analysis import VerdictState
+from livedbg.analysis.engine import Diagnostician
+from livedbg.events import Stamper
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.sanitizers import ENDED, TOLD, SanitizerReport, own_frames, sanitizer_report
 from livedbg.model import Frame, LogRecord
+from livedbg.store import Store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "sanitizers"
 
@@ -96,7 +100,7 @@ def test_undefined_behaviour_has_its_line_and_with_a_stack_its_function() -> Non
     assert overflow == SanitizerReport(
         TOLD,
         "UndefinedBehaviorSanitizer: signed integer overflow",
-        "signed integer overflow: 2147483647 + 2 cannot be represented in type 'int'",
+        "2147483647 + 2 cannot be represented in type 'int'",
         (Frame("a.cpp:20"),),
     )
     assert shift.type == "UndefinedBehaviorSanitizer: shift exponent … is too large for …-bit type 'int'"
@@ -138,3 +142,28 @@ def test_long_and_odd_lines_take_linear_time() -> None:
         b"a" * 3_000_000 + b": runtime error: " + b"9" * 3_000_000,
     ):
         assert len(reports(line)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "sentence"),
+    [
+        (
+            "gcc_use_after_free",
+            VerdictState.CRASHED,
+            "Crashed: AddressSanitizer: heap-use-after-free, in Step::use() at a.cpp:10: READ of size 4; 4 bytes",
+        ),
+        (
+            "gcc_race",
+            None,
+            "A sanitizer reported, without ending the program: ThreadSanitizer: data race, in operator() at a.cpp:19: ",
+        ),
+    ],
+)
+def test_a_finding_says_what_and_where(name: str, state: VerdictState | None, sentence: str) -> None:
+    decoder, store, stamp = CrashDecoder(), Store(), Stamper("box")
+    for record in records((FIXTURES / f"{name}.txt").read_bytes()):
+        store.apply_all(decoder.feed(record, stamp())[0])
+    (finding,) = [
+        found for found in Diagnostician().diagnose(store.snapshot()).findings.values() if found.rule == "crash"
+    ]
+    assert (finding.state, finding.sentence[: len(sentence)]) == (state, sentence)

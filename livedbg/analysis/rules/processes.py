@@ -10,7 +10,7 @@ from typing import Final
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
-from livedbg.logs.sanitizers import ENDED, TOLD
+from livedbg.logs.sanitizers import ENDED, TOLD, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.snapshot import Snapshot
 
@@ -133,7 +133,9 @@ class Crash:
         fatal = kind != TOLD and ((kind in _FATAL and not (owner and alive)) or not alive)
         first_line = hit.message.partition("\n")[0]
         again = f" ({hit.count} times)" if hit.count > 1 else ""
-        text = f"{hit.type}: {first_line}" if first_line else hit.type
+        place = place_of(hit.stack) if kind in (ENDED, TOLD) else ""
+        what_it_was = f"{hit.type}, in {place}" if place else hit.type
+        text = f"{what_it_was}: {first_line}" if first_line else what_it_was
         what = "Crashed" if fatal else "An exception was logged, and its process goes on"
         if kind == TOLD:
             what = "A sanitizer reported, without ending the program"
