@@ -128,7 +128,8 @@ def frames_shown(frames: tuple[Frame, ...]) -> tuple[str, ...]:
 
 def _frame(frame: Frame) -> str:
     where = f" at {frame.file.rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
-    return f"{frame.function}{where}" if where or not frame.module else f"{frame.function} in {frame.module}"
+    named = where or not frame.module or frame.function.startswith(f"{frame.module}+")
+    return f"{frame.function}{where}" if named else f"{frame.function} in {frame.module}"
 
 
 def stack_of(stacks: tuple[Stack, ...]) -> tuple[str, ...]:

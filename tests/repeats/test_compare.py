@@ -92,6 +92,7 @@ def test_frames_by_which_a_program_dies_are_left_out() -> None:
     )
     assert frames_shown(frames) == ("work at a.cpp:7", "main in a")
     assert frames_shown((Frame("abort", module="libc.so.6"),)) == ("abort in libc.so.6",)
+    assert frames_shown((Frame("libffi.so.8+0x6f79", module="libffi.so.8"),)) == ("libffi.so.8+0x6f79",)
 
 
 def hit(name: str, catchpoint: str | None = None, at: int | None = None) -> ExceptionHit:
