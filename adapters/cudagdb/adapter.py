@@ -8,6 +8,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import ClassVar, Final
@@ -31,6 +32,8 @@ from livedbg.sanitize import clean_line
 __all__ = ["CudaGdbAdapter"]
 
 _LOOK_S: Final = 1.0
+_SHARE: Final = 50  # looks may take 1/50 of the time: of hundreds of processes all descriptors are read
+_SLOWEST_S: Final = 5.0
 _LAST_LOOKS: Final = 4
 _LAST_S: Final = 0.25
 _READ_S: Final = 120.0
@@ -60,13 +63,14 @@ class CudaGdbAdapter(Adapter):
         """See Adapter."""
         context.settled()
         while True:
-            over = targets_ended(context)
+            over, begun_s = targets_ended(context), time.monotonic()
             for process in list(context.snapshot().processes.values()):
                 if process.target:
                     await self._look(context, process)
             if over:
                 break
-            await context.sleep(_LOOK_S)
+            took_s = time.monotonic() - begun_s
+            await context.sleep(min(max(_LOOK_S, _SHARE * took_s), _SLOWEST_S))
         for _ in range(_LAST_LOOKS if any(self._watches.values()) else 0):  # a job often ends right after its dump
             await asyncio.sleep(_LAST_S)
             for process in list(context.snapshot().processes.values()):
