@@ -7,7 +7,7 @@ gives the statement, also of a block that was cut.
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from livedbg.nvfuser.failures import FailureReader
 from livedbg.nvfuser.ir import parse_tensor
@@ -32,6 +32,7 @@ __all__ = [
     "ConsideredBlock",
     "DomainsBlock",
     "FailedBlock",
+    "LongBlock",
     "ScriptBlock",
     "SegmentedBlock",
     "WholeBlock",
@@ -48,11 +49,11 @@ _ACCEPTED: Final = re.compile(r"\*\*\*Accepted\*\*\* as: (\w+)")
 _OUTPUT: Final = re.compile(r"^T(\d+)_")
 _TENSOR: Final = re.compile(r"^T(\d+)_[^=]*$")
 _DOMAIN: Final = re.compile(r"^  (root|logical|allocation|contiguity)(?: domain)?: (.*)$")
-_AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]*(\d+)\{")
 _VERSION: Final = re.compile(r"^# (torch|cuda|nvfuser) version: (.*)$")
 _DEVICE: Final = re.compile(r"^#\s+\d+: (.*)$")
 _IMPORT: Final = re.compile(r"^from (nvfuser(?:_direct)?) import ")
 _CODE: Final = re.compile(r"^(?:#|import |from |def |with |inputs = \[|\]|fd\.|    |\t|$)")
+_DOMAINS_END: Final = "} // {Re-written complete fusion}"
 _END: Final = re.compile(r"^fd\.execute\(inputs\)")
 
 
@@ -68,8 +69,21 @@ class Block(Protocol):
         ...
 
 
+class LongBlock(Block, Protocol):
+    """A block of many lines, most of which it takes as they are."""
+
+    stops: ClassVar[tuple[str, ...]]
+    """What a line begins with that is to be fed; those before it may be taken at once."""
+
+    def take(self, lines: list[str]) -> int:
+        """Take lines of which none is to be fed; gives how many were taken."""
+        ...
+
+
 class SegmentedBlock:
     """From `Segmented_Fusion{` to `} //Segmented_Fusion`."""
+
+    stops: ClassVar[tuple[str, ...]] = (BEGIN, END)
 
     def __init__(self, number: int | None) -> None:
         self._line = number
@@ -81,8 +95,14 @@ class SegmentedBlock:
         if self._over or len(self._lines) > _SEGMENT_LINES or (self._lines and line.startswith(BEGIN)):
             return False
         self._lines.append(line)
-        self._over = line.rstrip() == END
+        self._over = line.startswith(END) and line.rstrip() == END
         return True
+
+    def take(self, lines: list[str]) -> int:
+        """See LongBlock."""
+        taken = 0 if self._over else min(len(lines), max(0, _SEGMENT_LINES - len(self._lines)))
+        self._lines += lines[:taken]
+        return taken
 
     def end(self) -> Statement | None:
         """See Block."""
@@ -105,6 +125,8 @@ class ConsideredBlock:
         if self._first:
             self._first = False
             return True
+        if line.startswith(" ") and not (self._over or "***" in line or "Considering fusion:" in line):
+            return True  # most lines
         if self._over or "Considering fusion:" in line or "***Runtime***" in line or line.startswith("Segment"):
             return False
         told = "***" in line
@@ -161,33 +183,40 @@ class WholeBlock:
 class DomainsBlock:
     """`Segmented_Fusion Dump: -- Re-written complete fusion:{`, of which the transforms are read."""
 
+    stops: ClassVar[tuple[str, ...]] = (BEGIN, _DOMAINS_END)
+
     def __init__(self, number: int | None) -> None:
         self._said = Domains(number)
         self._tensor: int | None = None
-        self._parts: dict[str, tuple[str, ...]] = {}
+        self._parts: dict[str, str] = {}
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
         """See Block."""
         if self._over or line.startswith(BEGIN):
             return False
-        head = _TENSOR.match(line)
-        part = _DOMAIN.match(line)
-        if head is not None:
-            self._keep()
-            self._tensor = int(head[1])
-        elif part is not None:
-            words = (
-                [kind + axis for kind, axis in _AXIS.findall(part[2])] if part[1] != "contiguity" else part[2].split()
-            )
-            self._parts.setdefault(part[1], tuple(words[:_ITEMS]))
-        self._over = line.startswith("} // {Re-written complete fusion}")
+        self.take([line])
+        self._over = line.startswith(_DOMAINS_END)
         return True
+
+    def take(self, lines: list[str]) -> int:
+        """See LongBlock."""
+        if self._over:
+            return 0
+        for line in lines:
+            if line.startswith("  "):
+                if (part := _DOMAIN.match(line)) is not None:
+                    self._parts.setdefault(part[1], part[2])
+            elif line.startswith("T") and (head := _TENSOR.match(line)) is not None:
+                self._keep()
+                self._tensor = int(head[1])
+        return len(lines)
 
     def _keep(self) -> None:
         if self._tensor is not None and "logical" in self._parts and len(self._said.tensors) < _SEGMENT_LINES:
-            said = [self._parts.get(name, ()) for name in ("logical", "root", "allocation", "contiguity")]
-            self._said.tensors[self._tensor] = Domain(*said)
+            part = self._parts
+            said = part["logical"], part.get("root", ""), part.get("allocation", ""), part.get("contiguity", "")
+            self._said.tensors[self._tensor] = Domain(said)
         self._tensor, self._parts = None, {}
 
     def end(self) -> Statement | None:

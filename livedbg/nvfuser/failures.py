@@ -131,11 +131,11 @@ class FailureReader:
         self._count += 1
         if self._count > _LONGEST:
             return False
-        group = _GROUP.search(line)
+        group = _GROUP.search(line) if "Error from segmentation group" in line else None
         if group is not None:
             self._begin_group(int(group[1]), group[2], number)
             return True
-        raised = _RAISED.search(line)
+        raised = _RAISED.search(line) if "Exception raised from " in line else None
         if raised is not None:
             self._raised(raised)
             return True
@@ -183,9 +183,10 @@ class FailureReader:
         line = clean_line(line, _LONG)
         if len(now.lines) < _LINES:
             now.lines.append(line)
-        if _NOTE.search(line) and len(now.notes) < _NOTES and not _SUM.search(line):
+        may_note = "rror" in line or "CUDA_ERROR_" in line or "ptxas fatal" in line  # what _NOTE asks for
+        if may_note and len(now.notes) < _NOTES and _NOTE.search(line) and not _SUM.search(line):
             now.notes.append(line.strip())
-        place = _ASSERT.search(line)
+        place = _ASSERT.search(line) if "INTERNAL ASSERT" in line else None
         if place is not None:
             now.ours = True
             if not now.file:

@@ -8,7 +8,8 @@ space stood after the bracket.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["Axis", "Expression", "Tensor", "parse_expression", "parse_tensor", "split_top", "tensors_in"]
@@ -18,6 +19,10 @@ _AXIS: Final = re.compile(r"\s*([irbsnv?])([A-Za-z.]*)(\d+)\{")
 _INLINE: Final = ("&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "&", "|", "^")
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _LIMIT: Final = 100_000  # characters of one expression that are looked at
+_BRACKET: Final = re.compile(r"[()\[\]{}]")
+_BRACKET_OR_COMMA: Final = re.compile(r"[()\[\]{},]")
+_BRACKET_OR_SIGN: Final = re.compile(r"[()\[\]{}]|(?<=\s)=")
+_BRACKET_OR_OPERATOR: Final = re.compile(rf"[()\[\]{{}}]|(?<=\s)(?:{'|'.join(map(re.escape, _INLINE))})(?=\s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +51,18 @@ class Tensor:
     Attributes:
         number: of its name: 3 for `T3_g_float[…]`.
         dtype: as nvFuser spells it (`float`, `__bfloat`), or "" where it isn't said.
+        body: its axes as printed; most are never asked for.
     """
 
     number: int
     memory: str
     dtype: str
-    axes: tuple[Axis, ...] = ()
+    body: str = ""
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """All its axes."""
+        return tuple(axis for axis in map(_axis, split_top(self.body)) if axis is not None)
 
     @property
     def logical(self) -> tuple[Axis, ...]:
@@ -61,22 +72,32 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One expression of a group.
+    """One expression of a group; it is taken apart when somebody asks.
 
     Attributes:
         number: its name, the `(N)` below it.
         text: as printed.
-        outputs: what it defines.
-        operation: `relu`, `reduction`, `Set`, `+`, …; "" where its form is not known.
-        arguments: what the operation is given, as printed.
     """
 
     number: int
     text: str
-    outputs: tuple[Tensor, ...] = ()
-    operation: str = ""
-    arguments: tuple[str, ...] = ()
-    inputs: tuple[Tensor, ...] = field(default=())
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """What it defines."""
+        left, sign, _ = _halves(self.text)
+        return tuple(tensors_in(left)) if sign else ()
+
+    @property
+    def operation(self) -> str:
+        """`relu`, `reduction`, `Set`, `+`, …; "" where its form is not known."""
+        return _taken_apart(self.text)[0]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What the operation is given, as printed."""
+        given = _taken_apart(self.text)[1]
+        return tuple(split_top(given)) if isinstance(given, str) else given
 
 
 def parse_tensor(text: str) -> Tensor | None:
@@ -97,8 +118,7 @@ def tensors_in(text: str) -> list[Tensor]:
         dtype = match[3] or ""
         if not dtype:  # the old form: the type stands behind
             dtype = (re.match(r"\] (\w+)$", text[end:].rstrip()) or ["", ""])[1]
-        axes = tuple(axis for axis in map(_axis, split_top(body)) if axis is not None)
-        found.append(Tensor(int(match[1]), match[2], dtype, axes))
+        found.append(Tensor(int(match[1]), match[2], dtype, body))
         position = end
     return found
 
@@ -115,82 +135,84 @@ def _axis(text: str) -> Axis | None:
 def _closing(text: str, opening: int) -> int:
     """Where the bracket at `opening` closes; the end of the text where it doesn't."""
     closing = [_OPEN[text[opening]]]
-    for position in range(opening + 1, len(text)):
-        sign = text[position]
+    for match in _BRACKET.finditer(text, opening + 1):
+        sign = match[0]
         if sign in _OPEN:
             closing.append(_OPEN[sign])
         elif sign == closing[-1]:
             closing.pop()
             if not closing:
-                return position
+                return match.start()
     return len(text)
 
 
 def split_top(text: str) -> list[str]:
     """A list's items: split at commas outside of all brackets."""
     found, depth, begin = [], 0, 0
-    for position, sign in enumerate(text):
+    for match in _BRACKET_OR_COMMA.finditer(text):
+        sign = match[0]
         if sign in "([{":
             depth += 1
         elif sign in ")]}":
             depth -= 1
-        elif sign == "," and depth <= 0:
-            found.append(text[begin:position].strip())
-            begin = position + 1
+        elif depth <= 0:
+            found.append(text[begin : match.start()].strip())
+            begin = match.end()
     last = text[begin:].strip()
     return [*found, last] if last else found
 
 
 def parse_expression(number: int, text: str) -> Expression:
     """An expression from its printed lines (without the `(N)` below them)."""
-    text = text[:_LIMIT].strip("\n")
-    left, sign, right = _halves(text)
-    if not sign:
-        return Expression(number, text)
-    operation, arguments = _operation(right.strip())
-    return Expression(
-        number, text, tuple(tensors_in(left)), operation, tuple(arguments), tuple(tensors_in(" , ".join(arguments)))
-    )
+    return Expression(number, text[:_LIMIT].strip("\n"))
 
 
+@lru_cache(maxsize=64)
+def _taken_apart(text: str) -> tuple[str, str | tuple[str, ...]]:
+    """Operation and arguments of an expression; what asks for one often asks for the other."""
+    _, sign, right = _halves(text)
+    return _operation(right.strip()) if sign else ("", ())
+
+
+@lru_cache(maxsize=64)
 def _halves(text: str) -> tuple[str, str, str]:
     depth = 0
-    for position, sign in enumerate(text):
+    for match in _BRACKET_OR_SIGN.finditer(text):
+        sign = match[0]
         if sign in "([{":
             depth += 1
         elif sign in ")]}":
             depth -= 1
-        elif sign == "=" and not depth and text[position - 1 : position].isspace():
-            return text[:position], "=", text[position + 1 :]
+        elif not depth:
+            return text[: match.start()], "=", text[match.end() :]
     return text, "", ""
 
 
-def _operation(right: str) -> tuple[str, list[str]]:
+def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
+    """The operation, and its arguments, or the list that they stand in."""
     body = right.rstrip(";").rstrip()
     match = re.match(r"([A-Za-z_][\w.:<>]*)\s?\(", body)
     if match is not None:
         end = _closing(body, match.end() - 1)
         if not body[end + 1 :].strip():
-            return match[1], split_top(body[match.end() : end])
+            return match[1], body[match.end() : end]
     spread = _spread(body)
     if spread is not None:
         return spread
     if body and body[0] in "-!~":
-        return f"unary {body[0]}", [body[1:].strip()]
-    return "", [body]
+        return f"unary {body[0]}", (body[1:].strip(),)
+    return "", (body,)
 
 
-def _spread(body: str) -> tuple[str, list[str]] | None:
+def _spread(body: str) -> tuple[str, tuple[str, ...]] | None:
     """`A + B`, the operator outside of all brackets with spaces around it."""
     depth = 0
-    for position, sign in enumerate(body):
+    for match in _BRACKET_OR_OPERATOR.finditer(body):
+        sign = match[0]
         if sign in "([{":
             depth += 1
         elif sign in ")]}":
             depth -= 1
-        elif not depth and position and body[position - 1].isspace():
-            for operator in _INLINE:
-                after = position + len(operator)
-                if body.startswith(operator, position) and body[after : after + 1].isspace():
-                    return operator, [body[:position].strip(), body[after:].strip()]
+        elif not depth:
+            return sign, (body[: match.start()].strip(), body[match.end() :].strip())
     return None

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,6 +29,11 @@ _BLOCK: Final = 1 << 20
 _LONGEST: Final = 1 << 20  # bytes of a line without an end that are kept
 _LINE: Final = 64 << 10  # bytes of a line that are looked at
 _PREFIXES: Final = 5_000
+_ONE: Final = {""}
+_PLAIN: Final = re.compile(rb"[\n\t -~]*").fullmatch  # what `clean` leaves as it is
+_WINDOW: Final = 4 << 10  # characters that are cut into lines at once
+_PREFIXED: Final = [b"\n" + bytes([sign]) for sign in b"[0123456789"]
+_MAY_HAVE_PREFIX: Final = re.compile(r"[\[\d]").match  # most lines have none, and are spared the search
 
 
 class Said(NamedTuple):
@@ -41,6 +48,7 @@ class StatementReader:
 
     def __init__(self) -> None:
         self._matcher = BytesAhoCorasick(TRIGGERS)
+        self._prefixes = BytesAhoCorasick(_PREFIXED)
         self._scanners: dict[str, Scanner] = {}
         self._busy: set[str] = set()
         self._rest = b""
@@ -70,6 +78,9 @@ class StatementReader:
 
     def _lines(self, body: bytes) -> list[Said]:
         found: list[Said] = []
+        plain = body.decode("ascii") if _PLAIN(body) is not None else None
+        prefixed = [start + 1 for _, start, _ in self._prefixes.find_matches_as_indexes(body)] if plain else []
+        prefixed.append(len(body))
         hits = iter(self._matcher.find_matches_as_indexes(body))
         hit = next(hits, (0, len(body), 0))[1]
         position = 0
@@ -82,8 +93,16 @@ class StatementReader:
                     self._skip(body, position, begin)
                     position = begin
                     continue
+            if plain is not None and position and self._busy == _ONE:
+                after = self._many(plain, prefixed, position, found)
+                if after > position:
+                    position = after
+                    continue
             end = body.find(b"\n", position)
-            self._line(body[position:end], found)
+            if plain is not None:
+                self._line(plain[position : min(end, position + _LINE)], found)
+            else:
+                self._line(clean_bytes(body[position : min(end, position + _LINE)].rstrip(b"\r")), found)
             self._number += 1
             position = end + 1
         return found
@@ -98,20 +117,53 @@ class StatementReader:
                 break
         self._above = [*self._above, *body[start:end].split(b"\n")[:-1]][-LOOK_BACK:]
 
-    def _line(self, raw: bytes, found: list[Said]) -> None:
-        prefix, line = split_prefix(clean_bytes(raw[:_LINE].rstrip(b"\r")))
-        prefix = prefix.strip()
+    def _many(self, plain: str, prefixed: list[int], position: int, found: list[Said]) -> int:
+        """Take the next lines without a prefix at once, for the one statement that is being read has none; their end.
+
+        Args:
+            plain: the lines.
+            prefixed: where lines begin that may have a prefix, and the end.
+            position: where the next line begins.
+            found: gets the statements that are whole.
+        """
+        scanner = self._scanners[""]
+        long = scanner.long
+        limit = prefixed[bisect_left(prefixed, position)]
+        if long is not None:
+            ends = (plain.find(f"\n{stop}", position - 1, limit) + 1 for stop in long.stops)
+            end = min((end for end in ends if end), default=limit)
+        else:
+            end = limit if limit - position < _WINDOW else plain.rfind("\n", position, position + _WINDOW) + 1
+        lines = plain[position:end].split("\n")[:-1]
+        if max(map(len, lines), default=0) > _LINE:
+            return position
+        if long is not None:
+            taken = long.take(lines)
+        else:
+            taken, statements = scanner.feed_lines(lines, self._number)
+            found += [Said("", statement) for statement in statements]
+            if scanner.idle:
+                self._busy.clear()
+        self._number += taken
+        return end if taken == len(lines) else position + sum(len(line) + 1 for line in lines[:taken])
+
+    def _line(self, line: str, found: list[Said]) -> None:
+        prefix = ""
+        if _MAY_HAVE_PREFIX(line):
+            prefix, line = split_prefix(line)
+            prefix = prefix.strip()
         scanner = self._scanners.get(prefix)
         if scanner is None:
             if len(self._scanners) >= _PREFIXES:
                 return
             scanner = self._scanners[prefix] = Scanner()
         if self._above:
-            above = [split_prefix(clean_bytes(line[:4096]))[1] for line in self._above]
+            above = [split_prefix(clean_bytes(raw[:4096]))[1] for raw in self._above]
             if scanner.idle:
                 scanner.above(above)
             self._above = []
-        found += [Said(prefix, statement) for statement in scanner.feed(line, self._number)]
+        if statements := scanner.feed(line, self._number):
+            found += [Said(prefix, statement) for statement in statements]
         (self._busy.discard if scanner.idle else self._busy.add)(prefix)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from livedbg.nvfuser.blocks import (
@@ -16,6 +17,7 @@ from livedbg.nvfuser.blocks import (
     ConsideredBlock,
     DomainsBlock,
     FailedBlock,
+    LongBlock,
     ScriptBlock,
     SegmentedBlock,
     WholeBlock,
@@ -83,7 +85,12 @@ class Scanner:
         """No statement is being read: lines without a trigger may be left out."""
         return self._block is None and self._group is None
 
-    def feed(self, line: str, number: int | None = None) -> list[Statement]:
+    @property
+    def long(self) -> LongBlock | None:
+        """The statement that is being read, where it takes most lines as they are."""
+        return self._block if isinstance(self._block, SegmentedBlock | DomainsBlock) else None
+
+    def feed(self, line: str, number: int | None = None) -> Sequence[Statement]:
         """Take a line.
 
         Args:
@@ -96,11 +103,31 @@ class Scanner:
         found: list[Statement] = []
         if self._block is not None:
             if self._block.feed(line, number):
-                return found
+                return ()
             found += self.finish()
         found += self._begin(line, number)
         self._before.append(line)
         return found
+
+    def feed_lines(self, lines: list[str], number: int) -> tuple[int, list[Statement]]:
+        """Take lines until no statement is being read any more.
+
+        Args:
+            lines: as for `feed`.
+            number: of the first.
+
+        Returns:
+            How many were taken, and the statements that are whole.
+        """
+        found: list[Statement] = []
+        for count, line in enumerate(lines):
+            if self._block is None or not self._block.feed(line, number + count):
+                found += self.finish()
+                found += self._begin(line, number + count)
+                self._before.append(line)
+                if self.idle:
+                    return count + 1, found
+        return len(lines), found
 
     def finish(self) -> list[Statement]:
         """No line comes any more, or lines were left out: the statement that was being read, as far as it goes."""

@@ -124,7 +124,7 @@ def parse_segments(lines: Iterable[str]) -> SegmentedFusion:
         if line == END:
             fusion.complete = True
             break
-        detail = _DETAIL.match(line)
+        detail = _DETAIL.match(line) if line.startswith("g{") else None
         if detail is not None and part in {"group details:", "inputs:", "outputs:", "expressions"}:
             group = _begin(fusion, group, detail["scheduler"] or "none")
             part, held = "group details:", []
@@ -166,7 +166,7 @@ def _lost(fusion: SegmentedFusion, scheduler: str, numbers: frozenset[int]) -> N
 
 def _detail(group: Group, part: str, line: str, held: list[str]) -> str:
     """One line of a group's details; gives the part that it belongs to."""
-    stated = _ID.match(line)
+    stated = _ID.match(line) if line.startswith("group id: ") else None
     if stated is not None:
         group.number, group.stated = int(stated[1]), True
     elif line in {"inputs:", "outputs:"}:
@@ -182,7 +182,7 @@ def _detail(group: Group, part: str, line: str, held: list[str]) -> str:
         group.complete = True
         return "group details:"
     elif line:
-        number = _NUMBER.match(line)
+        number = _NUMBER.match(line) if line.startswith("(") else None
         if number is None:
             held.append(line)
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from livedbg.nvfuser.failures import Failure
 from livedbg.nvfuser.ir import Tensor
@@ -24,6 +25,9 @@ __all__ = [
     "Statement",
     "Whole",
 ]
+
+_AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]*(\d+)\{")
+_AXES: Final = 1_000  # of a tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +159,37 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The axes of a tensor as the whole fusion's transforms print them; each `(kind, number)`, in order.
+    """The axes of a tensor as the whole fusion's transforms print them, each its kind and number (`i3`), in order.
 
     Attributes:
-        root: before a permutation or reshape; empty where it has none.
-        allocation: as it lies in memory, outermost first; empty where that is the logical order.
-        contiguity: for each axis in memory: `t`, `f`, or `n` (none: it is a broadcast).
+        said: of `logical`, `root`, `allocation` and `contiguity`, as printed; few are ever asked for.
     """
 
-    logical: tuple[str, ...] = ()
-    root: tuple[str, ...] = ()
-    allocation: tuple[str, ...] = ()
-    contiguity: tuple[str, ...] = ()
+    said: tuple[str, str, str, str] = ("", "", "", "")
+
+    @property
+    def logical(self) -> tuple[str, ...]:
+        """As who reads it sees them."""
+        return _axes(self.said[0])
+
+    @property
+    def root(self) -> tuple[str, ...]:
+        """Before a permutation or reshape; empty where it has none."""
+        return _axes(self.said[1])
+
+    @property
+    def allocation(self) -> tuple[str, ...]:
+        """As it lies in memory, outermost first; empty where that is the logical order."""
+        return _axes(self.said[2])
+
+    @property
+    def contiguity(self) -> tuple[str, ...]:
+        """For each axis in memory: `t`, `f`, or `n` (none: it is a broadcast)."""
+        return tuple(self.said[3].split()[:_AXES])
+
+
+def _axes(said: str) -> tuple[str, ...]:
+    return tuple(kind + number for kind, number in _AXIS.findall(said)[:_AXES])
 
 
 @dataclass(slots=True)
