@@ -19,15 +19,13 @@ from livedbg.nvfuser.scan import TRIGGERS
 
 __all__ = ["NvfuserDecoder"]
 
-_NAMES: Final = (
-    re.compile(r"nvfuser_\w+?_f(?P<fusion>\d+)_c\d+_r\d+_g(?P<group>\d+)\b"),
-    re.compile(r"Arguments for fusion (?P<fusion>\d+) group (?P<group>\d+):"),
-    re.compile(r"Error from segmentation group (?P<group>\d+):"),
+_NAMES: Final = (  # each with what it begins with, which is found sooner
+    ("nvfuser_", re.compile(r"nvfuser_\w+?_f(?P<fusion>\d+)_c\d+_r\d+_g(?P<group>\d+)\b")),
+    ("Arguments for fusion ", re.compile(r"Arguments for fusion (?P<fusion>\d+) group (?P<group>\d+):")),
+    ("Error from segmentation group ", re.compile(r"Error from segmentation group (?P<group>\d+):")),
 )
-_OURS: Final = re.compile(
-    "|".join(re.escape(word.decode()) for word in TRIGGERS if word not in {b"Exception raised from ", b"***Runtime***"})
-    + r"|Exception raised from \S+ at \S*(?:Fuser/|csrc/)"
-)
+_OURS: Final = tuple(word.decode() for word in TRIGGERS if word not in {b"Exception raised from ", b"***Runtime***"})
+_RAISED: Final = re.compile(r"Exception raised from \S+ at \S*(?:Fuser/|csrc/)")
 
 
 class NvfuserDecoder(LogDecoder):
@@ -51,15 +49,16 @@ class NvfuserDecoder(LogDecoder):
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         """Take one record."""
-        if not _OURS.search(record.text):
+        text = record.text
+        if not any(word in text for word in _OURS) and not _RAISED.search(text):
             return (), ()
         source = self._sources.get(record.source)
         if source is not None and source.path:
             self._model.want(source)
         links: dict[str, None] = {}
-        prefix = split_prefix(record.text)[0].strip()
-        for pattern in _NAMES:
-            for match in pattern.finditer(record.text):
+        prefix = split_prefix(text)[0].strip()
+        for begin, pattern in _NAMES:
+            for match in pattern.finditer(text) if begin in text else ():
                 said = match.groupdict().get("fusion")
                 if said is not None:
                     self._fusion[record.source, prefix] = int(said[:9])

@@ -19,6 +19,7 @@ _AXIS: Final = re.compile(r"\s*([irbsnv?])([A-Za-z.]*)(\d+)\{")
 _INLINE: Final = ("&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "&", "|", "^")
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _LIMIT: Final = 100_000  # characters of one expression that are looked at
+_AXES: Final = re.compile(r"[^()\[\]{}]*(?:\{[^()\[\]{}]*\}[^()\[\]{}]*)*\]")  # of nearly all tensors
 _BRACKET: Final = re.compile(r"[()\[\]{}]")
 _BRACKET_OR_COMMA: Final = re.compile(r"[()\[\]{},]")
 _BRACKET_OR_SIGN: Final = re.compile(r"[()\[\]{}]|(?<=\s)=")
@@ -134,6 +135,8 @@ def _axis(text: str) -> Axis | None:
 
 def _closing(text: str, opening: int) -> int:
     """Where the bracket at `opening` closes; the end of the text where it doesn't."""
+    if text[opening] == "[" and (plain := _AXES.match(text, opening + 1)) is not None:
+        return plain.end() - 1
     closing = [_OPEN[text[opening]]]
     for match in _BRACKET.finditer(text, opening + 1):
         sign = match[0]

@@ -63,12 +63,12 @@ class Failed:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a group that failed; one an error without a group."""
-        for said in (*_said("group-failed", state), *_said("failed", state)):
-            yield self._finding(said, state)
-
-    def _finding(self, said: Diagnostic, state: RuleInput) -> Finding:
-        about = said.attributes
         alive = _goes_on(state)
+        for said in (*_said("group-failed", state), *_said("failed", state)):
+            yield self._finding(said, alive)
+
+    def _finding(self, said: Diagnostic, alive: bool) -> Finding:
+        about = said.attributes
         behind = int(about.get("behind", "0"))
         sentence = said.sentence if said.sentence.endswith(".") else f"{said.sentence}."
         if behind:
