@@ -27,6 +27,7 @@ _ELEMENT: Final = 4 << 20  # characters of one element
 _MOST: Final = {"tasks": 400_000, "tensors": 400_000, "edges": 1_200_000}  # elements that are kept
 _TYPES: Final = {"tasks": DeclaredTask, "tensors": Tensor, "edges": Dependency}
 _NAMED: Final = 8  # names of a file's members, where it has no tasks
+_NAMES_BYTES: Final = 1 << 24  # of a name_map.json
 _DEPTH: Final = 6  # folders below a given one that are looked into
 _ENTRIES: Final = 20_000  # directory entries that one look may visit
 
@@ -244,7 +245,8 @@ def kernel_names(folder: Path) -> dict[int, str]:
     found: dict[int, str] = {}
     for path in sorted(folder.glob("name_map*.json")):
         try:
-            names = msgspec.json.decode(path.read_bytes()[:_ELEMENT], type=_Names).callable_id_to_name
+            with path.open("rb") as file:
+                names = msgspec.json.decode(file.read(_NAMES_BYTES), type=_Names).callable_id_to_name
         except (OSError, msgspec.DecodeError, RecursionError):
             continue  # being written: the ids say as much
         found |= {int(func): clean_line(name, 200) for func, name in names.items() if func.isdecimal()}

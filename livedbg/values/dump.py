@@ -30,6 +30,7 @@ from livedbg.wording import many
 __all__ = ["Dump", "Selection", "open_dump", "parse_task", "task_name"]
 
 _TASK: Final = re.compile(r"r(\d+)t(\d+)\Z")
+_DEPS_BYTES: Final = 1 << 28
 _DRAINED: Final = (
     "There is no manifest beside {name} ({size}): the runtime writes it only when a run has drained or its "
     "time-out has ended it, so this run hangs, was killed, or still goes on. Of the bytes nothing more is known."
@@ -182,7 +183,9 @@ def _declared_kernels(path: Path) -> dict[int, tuple[int, ...]]:
     """Func ids of tasks from the deps.json beside a dump; empty where it does not tell."""
     deps = beside(path, "deps.json")
     try:
-        tasks = parse_graph(deps.read_bytes()).tasks.values() if deps is not None else ()
+        if deps is None or deps.stat().st_size > _DEPS_BYTES:
+            return {}
+        tasks = parse_graph(deps.read_bytes()).tasks.values()
     except (OSError, ValueError):  # names are an extra
         return {}
     return {task.task_id: tuple(kernel for kernel in task.kernel_ids if kernel >= 0) for task in tasks}

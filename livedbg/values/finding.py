@@ -12,9 +12,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from livedbg.errors import SourceError
+from livedbg.graphs.depsfile import kernel_names as names_in
 from livedbg.sanitize import clean_line
 
 __all__ = ["MANIFESTS", "beside", "find_dumps", "kernel_names", "open_regular"]
@@ -23,7 +22,6 @@ MANIFESTS: Final[tuple[str, ...]] = ("args_dump.json", "tensor_dump.json")
 PAYLOADS: Final[tuple[str, ...]] = ("args.bin", "tensor_dump.bin")
 _DEPTH: Final = 6
 _FOLDERS: Final = 10_000
-_NAME_MAP_BYTES: Final = 1 << 24
 
 
 def find_dumps(path: Path) -> list[Path]:
@@ -95,19 +93,6 @@ def beside(dump: Path, name: str) -> Path | None:
     return None
 
 
-class _NameMap(msgspec.Struct):
-    callable_id_to_name: dict[str, str] = {}
-
-
 def kernel_names(dump: Path) -> dict[int, str]:
     """Names of kernels by func id, from every name_map*.json beside a dump that can be read."""
-    names: dict[int, str] = {}
-    for folder in (dump.parent.parent, dump.parent):
-        for path in sorted(folder.glob("name_map*.json")):
-            try:
-                if path.stat().st_size <= _NAME_MAP_BYTES:
-                    known = msgspec.json.decode(path.read_bytes(), type=_NameMap).callable_id_to_name
-                    names |= {int(key): clean_line(name, 80) for key, name in known.items()}
-            except (OSError, ValueError):  # msgspec's errors are ValueErrors; names are an extra
-                continue
-    return names
+    return names_in(dump.parent.parent) | names_in(dump.parent)

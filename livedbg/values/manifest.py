@@ -172,7 +172,7 @@ def _begin(head: bytes, array: bytes) -> tuple[Manifest, int | None]:
     manifest = Manifest(layout="args_dump" if array == b"args" else "tensor_dump")
     try:
         header = msgspec.json.decode(head + b"]}", type=_Header)
-    except ValueError as error:  # msgspec's errors are, and those of wrong UTF-8
+    except (ValueError, RecursionError) as error:  # msgspec's errors are the former, and those of wrong UTF-8
         manifest.problems.append(f"The manifest's head is damaged ({clean_line(str(error), 120)}).")
         header = _Header()
     default = "args.bin" if manifest.layout == "args_dump" else "tensor_dump.bin"
@@ -237,7 +237,7 @@ def _fill(manifest: Manifest, pieces: Iterator[bytes | _Damage], total: int | No
         go_on()
         try:
             manifest.entries.append(_entry(decoder.decode(piece), len(manifest.entries) + wrong, share))
-        except ValueError:
+        except (ValueError, RecursionError):
             wrong += 1
 
 

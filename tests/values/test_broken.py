@@ -87,6 +87,26 @@ def test_what_the_head_admits_is_said(tmp_path: Path, head: dict[str, object], s
             assert dump.state(dump.entries[0]) == "unread" and dump.tensor(dump.entries[0]) is None
 
 
+@pytest.mark.parametrize("where", ["head", "entry", "names"])
+def test_what_is_nested_deeply_is_damage_and_no_end(tmp_path: Path, where: str) -> None:
+    path = write_dump(tmp_path, [tensor(0, 0, "output", [1]), tensor(1, 0, "output", [2])])
+    deep = "[" * 30_000 + "]" * 30_000
+    text = path.read_text()
+    if where == "head":
+        path.write_text(text.replace("{", f'{{"deep":{deep},', 1))
+    elif where == "entry":
+        at = text.rindex('"task_id"')
+        path.write_text(f'{text[:at]}"deep":{deep},{text[at:]}')
+    else:
+        (tmp_path / "name_map_deep.json").write_text(f'{{"callable_id_to_name":{{"0":"ADD"}},"deep":{deep}}}')
+        (tmp_path / "name_map_good.json").write_text('{"callable_id_to_name":{"0":"MUL","no number":"X"}}')
+    said = livedbg("values", tmp_path)
+    assert said.code == 0 and "Traceback" not in said.err, said.err
+    assert ("MUL" in said.out) == (where == "names"), said.out
+    assert {"head": "head is damaged", "entry": "1 place of the manifest is damaged", "names": ""}[where] in said.err
+    assert f"{1 if where == 'entry' else 2} entr" in said.out
+
+
 def test_payload_that_is_short_truncated_or_overwritten(tmp_path: Path) -> None:
     args = [
         tensor(0, 0, "output", np.arange(8)),
