@@ -6,7 +6,6 @@ file. Where address space randomisation is off, a program that executes itself a
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from livedbg.linux.procfs import read_file
@@ -35,6 +34,7 @@ class Program:
 def _mark(pid: int) -> bytes:
     try:
         vector = read_file(f"/proc/{pid}/auxv")  # empty once it has ended
-        return vector and vector + os.fsencode(Path(f"/proc/{pid}/exe").readlink())
+        file = Path(f"/proc/{pid}/exe").stat()  # not its name, which changes when the file is deleted or replaced
+        return vector and vector + f"{file.st_dev}:{file.st_ino}".encode()
     except OSError:
         return b""
