@@ -12,7 +12,7 @@ from typing import Final
 from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.errors import SourceError
 from livedbg.model import LogSource
-from livedbg.nvfuser.reading import StatementReader, read_statements
+from livedbg.nvfuser.reading import Said, StatementReader, read_statements
 
 __all__ = ["LogFollower"]
 
@@ -33,6 +33,7 @@ class _Followed:
     open: bool = False  # something was read since the last end
     changed: float = 0.0
     packed: bool = False
+    unpacked: Iterator[Said] = field(default_factory=lambda: iter(()))
 
 
 class LogFollower:
@@ -79,10 +80,11 @@ class LogFollower:
         """Read one log on; yields after each block."""
         if file.packed:
             if not file.live:
-                file.live = True
-                for said in read_statements(file.path):
+                file.live, file.unpacked = True, read_statements(file.path)
+            for said in file.unpacked:  # goes on where the last look ended
+                with self._model.lock:
                     self._model.take(file.source, said, False, time.time_ns())
-                    yield
+                yield
             return
         descriptor = os.open(file.path, _OPEN_FLAGS)
         try:
