@@ -256,7 +256,11 @@ def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) 
         return
     if several:
         raise UsageError("Several dumps lie there.", "export one: give its args_dump folder", "several")
-    want.export.mkdir(parents=True, exist_ok=True)
+    try:
+        want.export.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        folder = clean_line(str(want.export))
+        raise SourceError(f"{folder} can't be made: {error.strerror}.", "choose another place", "unwritable") from None
     from livedbg.values import task_name
 
     for entry, tensor in there[: want.limit]:

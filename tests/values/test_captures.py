@@ -93,6 +93,13 @@ def test_a_hung_runs_payload_without_manifest() -> None:
     assert part.code == 0 and "60 of 100 elements are there" in part.err and "?" in part.out
 
 
+def test_an_export_that_has_no_place_says_so(tmp_path: Path, inside: Inside) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "folder", tmp_path / "no" / "x.npy"):
+        said = inside("values", HEALTHY, "--task", "r0t0", "--arg", "0", "--export", place)
+        assert said.code == 3 and "try: choose another place" in said.err and "Traceback" not in said.err, said.err
+
+
 def test_exports_are_read_back(tmp_path: Path, inside: Inside) -> None:
     one = ("values", HEALTHY, "--task", "r1t2", "--stage", "after", "--export")
     for form in ("npy", "txt"):
