@@ -9,9 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import glob
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +19,12 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.errors import UsageError
+from livedbg.linux.toolkits import find_tool
 from livedbg.recipes.globs import matching
 from livedbg.recipes.model import After, Cached, Effect, Grows, Preload, Reason, Recipe
 
-__all__ = ["TOOL_FOLDERS", "Part", "Plan", "plan"]
+__all__ = ["Part", "Plan", "plan"]
 
-TOOL_FOLDERS: Final = ("/usr/local/cuda/bin", "/opt/cuda/bin", "/opt/nvidia/nsight-systems/bin")
-"""Where NVIDIA's tools are besides the PATH."""
 _ASK_S: Final = 20.0
 
 
@@ -171,8 +168,7 @@ def _was_made(cached: Cached, argv: Sequence[str], variables: Mapping[str, str])
 
 
 def _program(name: str, recipe: Recipe, label: str) -> str:
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *TOOL_FOLDERS])
-    found = shutil.which(name, path=path)
+    found = find_tool(name)
     if found is None:
         raise UsageError(
             f"Recipe {label} needs {name}, which is not here.", recipe.remedy or f"install {name}", "usage"

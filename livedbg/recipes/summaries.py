@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from livedbg.linux.toolkits import find_tool
 from livedbg.recipes.globs import matching
 from livedbg.recipes.growing import bytes_in_use
 from livedbg.recipes.model import After
-from livedbg.recipes.plan import TOOL_FOLDERS, Part
+from livedbg.recipes.plan import Part
 from livedbg.sanitize import clean, clean_line
 
 __all__ = ["summaries"]
@@ -61,7 +61,7 @@ def _filled(text: str, names: dict[str, str]) -> str:
 
 
 def _printed(argv: Sequence[str]) -> list[str]:
-    program = shutil.which(argv[0], path=os.pathsep.join([os.environ.get("PATH", os.defpath), *TOOL_FOLDERS]))
+    program = find_tool(argv[0])
     if program is None:
         return []
     try:

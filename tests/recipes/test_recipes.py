@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from livedbg.errors import UsageError
+from livedbg.linux import toolkits
+from livedbg.linux.nvidia import nvidia_facts
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
 from livedbg.recipes.load import parse
+from livedbg.recipes.model import After
+from livedbg.recipes.summaries import summaries
 from tests.cli.conftest import livedbg
 
 PRINT = "import os; print({name: os.environ.get(name) for name in ('NVFUSER_DUMP', 'NVFUSER_TRACE', 'MINE')})"
@@ -108,6 +112,31 @@ def test_what_the_user_has_set_is_said_or_left_alone(tmp_path: Path) -> None:
     assert loud.environment == {"V": "1"} and loud.notes == ("mine: V was 7 and is 1 for this run",)
     shy = plan([(made(environment={"V": "1"}, unless_set=("V",)), "")], tmp_path, {"V": "7"})
     assert shy.environment == {} and shy.notes == ("mine: V stays 7, as you have set it",)
+
+
+def test_tools_are_found_where_doctor_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for home in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(home, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    monkeypatch.setattr(toolkits, "_ROOTS", (tmp_path,))
+    systems, compute = (f"nvidia/nsight-{name}" for name in ("systems", "compute"))
+    sanitizer = "cuda-12.9/bin/compute-sanitizer"  # of a toolkit without the link `cuda`
+    for place in (sanitizer, f"{systems}/2024.5.1/bin/nsys", f"{compute}/2024.9.0/ncu", f"{compute}/2024.10.0/ncu"):
+        program = tmp_path / place
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\necho summed up\n")
+        program.chmod(0o755)
+    for name, place in (
+        ("compute-sanitizer", sanitizer),
+        ("nsys", f"{systems}/2024.5.1/bin/nsys"),
+        ("ncu", f"{compute}/2024.10.0/ncu"),
+    ):
+        assert plan([(made(wrapper=(name,)), "")], tmp_path, {}).wrapper == (str(tmp_path / place),)
+        told = next(fact for fact in nvidia_facts() if fact.name == "CUDA tools")
+        assert f"{name} ({tmp_path / place})" in told.value
+    (tmp_path / "made").touch()
+    end = After(file=str(tmp_path / "made"), command=("compute-sanitizer", "{file}"))
+    assert list(summaries([Part("mine", after=(end,))], "CMD"))[1:] == ["    summed up"]
 
 
 def test_E4_programs_and_libraries_that_are_not_here_are_said(tmp_path: Path) -> None:
