@@ -28,7 +28,10 @@ _TYPE: Final = re.compile(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)
 _NOTE: Final = re.compile(
     r"(?:: (?:fatal )?error[: ]|\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))"
 )
-_OURS: Final = re.compile(r"Fuser/|/csrc/|nvfuser")
+_OURS: Final = re.compile(r"Fuser/|(?<!torch)/csrc/|nvfuser")  # PyTorch has a torch/csrc of its own
+_REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
+_QUOTED: Final = re.compile(r'\d*[\^*+=][a-z-]+(?:,|$)|[~@&]"')
+"""A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed."""
 _KERNEL: Final = re.compile(r"(?:\b|__tmp_)nvfuser_\w+?_f\d+_c\d+_r\d+_g(\d+)\b")
 _SUM: Final = re.compile(r"thread_pool_error_message\.empty\(\)")
 _LINES: Final = 60  # of one message that are kept
@@ -98,7 +101,9 @@ def short_path(path: str) -> str:
 
 def begins(line: str) -> bool:
     """Whether a line begins or holds an error text."""
-    return "Error from segmentation group" in line or "INTERNAL ASSERT FAILED at" in line or bool(_RAISED.search(line))
+    if "Error from segmentation group" in line or "INTERNAL ASSERT FAILED at" in line or _RAISED.search(line):
+        return _QUOTED.match(line) is None
+    return False
 
 
 class FailureReader:
@@ -188,7 +193,7 @@ class FailureReader:
             now.notes.append(line.strip())
         place = _ASSERT.search(line) if "INTERNAL ASSERT" in line else None
         if place is not None:
-            now.ours = True
+            now.ours = now.ours or _REPORT in line or _OURS.search(place[1]) is not None
             if not now.file:
                 now.file, now.line = place[1], int(place[2])
 

@@ -190,3 +190,24 @@ def test_a_big_log_is_not_held_in_memory(tmp_path: Path) -> None:
     assert code == 11
     found = finding(document, "nvfuser-failed")
     assert found["evidence"][0]["source"] == f"big.log:{12 * 20_000 + 249}"
+
+
+def test_messages_that_a_debugger_read_are_no_failures() -> None:
+    for name in ("catch-throw.txt", "nvfuser-wheel.txt"):  # sessions of a gdb, with messages that it looked at
+        _, document = report(_HERE.parent / "gdb-mi" / name)
+        assert not document["entities"] and not document["findings"]
+
+
+PYTORCH = """\
+[rank0]:[E ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5)
+Exception raised from checkTimeout at /pytorch/torch/csrc/distributed/c10d/NCCL.cpp:632 (most recent call first):
+frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f0000000096 in /opt/torch/lib/libc10.so)
+
+RuntimeError: INTERNAL ASSERT FAILED at "../aten/src/ATen/core/ivalue_inl.h":1910, please report a bug to PyTorch.
+"""
+
+
+def test_errors_of_pytorch_are_not_those_of_nvfuser(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(PYTORCH)
+    _, document = report(tmp_path / "train.log")
+    assert not [one for one in document["findings"] if one["rule"] == "nvfuser-failed"]
