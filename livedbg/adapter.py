@@ -49,12 +49,14 @@ class TargetProcess:
         start_ticks: its start time when it was named (clock ticks since boot), against pid reuse.
         stdout: file that its standard output is captured in, when livedbg launched it.
         stderr: the same for its standard error.
+        cwd: the folder that livedbg launched it in; it may end before anybody can ask it.
     """
 
     pid: int
     start_ticks: int | None = None
     stdout: Path | None = None
     stderr: Path | None = None
+    cwd: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,9 +69,12 @@ class Launched:
         self.stdout = folder / "stdout.log"
         self.stderr = folder / "stderr.log"
         start: int | None = None
+        cwd: Path | None = None
         with contextlib.suppress(OSError):
             start = read_stat(process.pid).start_ticks
-        self.target = TargetProcess(process.pid, start, self.stdout, self.stderr)
+        with contextlib.suppress(OSError):  # ours may have been removed
+            cwd = Path.cwd()
+        self.target = TargetProcess(process.pid, start, self.stdout, self.stderr, cwd)
         self._pidfd = os.pidfd_open(process.pid)
 
     @property

@@ -150,9 +150,10 @@ class AscendAdapter(Adapter):
         return [source.path for source in context.snapshot().log_sources.values() if source.path]
 
     def _work_folders(self, context: Context) -> list[Path]:
-        """Where the processes run: a compiler writes below that."""
+        """Where the processes run, or were launched: a compiler writes below that."""
         working = [process.cwd for process in context.snapshot().processes.values() if process.target and process.cwd]
-        return [Path(folder) for folder in dict.fromkeys(working)]
+        launched = [target.cwd for target in context.request.processes if target.cwd is not None]
+        return list(dict.fromkeys([*map(Path, working), *launched]))
 
     def _tell(self, context: Context) -> None:
         problems = self._files.problems

@@ -292,3 +292,13 @@ def test_a_launched_compiler_that_fails(tmp_path: Path) -> None:
         said += job.stdout.read()
     assert job.returncode == 1
     assert re.search("critical pypto's .*so ConvertTensorToTileOps is the one that failed", said), said
+
+
+def test_a_launched_compiler_that_fails_before_anybody_has_looked(tmp_path: Path) -> None:
+    case = COMPILED / "shapes"
+    program = 'cp -r "$0/build_output" . && cat "$0/err.txt" >&2; exit 1'
+    command = [sys.executable, "-m", "livedbg", "launch", "--headless", "--", "sh", "-c", program, str(case)]
+    home = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    job = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path, env=home)
+    assert job.returncode == 1
+    assert re.search("critical pypto's .*so ConvertTensorToTileOps is the one that failed", job.stderr), job.stderr
