@@ -22,7 +22,9 @@ settings.register_profile("search", deadline=None, max_examples=1000, suppress_h
 settings.load_profile(os.environ.get("LIVEDBG_HYPOTHESIS", "same-every-time"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""What a shell puts into the background ignores Ctrl-C, and all that the tests start would inherit that."""
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""What a shell puts into the background ignores Ctrl-C, what nohup starts the end of the terminal, and all that the
+tests start would inherit that."""
 
 TARGETS = Path(__file__).parent / "targets"
 BUILD = TARGETS / "build"
