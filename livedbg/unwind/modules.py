@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -28,11 +28,15 @@ class Module:
         name: base name of its path in the process.
         file: a path of ours by which it can be opened.
         bias: what was added to its addresses when it was loaded.
+        inode: of the file: after an exec another one may have the same name of ours.
+        code: a mapping of its code.
     """
 
     name: str
     file: Path
     bias: int
+    inode: int
+    code: Mapping = field(compare=False)
 
 
 class Modules:
@@ -68,6 +72,17 @@ class Modules:
             self._modules[key] = self._open(mapping, copy)
         return self._modules[key]
 
+    def overlaid(self, module: Module) -> bool:
+        """Whether another file's code lies now where a file's code lay earlier (execve(2), dlclose(3))."""
+        code = module.code
+        place = bisect_right(self._starts, code.start) - 1
+        for other in self._code[max(place, 0) :]:
+            if other.start >= code.end:
+                break
+            if other.end > code.start and _identity(other) != _identity(code):
+                return True
+        return False
+
     def name_at(self, address: int) -> str | None:
         """Base name of the file, or `[vdso]` and the like, that an address is in; a kernel's file by its kernel."""
         mapping = self.mapping_at(address)
@@ -97,14 +112,19 @@ class Modules:
     def _open(self, mapping: Mapping, copy: Sequence[Mapping]) -> Module | None:
         if mapping.path == _VDSO:
             file = _vdso()
-            return None if file is None else Module(_VDSO, file, mapping.start)
+            return None if file is None else Module(_VDSO, file, mapping.start, 0, mapping)
         file = self.opened(mapping)
         try:
             with ElfFile(file) as elf:
                 bias = elf.load_bias(copy)
         except (OSError, ElfError, ValueError):
             return None
-        return None if bias is None else Module(Path(mapping.path).name, file, bias)
+        return None if bias is None else Module(Path(mapping.path).name, file, bias, mapping.inode, mapping)
+
+
+def _identity(mapping: Mapping) -> tuple[str, int, int]:
+    """What two mappings have in common that are parts of one copy of a file."""
+    return mapping.device, mapping.inode, mapping.start - mapping.offset
 
 
 @cache

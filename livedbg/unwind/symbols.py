@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine
-from livedbg.unwind.modules import Module
+from livedbg.unwind.modules import Module, Modules
 
 __all__ = ["Symbols"]
 
@@ -44,6 +44,10 @@ class Symbols:
     def refused(self, module: Module) -> bool:
         """Whether gdb can't load it."""
         return module in self._refused
+
+    def outdated(self, modules: Modules) -> bool:
+        """Whether some would name what is none of theirs: the process has other files now where theirs were."""
+        return any(modules.overlaid(module) for module in self._loaded)
 
     async def load(self, wanted: Iterable[Module], end: float) -> None:
         """Load those that are not loaded yet, in the order of their addresses.

@@ -4,6 +4,8 @@ Invariants:
     U1. gdb gets a core file and never the process.
     U2. The core file is gone from the disk when `unwind` returns.
     U3. One capture at a time: who comes meanwhile waits.
+    U4. A frame is not named by symbols of a file that lay at its address earlier: when the target has executed
+        another program there, a fresh gdb is started. (A gdb 13 crashes on some `remove-symbol-file`.)
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ class Unwinder:
 
     def __init__(self, gdb: str, pid: int) -> None:
         self.pid = pid
+        self._gdb = gdb
         self._engine = GdbEngine(gdb)
         self._walker = Walker(self._engine)
         self._one_at_a_time = asyncio.Lock()
@@ -82,13 +85,7 @@ class Unwinder:
             GdbGone, GdbTimeout: it can't be started.
             GdbCommandError: it has no Python.
         """
-        await self._engine.start()
-        for setting in _SETTINGS:
-            try:
-                await self._engine.console(setting, _PREPARE_S)
-            except GdbCommandError:
-                continue  # this gdb doesn't know it
-        await self._walker.prepare(_PREPARE_S)
+        await _prepare(self._engine, self._walker)
 
     async def unwind(self, capture: Capture, limit_s: float) -> dict[int, Unwound]:
         """The stacks of a capture's threads.
@@ -109,8 +106,22 @@ class Unwinder:
         """End the gdb."""
         await self._engine.close()
 
+    async def _renew(self) -> None:
+        """Go on with a fresh gdb."""
+        engine = GdbEngine(self._gdb)
+        walker = Walker(engine)
+        try:
+            await _prepare(engine, walker)
+        except BaseException:
+            await engine.close()
+            raise
+        before, self._engine, self._walker = self._engine, engine, walker
+        await before.close()
+
     async def _unwind(self, capture: Capture, end: float) -> dict[int, Unwound]:
         modules = Modules(self.pid, capture.mappings)
+        if self._walker.symbols.outdated(modules):
+            await self._renew()
         folder = Path(tempfile.mkdtemp(prefix="livedbg-", dir=_memory_folder()))
         try:
             core = folder / "core"
@@ -121,6 +132,16 @@ class Unwinder:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return done
+
+
+async def _prepare(engine: GdbEngine, walker: Walker) -> None:
+    await engine.start()
+    for setting in _SETTINGS:
+        try:
+            await engine.console(setting, _PREPARE_S)
+        except GdbCommandError:
+            continue  # this gdb doesn't know it
+    await walker.prepare(_PREPARE_S)
 
 
 def _left(end: float) -> float:

@@ -107,6 +107,29 @@ async def test_U1_the_target_is_not_touched(waiting: Target) -> None:
     assert unwinder.pid == waiting.pid
 
 
+async def test_U4_symbols_of_the_program_before_an_exec_name_no_frame(
+    build_target: Callable[..., Path], spawn: Callable[..., Target]
+) -> None:
+    programs = [  # both lie at the same addresses
+        build_target("execs", "-no-pie", f"-DWAIT={name}_waits", f"-DCALL={name}_calls", output=f"execs-{name}")
+        for name in ("first", "second")
+    ]
+    target = spawn(programs)
+    unwinder = Unwinder(GDB, target.pid)
+    await unwinder.start()
+    try:
+        for name in ("first", "second"):
+            settled(target.pid)
+            (stack,) = (await unwinder.unwind(capture(target.pid, [target.pid]), 100)).values()
+            seen = [(frame.function, frame.module) for frame in stack.frames]
+            program = f"execs-{name}"
+            assert seen[1:] == [(f"{name}_waits", program), (f"{name}_calls", program), ("main", program)]
+            os.write(target.process.stdin.fileno(), b"x")
+            assert "READY" in target.line()
+    finally:
+        await unwinder.close()
+
+
 def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
