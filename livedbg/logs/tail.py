@@ -6,17 +6,20 @@ a network file system).
 Invariants:
     T1. Every byte written to the file is read once, in order, as long as the tail is polled before
         the file rotates twice or is truncated twice.
-    T2. After a rotation by rename the rest of the old file is read before the new one begins.
+    T2. After a rotation by rename the rest of the old file is read before the new one begins; where it was closed
+        meanwhile because it was quiet, as long as it lies in the same folder.
     T3. What is not there yet is opened when it appears; what vanished is read to its end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from livedbg.errors import SourceError
 from livedbg.logs.bytesource import unpacked
@@ -25,6 +28,8 @@ __all__ = ["HEAD", "Identity", "PackedFile", "Piece", "Tail", "read_head"]
 
 HEAD = 256
 """Bytes at the beginning by which a file is known again after it was renamed or packed."""
+
+_ENTRIES: Final = 10_000  # of a folder in which a file that was renamed is looked for
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -78,6 +83,8 @@ class Tail:
         try:
             status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
+            if not self.missing:
+                self._open_renamed()
             self.missing = True
             self._see_open()
             if not self.backlog and self._file is not None and os.fstat(self._file.fileno()).st_nlink == 0:
@@ -90,6 +97,8 @@ class Tail:
         if self.identity is None:
             self._open()
         elif identity != self.identity:
+            if not self._replaced:
+                self._open_renamed()
             self._replaced = True
             self._see_open()
             return True
@@ -158,6 +167,24 @@ class Tail:
             self.release()  # replaced since the stat: the next poll sees it
             return
         self.identity = identity
+
+    def _open_renamed(self) -> None:
+        """Open what was followed under its new name in its folder, if it was closed and more was written to it."""
+        if self._file is not None or self.identity is None:
+            return
+        with contextlib.suppress(OSError), os.scandir(self.path.parent) as entries:
+            for entry in islice(entries, _ENTRIES):
+                if entry.inode() == self.identity[1] and entry.is_file(follow_symlinks=False):
+                    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+                    file = os.fdopen(os.open(entry.path, flags), "rb", buffering=0)
+                    status = os.fstat(file.fileno())
+                    head = os.pread(file.fileno(), len(self.head), 0)
+                    same = (status.st_dev, status.st_ino) == self.identity and head == self.head
+                    if same and status.st_size > self.offset:
+                        self._file = file
+                    else:
+                        file.close()
+                    return
 
     def _see_open(self) -> None:
         """The size of what is open, whatever stands at the path now."""

@@ -77,6 +77,33 @@ def test_T2_rotation_is_seen_after_the_file_was_closed(tmp_path: Path) -> None:
     assert drain(tail) == [b"", b"new\n"]
 
 
+@pytest.mark.parametrize("gap", [False, True], ids=["at once", "after a while without one"])
+def test_T2_what_was_written_before_a_rotation_to_a_file_that_was_closed(tmp_path: Path, gap: bool) -> None:
+    path = tmp_path / "a.log"
+    append(path, b"old 1\n")
+    tail = Tail(path)
+    assert drain(tail) == [b"old 1\n"]
+    tail.release()  # it was quiet
+    append(path, b"old 2\n")
+    path.rename(tmp_path / "a.log.1")
+    seen = drain(tail) if gap else [b""]
+    append(path, b"new\n")
+    old, new = drain(tail)
+    assert (seen[0] + old, new) == (b"old 2\n", b"new\n")
+
+
+def test_T2_another_file_with_the_number_of_one_that_was_deleted_is_not_taken_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    append(path, b"old\n")
+    tail = Tail(path)
+    assert drain(tail) == [b"old\n"]
+    tail.release()
+    path.rename(tmp_path / "b.log")
+    (tmp_path / "b.log").write_bytes(b"quite another log\n")  # the inode stays
+    append(path, b"new\n")
+    assert drain(tail) == [b"", b"new\n"]
+
+
 @pytest.mark.parametrize("regrown", [b"new\n", b"new line, longer than what was there before\n", b""])
 def test_truncation_also_when_it_has_grown_again(tmp_path: Path, regrown: bytes) -> None:
     path = tmp_path / "a.log"
