@@ -116,6 +116,8 @@ class Catalogue:
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
+        if path.suffix == ".gz" and not status.st_size and not self._request.once:
+            return None  # it is being made; what is packed is read once
         identity = (status.st_dev, status.st_ino)
         head = read_head(path)
         before = self._identities.get(identity)

@@ -179,6 +179,18 @@ async def test_a_log_that_comes_later(tmp_path: Path) -> None:
         await watched.until(lambda: all(s.health is SourceHealth.OK for s in watched.state.statuses.values()))
 
 
+async def test_a_packed_log_that_is_still_empty_when_it_is_found(tmp_path: Path) -> None:
+    packed, named = tmp_path / "run.log.1.gz", tmp_path / "named.gz"
+    packed.touch()
+    named.touch()
+    append(tmp_path / "run.log", "here\n")
+    async with watching(tmp_path / "*.log*", named) as watched:
+        await watched.until(lambda: "here" in watched.texts)
+        packed.write_bytes(gzip.compress(b"packed later\n"))
+        named.write_bytes(gzip.compress(b"named, and packed later\n"))
+        await watched.until(lambda: {"packed later", "named, and packed later"} <= set(watched.texts))
+
+
 async def test_a_missing_log_fails_a_one_look_session_softly(tmp_path: Path) -> None:
     async with watching(tmp_path / "none.log", once=True) as watched:
         pass
