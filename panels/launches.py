@@ -102,6 +102,8 @@ class LaunchesPanel(TablePanel):
             return "No launch matches."
         statuses = [status for key, status in self.look.snapshot.statuses.items() if key.source == "launches"]
         if not any(status.health is not SourceHealth.ENDED for status in statuses):
+            if self.look.recorded:
+                return "No launches were recorded up to here."
             return "Nobody listens to launches: press l. Nothing is stopped."
         return next(_trouble(self.look.snapshot), "Nothing was launched yet.")
 
