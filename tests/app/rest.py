@@ -13,10 +13,13 @@ import time
 from collections.abc import Sequence, Sized
 from typing import Final, Protocol, cast
 
+from textual.screen import UPDATE_PERIOD
+
 __all__ = ["at_rest"]
 
-_SOON_S: Final = 0.02
-"""Textual paints, and calls what waits for the next paint, by a timer of a 60th of a second or less."""
+_SOON_S: Final = 2.5 * UPDATE_PERIOD
+"""Textual paints, and calls what waits for the next paint, by a timer of that period in seconds. A timer that was late
+sleeps for up to two (textual/timer.py)."""
 _NAPS: Final = 50
 """A timer that never ends (a spinner) is not waited for any longer."""
 
