@@ -30,11 +30,11 @@ types:
 	$(VENV)/bin/mypy
 
 unit:
-	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup
+	$(PY) -m tests.suite -n $(PYTEST_WORKERS) --dist worksteal
 
 coverage: ## the test suite with what of the code it ran
 	@.ci/setup test $(VENV)
-	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --cov --cov-report=term
+	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist worksteal --cov --cov-report=term
 
 bench: ## pause, cost and speed against gdb, py-spy, pystack and grep, as ratios
 	@.ci/setup bench $(VENV)
