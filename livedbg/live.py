@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from livedbg.adapter import Adapter, Request
 from livedbg.intents import Intent
+from livedbg.latch import Latch
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogSource
 from livedbg.registry import adapter_classes
@@ -25,6 +26,7 @@ __all__ = ["LiveView", "adapters_for"]
 NICE: Final = 10
 """Niceness (setpriority(2)) of the session's thread, its workers, gdb and py-spy: on a busy box the target goes
 first, and the screen before the looking."""
+_STOP_S: Final = 45.0  # adapters may take 10 s to let go (livedbg.session), threads of theirs longer
 
 
 def adapters_for(request: Request) -> list[Adapter]:
@@ -55,15 +57,15 @@ class LiveView:
         self._title = title
         self._latest = NOTHING_YET
         self._callbacks: list[Callable[[Update], None]] = []
-        self._settled = threading.Event()
-        self._ended = threading.Event()
+        self._settled = Latch()
+        self._ended = Latch()
         self._lock = threading.Lock()
         chosen = adapters_for(request) if adapters is None else list(adapters)
         self._session = Session(request, chosen, self._take, sink)
         self.request = self._session.request
         self._thread = threading.Thread(target=self._main, name="livedbg-session", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._up = threading.Event()
+        self._up = Latch()
         self._logs: LogReader | None = None
 
     @property
@@ -98,12 +100,12 @@ class LiveView:
         self._up.wait()
 
     def stop(self) -> None:
-        """Let go of everything; returns when that is done."""
+        """Let go of everything; returns when that is done, or does not come to an end."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop ended in between
                 loop.call_soon_threadsafe(self._session.stop)
-            self._thread.join()
+            self._thread.join(_STOP_S)
 
     def latest(self) -> Update:
         """The newest update."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import functools
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -38,6 +41,8 @@ __all__ = [
 
 TIME_LIMIT = 4
 """Exit code: a time limit ended it."""
+
+_CLEAN_UP_S: Final = 120.0  # after a signal, on a busy machine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -136,8 +141,9 @@ def running(request: Request, *, title: str | None = None, sink: EventSink | Non
 @contextlib.contextmanager
 def started(view: LiveView) -> Iterator[LiveView]:
     """A session that was made already; stopped at the end whatever happens."""
-    view.start()
     try:
+        with signals_held():  # a signal amid the start of a thread can leave one of its locks taken
+            view.start()
         yield view
     finally:
         view.stop()
@@ -145,22 +151,34 @@ def started(view: LiveView) -> Iterator[LiveView]:
 
 @contextlib.contextmanager
 def quit_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a headless command as Ctrl-C does, so that its clean-up runs."""
+    """SIGTERM and SIGHUP end a headless command as Ctrl-C does, so that its clean-up runs.
+
+    Where that does not come to an end within `_CLEAN_UP_S`, all threads' stacks are printed and the process ends; a
+    guard (livedbg.touch) lets go of what was held.
+    """
 
     def quit_now(number: int, frame: FrameType | None) -> None:
+        faulthandler.dump_traceback_later(_CLEAN_UP_S, exit=True, file=sys.__stderr__ or sys.stderr)
         raise click.exceptions.Exit(128 + number)
 
     old = {number: signal.signal(number, quit_now) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         for number, handler in old.items():
             signal.signal(number, handler)
 
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """What SIGINT, SIGTERM and SIGHUP do happens at the end of the block, not in the midst of it."""
+    """What SIGINT, SIGTERM and SIGHUP do happens at the end of the block, not in the midst of it.
+
+    On other threads than the main one, which get no signals, it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     old = {number: signal.signal(number, lambda sent, _frame: came.append(sent)) for number in numbers}

@@ -80,7 +80,7 @@ def test_sigterm_ends_the_launched_command_too_unless_it_is_detached(home: dict[
         child = subprocess.Popen(line, env={**os.environ, **home, "LIVEDBG_TEST_MARK": mark})
         eventually(lambda mark=mark: bool(sleepers(mark)))
         child.send_signal(signal.SIGTERM)
-        child.wait(100)
+        child.wait(200)  # it says where it stands after 120 s
         try:
             eventually(lambda mark=mark, left=survivors: len(children_in(mark)) == left)
             assert len(sleepers(mark)) == survivors

@@ -1,0 +1,96 @@
+"""Signals at the worst moments: nothing stays locked, and the end comes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import cast
+
+import click
+import pytest
+
+from livedbg.cli.common import quit_on_signals, signals_held, started
+from livedbg.latch import Latch
+from livedbg.live import LiveView
+
+HANGS = """
+import os, signal, time
+import livedbg.cli.common as common
+common._CLEAN_UP_S = 0.3
+
+def clean_up_that_never_ends():
+    time.sleep(600)
+
+with common.quit_on_signals():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        clean_up_that_never_ends()
+"""
+
+
+class View:
+    """A view that gets a signal as it begins."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def start(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        self.done.append("started")
+
+    def stop(self) -> None:
+        self.done.append("stopped")
+
+
+def test_a_session_that_begins_as_a_signal_comes_is_whole_and_stopped() -> None:
+    view = View()
+    with (
+        pytest.raises(click.exceptions.Exit) as ended,
+        quit_on_signals(),
+        started(cast("LiveView", view)),
+    ):
+        view.done.append("went on")
+    assert ended.value.exit_code == 128 + signal.SIGTERM and view.done == ["started", "stopped"]
+
+
+def test_a_clean_up_that_never_ends_is_ended_and_says_where_it_stood() -> None:
+    done = subprocess.run([sys.executable, "-c", HANGS], check=False, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 1 and "in clean_up_that_never_ends" in done.stderr
+
+
+def test_other_threads_hold_no_signals() -> None:
+    went: list[bool] = []
+
+    def run() -> None:
+        with signals_held():
+            went.append(True)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert went == [True]
+
+
+def test_a_latch_is_set_although_a_signal_ended_a_wait_for_it() -> None:
+    latch = Latch()
+    assert not latch.wait(0) and not latch.is_set()
+
+    def quit_now(*_: object) -> None:
+        raise KeyError
+
+    old = signal.signal(signal.SIGALRM, quit_now)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyError):
+            latch.wait(250)
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    setter = threading.Thread(target=latch.set)
+    setter.start()
+    assert latch.wait(250) and latch.wait() and latch.is_set()
+    latch.set()
+    setter.join()
