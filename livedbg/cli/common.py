@@ -153,12 +153,13 @@ def started(view: LiveView) -> Iterator[LiveView]:
 def quit_on_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a headless command as Ctrl-C does, so that its clean-up runs.
 
-    Where that does not come to an end within `_CLEAN_UP_S`, all threads' stacks are printed and the process ends; a
-    guard (livedbg.touch) lets go of what was held.
+    Where that does not come to an end within `_CLEAN_UP_S`, all threads' stacks are printed on standard error and the
+    process ends: a guard (livedbg.touch) lets go of what was held, and the next livedbg takes out what probes are left.
     """
 
     def quit_now(number: int, frame: FrameType | None) -> None:
-        faulthandler.dump_traceback_later(_CLEAN_UP_S, exit=True, file=sys.__stderr__ or sys.stderr)
+        with contextlib.suppress(AttributeError, ValueError, RuntimeError, OSError):  # standard error was closed
+            faulthandler.dump_traceback_later(_CLEAN_UP_S, exit=True, file=sys.__stderr__)
         raise click.exceptions.Exit(128 + number)
 
     old = {number: signal.signal(number, quit_now) for number in (signal.SIGTERM, signal.SIGHUP)}

@@ -57,6 +57,14 @@ def test_a_session_that_begins_as_a_signal_comes_is_whole_and_stopped() -> None:
     assert ended.value.exit_code == 128 + signal.SIGTERM and view.done == ["started", "stopped"]
 
 
+def test_a_signal_ends_a_command_whose_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "__stderr__", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    with pytest.raises(click.exceptions.Exit) as ended, quit_on_signals():
+        signal.raise_signal(signal.SIGTERM)
+    assert ended.value.exit_code == 128 + signal.SIGTERM
+
+
 def test_a_clean_up_that_never_ends_is_ended_and_says_where_it_stood() -> None:
     done = subprocess.run([sys.executable, "-c", HANGS], check=False, capture_output=True, text=True, timeout=250)
     assert done.returncode == 1 and "in clean_up_that_never_ends" in done.stderr
