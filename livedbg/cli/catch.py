@@ -13,7 +13,7 @@ import click
 from livedbg.adapter import Request
 from livedbg.catch_options import catch_intent, catch_options
 from livedbg.catchpoints import PRESETS, CatchpointState
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn_all
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started, warn_all
 from livedbg.cli.hits import HitPrinter
 from livedbg.config import refuse_touch
 from livedbg.errors import TargetError, UsageError
@@ -75,17 +75,16 @@ def command(
     view.subscribe(updates.put)
     printer = HitPrinter(as_json, caught_only=True)
     with quit_on_signals():
-        view.start()
         try:
-            if options["stop"]:
-                view.wait_settled(_LOGS_S)  # a watchdog that is not known of yet would be overlooked
-            for intent in intents:
-                view.send(intent)
-            in_time = _listen(view, updates, printer, len(found.processes), count, timeout)
+            with started(view):
+                if options["stop"]:
+                    view.wait_settled(_LOGS_S)  # a watchdog that is not known of yet would be overlooked
+                for intent in intents:
+                    view.send(intent)
+                in_time = _listen(view, updates, printer, len(found.processes), count, timeout)
         except KeyboardInterrupt:
             in_time = True
         finally:
-            view.stop()
             printer.show(view.latest().snapshot)
             printer.sum_up(view.latest().snapshot)
     return 0 if in_time else TIME_LIMIT
