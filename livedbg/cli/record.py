@@ -21,7 +21,9 @@ _FIRST_LOOK_S: Final = 60.0
 @click.command("record")
 @look_options
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The recording.")
-@click.option("--for", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop that long after a look.")
+@click.option(
+    "--for", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop that long after the first look."
+)
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def command(look: Look, output: Path, seconds: float | None, force: bool) -> int:
     """Record what is seen, until Ctrl-C, the end of the target, or --for.
