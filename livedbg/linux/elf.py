@@ -30,9 +30,7 @@ _NT_GNU_BUILD_ID: Final = 3
 _NOTE: Final = struct.Struct("<III8s")
 _MARK: Final = struct.Struct("<QQQ")
 _SHN_UNDEF: Final = 0
-_NO_ADDRESS: Final = frozenset(
-    {3, 4, 6}
-)  # STT_SECTION, STT_FILE, STT_TLS: their values are no addresses of code or data
+_NO_ADDRESS: Final = frozenset({3, 4, 6})  # STT_SECTION, STT_FILE, STT_TLS: not where code or data lies
 _LONGEST_NAME: Final = 1 << 16
 _PAGE: Final = mmap.PAGESIZE
 
