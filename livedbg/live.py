@@ -100,12 +100,17 @@ class LiveView:
         self._up.wait()
 
     def stop(self) -> None:
-        """Let go of everything; returns when that is done, or does not come to an end."""
+        """Let go of everything; returns when that is done, or after `_STOP_S` (`stuck` tells)."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop ended in between
                 loop.call_soon_threadsafe(self._session.stop)
             self._thread.join(_STOP_S)
+
+    @property
+    def stuck(self) -> bool:
+        """After `stop`: whether something did not let go."""
+        return self._thread.is_alive()
 
     def latest(self) -> Update:
         """The newest update."""

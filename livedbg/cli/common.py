@@ -147,6 +147,8 @@ def started(view: LiveView) -> Iterator[LiveView]:
         yield view
     finally:
         view.stop()
+        if view.stuck:
+            warn("Something that looks at the target does not come to an end; it is left behind.", "please report this")
 
 
 @contextlib.contextmanager
@@ -158,8 +160,9 @@ def quit_on_signals() -> Iterator[None]:
     """
 
     def quit_now(number: int, frame: FrameType | None) -> None:
-        with contextlib.suppress(AttributeError, ValueError, RuntimeError, OSError):  # standard error was closed
-            faulthandler.dump_traceback_later(_CLEAN_UP_S, exit=True, file=sys.__stderr__)
+        if sys.__stderr__ is not None:  # else it is closed
+            with contextlib.suppress(ValueError, OSError):  # as here
+                faulthandler.dump_traceback_later(_CLEAN_UP_S, exit=True, file=sys.__stderr__)
         raise click.exceptions.Exit(128 + number)
 
     old = {number: signal.signal(number, quit_now) for number in (signal.SIGTERM, signal.SIGHUP)}

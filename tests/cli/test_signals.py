@@ -35,8 +35,9 @@ with common.quit_on_signals():
 class View:
     """A view that gets a signal as it begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stuck: bool = False) -> None:
         self.done: list[str] = []
+        self.stuck = stuck
 
     def start(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -55,6 +56,13 @@ def test_a_session_that_begins_as_a_signal_comes_is_whole_and_stopped() -> None:
     ):
         view.done.append("went on")
     assert ended.value.exit_code == 128 + signal.SIGTERM and view.done == ["started", "stopped"]
+
+
+def test_what_does_not_let_go_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for stuck in (False, True):
+        with pytest.raises(click.exceptions.Exit), quit_on_signals(), started(cast("LiveView", View(stuck=stuck))):
+            pass
+        assert ("does not come to an end" in capsys.readouterr().err) is stuck
 
 
 def test_a_signal_ends_a_command_whose_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
