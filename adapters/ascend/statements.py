@@ -20,6 +20,7 @@ from livedbg.model import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.world import World
+from livedbg.wording import many
 
 __all__ = ["STARVED_BELOW", "said", "statements"]
 
@@ -293,9 +294,7 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
     if trouble.unacknowledged or stuck:
         number = trouble.unacknowledged or len(stuck)
         cores = tuple(world.names.core(core) for core in sorted(stuck))
-        sentence = (
-            f"{number} core{'s' if number > 1 else ''} did not answer the request to exit: the kernel still runs."
-        )
+        sentence = f"{many(number, 'core')} did not answer the request to exit: the kernel still runs."
         marks = (trouble.unacknowledged_mark,)
         yield said(world, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
 

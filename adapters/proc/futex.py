@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.abi import COND_LAYOUTS, MutexLayout, RwlockLayout
 from livedbg.linux.procfs import BlockedSyscall
+from livedbg.wording import many
 
 __all__ = ["AROUND", "FutexCall", "FutexWait", "classify"]
 
@@ -236,7 +237,7 @@ def _rwlock(call: FutexCall, words: _Words, is_thread: IsThread) -> FutexWait | 
             f"pthread_rwlock_{'timed' if call.timed else ''}{side}lock",
             f"rwlock {call.address + base:#x} current writer = {writer}, readers = {count}",
             owner=writer if held_by_writer else None,
-            state="held by a writer" if held_by_writer else f"held by {count} reader{'s' * (count != 1)}",
+            state="held by a writer" if held_by_writer else f"held by {many(count, 'reader')}",
             attributes=attributes,
         )
     return None
@@ -295,7 +296,7 @@ def _condition(call: FutexCall, words: _Words, _is_thread: IsThread) -> FutexWai
                     call.address - at,
                     "pthread_cond_timedwait" if call.timed else "pthread_cond_wait",
                     f"condition variable {call.address - at:#x} waiters = {count} (layout of glibc {layout.name})",
-                    state=f"{count} waiter{'s' * (count != 1)}",
+                    state=f"{many(count, 'waiter')}",
                     attributes={"waiters": str(count)},
                     inferred=True,
                 )

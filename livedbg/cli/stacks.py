@@ -15,6 +15,7 @@ from livedbg.intents import GLANCE_ONCE
 from livedbg.model import Frame, Stack, Thread
 from livedbg.snapshot import Snapshot
 from livedbg.stacks import group_stacks
+from livedbg.wording import many
 
 __all__ = ["command", "frame_text"]
 
@@ -40,7 +41,7 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     if snapshot.intrusions:
         stops = sum(touch.stops for touch in snapshot.intrusions)
         paused_ms = snapshot.paused_ns / 1e6
-        warn(f"{stops} thread{'s' * (stops > 1)} stood still for {paused_ms:.2f} ms together, one at a time")
+        warn(f"{many(stops, 'thread')} stood still for {paused_ms:.2f} ms together, one at a time")
     asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
     groups = group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in asked])
     for group in groups:
@@ -49,7 +50,7 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
             said = {"threads": group.threads, "names": threads, "frames": group.frames}
             click.echo(msgspec.json.encode(said).decode())
         else:
-            click.echo(f"{len(threads)} thread{'s' if len(threads) > 1 else ''}: {_shortened(threads)}")
+            click.echo(f"{many(len(threads), 'thread')}: {_shortened(threads)}")
             for note in sorted({_note(snapshot.stacks[thread]) for thread in group.threads} - {""}):
                 click.echo(f"    ({note})")
             for number, frame in enumerate(group.frames):

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from livedbg.repeats.outcome import RunEnd
+from livedbg.wording import many
 
 __all__ = ["Comparison", "Group", "compare"]
 
@@ -101,7 +102,7 @@ def _all_well(count: int) -> str:
 
 def _doubts(ends: Sequence[RunEnd]) -> str:
     (what, place), count = Counter((end.exception, end.place) for end in ends).most_common(1)[0]
-    runs = "1 run" if len(ends) == 1 else f"{len(ends)} runs"
+    runs = many(len(ends), "run")
     most = "" if count == len(ends) else "most often "
     return f"A sanitizer reported something in {runs} of those that ended well, {most}{what} in `{place[:_LONGEST]}`."
 
