@@ -1,4 +1,4 @@
-"""Findings as they come: what is new in an update, as text or as one JSON object a line."""
+"""New findings of an update, as text or as one JSON object per line."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def catching(*words: str) -> Iterator[subprocess.Popen[str]]:
     """A `livedbg catch` that listens."""
     with subprocess.Popen([*CATCH, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        assert " listens to process " in process.stderr.readline()
+        assert " traces process " in process.stderr.readline()
         try:
             yield process
         finally:

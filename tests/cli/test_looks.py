@@ -105,7 +105,7 @@ def test_record_then_report_and_a_cut_one(stuck: Target, tmp_path: Path) -> None
 
 def test_record_to_a_full_disk_says_so(idle: Target) -> None:
     said = livedbg("record", idle.pid, "-o", "/dev/full", "--force", "--for", "1")
-    assert said.code != 0 and "No space left on device" in said.err and "free some space" in said.err
+    assert said.code != 0 and "No space left on device" in said.err and "free disk space" in said.err
 
 
 def test_watch_until_a_verdict_and_until_a_time_limit(stuck: Target, idle: Target, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_dump_is_asked_for_read_and_entered(
     said = device(target.pid, "--dump", "--gdb", player("hang"), "-o", recording)
     assert said.code == 0, said.everything
     assert said.out.startswith("All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> stand at spin.cu:12")
-    assert re.search(r"gpu dump: process:\S+ stood still for at most \d+\.\d\d s", said.err)
+    assert re.search(r"gpu dump: process:\S+ paused for at most \d+\.\d\d s", said.err)
     assert target.line() == "ORDERED 1"  # a byte was enough
     snapshot = last_update(recording)[0].snapshot
     (touch,) = snapshot.intrusions
@@ -156,7 +156,7 @@ def test_a_driver_that_closes_its_pipe_as_it_takes_the_order_is_waited_for(
     monkeypatch.setattr("livedbg.cuda.dump._PATIENCE_S", 0.5)
     target = job(spawn, folder, gpu_core, "closes", **ASKABLE)
     said = device(target.pid, "--dump-only")
-    assert said.code == 0 and "stood still for at most" in said.err, said.everything
+    assert said.code == 0 and "paused for at most" in said.err, said.everything
 
 
 def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_dump_that_does_not_come_is_said_and_entered(
     monkeypatch.setattr("livedbg.cuda.dump.time", time_of_dump)
     said = device(target.pid, "--dump-only", "--timeout", "1")
     assert (said.code, said.out) == (3, "") and re.search(sentence, said.err) and "try:" in said.err
-    assert re.search(r"stood still for [1-9]\d*\.\d+ s", said.err)  # not measured, and not left out
+    assert re.search(r"paused for [1-9]\d*\.\d+ s", said.err)  # not measured, and not left out
 
 
 def test_a_process_that_ends_after_its_dump_is_read_all_the_same(
@@ -255,7 +255,7 @@ def test_touches_are_asked_for_and_can_be_forbidden(spawn: Spawn, device: Device
         said = device(target.pid, way, "--read-only")
         assert said.code == 2 and "--read-only forbids" in said.err
     both = device(target.pid, "--dump", "--attach")
-    assert both.code == 2 and "leave one of them out" in both.err
+    assert both.code == 2 and "exclude each other" in both.err
     assert not list(folder.glob("*.nvcudmp"))
 
 

@@ -219,7 +219,7 @@ def test_the_command_ends_at_ctrl_c_with_what_there_is(launcher: Target) -> None
 @needs_probes
 def test_the_command_ends_after_its_time(launcher: Target) -> None:
     with beside("launches", str(launcher.pid), "--for", "0.6") as command:
-        assert command.end(0) == "Nothing was launched in 0.6 s.\n"
+        assert command.end(0) == "No launches in 0.6 s.\n"
 
 
 @needs_probes
@@ -229,7 +229,7 @@ def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target) -> No
         command.until_said("Launches are not listened to for now: at ")
         command.interrupt()
         printed = command.end(0)
-    assert "before they were too many to look at each" in printed and "lately" not in printed
+    assert "before there were too many to trace each one" in printed and "recently" not in printed
 
 
 def test_the_command_says_what_forbids_it(launcher: Target, tmp_path: Path) -> None:
