@@ -262,7 +262,7 @@ def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) 
     if want.export.suffix.removeprefix(".") in FORMS:
         if len(there) != 1 or several:
             raise UsageError(
-                f"{want.export} holds one tensor, but {many(len(there), 'with values is', 'with values are')} selected.",
+                f"{want.export} holds one tensor, but {many(len(there), 'tensor is', 'tensors are')} selected.",
                 "select one by --task, --stage, --arg, or give a folder",
                 "several",
             )

@@ -78,7 +78,7 @@ def plan(
 def _by_target(outcomes: Sequence[Outcome]) -> str:
     """What was done to which target, and how soon it ran on."""
     lines = [
-        "| target | action | rounds | wrong | runs on after, median | worst |",
+        "| target | action | rounds | failed | resumes after, median | worst |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for (aim, action), group in _grouped(outcomes, lambda one: (one.aim, one.blow.action.name)):
