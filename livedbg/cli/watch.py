@@ -22,6 +22,7 @@ from livedbg.config import refuse_touch
 from livedbg.errors import UsageError
 from livedbg.intents import WantStacks
 from livedbg.live import LiveView
+from livedbg.report.lines import verdict_line
 from livedbg.view import Update
 
 __all__ = ["OnStall", "command", "follow"]
@@ -90,7 +91,7 @@ class OnStall:
         if stuck and not self._stuck:
             try:
                 with subprocess.Popen(self._argv, stdin=subprocess.PIPE) as child:
-                    child.communicate(msgspec.json.encode(verdict))
+                    child.communicate(msgspec.json.encode(verdict_line(verdict, update.snapshot.now().wall_ns)))
             except OSError as error:
                 warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
         self._stuck = stuck
