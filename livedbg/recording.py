@@ -80,9 +80,7 @@ class Recorder:
         except FileExistsError:
             raise RecordingError(f"{path} exists already.", "choose another name, or add --force", "exists") from None
         except OSError as error:
-            raise RecordingError(
-                f"{path} can't be written: {error.strerror}.", "choose another path with -o"
-            ) from None
+            raise RecordingError(f"{path} can't be written: {error.strerror}.", "choose another path with -o") from None
         self._zstd = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
         self._compress = self._zstd.compressobj()
         self._lock = threading.Lock()

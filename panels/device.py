@@ -22,7 +22,7 @@ from livedbg.themes import Role
 __all__ = ["DUMP_KEY", "DevicePanel", "newest"]
 
 DUMP_KEY: Final = Key(
-    "D", "D", "dump", "GPU core dump of the process, twice to confirm: kernels stand while it is written"
+    "D", "D", "dump", "GPU core dump of the process (press twice); kernels are stopped while it is written"
 )
 _KEYS: Final = (DUMP_KEY,)
 _CONFIRM_S: Final = 6.0
@@ -50,9 +50,9 @@ class DevicePanel(LinePanel):
 
     LABEL = "Device"
     HELP = (
-        "What runs on the GPUs, from a GPU core dump: exceptions, kernels with the SMs that they run on, and where "
-        "their warps stand; a warp is divergent when some of its lanes wait elsewhere. Nothing is looked at unless you "
-        "ask for it, but for dumps that the job writes by itself."
+        "GPU state from a core dump: exceptions, kernels with the SMs that they run on, and the positions of their "
+        "warps. A warp is divergent if some of its lanes are elsewhere. Core dumps are taken only on request; those"
+        " that the job writes by itself are read."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("device", _KEYS)
@@ -125,7 +125,7 @@ class DevicePanel(LinePanel):
             line.add(lines[index] if index < len(lines) else "", ink.style(role, bold=True))
             return
         age = self.look.since_ns(row.state.taken_wall_ns)
-        when = f"{clock(row.state.taken_wall_ns)}, {duration(age)} ago" if row.state.taken_wall_ns else "not known"
+        when = f"{clock(row.state.taken_wall_ns)}, {duration(age)} ago" if row.state.taken_wall_ns else "unknown"
         line.add(f"{row.state.source}: {when}", ink.style(Role.DIM))
         if row.state.notes:
             line.add(f"  {plural(len(row.state.notes), 'note')}", ink.style(Role.WARN))
@@ -151,28 +151,28 @@ class DevicePanel(LinePanel):
     def placeholder(self) -> str:
         """How to begin."""
         if self.needle:
-            return "Nothing on a device matches."
+            return "No device matches the filter."
         if self.look.recorded:
-            return "Nothing on a device was looked at while this was recorded."
-        return "Nothing was looked at yet. D, twice: GPU core dump (kernels stand meanwhile)."
+            return "The recording contains no GPU state."
+        return "No GPU state yet. Press D twice for a GPU core dump (it stops the kernels meanwhile)."
 
     def action_dump(self) -> None:
         """Ask for a dump, at the second time."""
         if self.look.recorded:
-            self.post_message(Noticed("This is a recording: nothing can be asked of its targets.", "warning"))
+            self.post_message(Noticed("A core dump needs a live target; this is a recording.", "warning"))
             return
         process = self.entity(self.cursor) or _process_to_dump(self.look)
         if process is None:
-            self.post_message(Noticed("Select a thread of the process to dump first (4 shows them).", "warning"))
+            self.post_message(Noticed("Select a thread of the process to dump first (4 shows the threads).", "warning"))
             return
         label = self.look.names.label(process)
         asked, self._asked = self._asked, None
         if asked is None or asked[0] != process or time.monotonic() - asked[1] > _CONFIRM_S:
             self._asked = process, time.monotonic()
-            words = f"The kernels of {label} stand while the driver writes a core dump. D again does it."
+            words = f"The driver stops the kernels of {label} while it writes a core dump. Press D again to confirm."
             self.post_message(Noticed(words, "warning"))
             return
-        self.post_message(Asked(DumpDevice(process=process), f"Asking for a GPU core dump of {label}"))
+        self.post_message(Asked(DumpDevice(process=process), f"Requesting a GPU core dump of {label}"))
 
     def _row(self, index: int) -> _Row | None:
         return self.rows[index] if 0 <= index < len(self.rows) else None

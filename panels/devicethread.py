@@ -26,7 +26,7 @@ class DeviceThreadPanel(LinePanel):
 
     LABEL = "On the device"
     HELP = (
-        "Exceptions with what to do next, the thread that the debugger chose (that of an exception where there is one) "
+        "Exceptions with the next step, the thread in focus of the debugger (that of the exception, if there is one) "
         "with its stack and barriers, contexts, managed variables, and what could not be seen."
     )
     CURSOR = False
@@ -94,7 +94,7 @@ def _parts(state: DeviceState) -> Iterator[SheetLine]:
             yield SheetLine(f"#{number} {frame.function}  {frame_place(frame)}".rstrip(), indent=2)
     told = [place for place in state.places[:_PLACES] if place.instruction]
     if told:
-        yield SheetLine("what stands there", Role.HEADING)
+        yield SheetLine("instructions", Role.HEADING)
     for place in told:
         meaning = meaning_of(place.instruction)
         words = f"{place_name(place)}  {place.instruction}{f'   {meaning}' if meaning else ''}"

@@ -1,4 +1,4 @@
-"""What livedbg did to the targets, and what it cannot see and why."""
+"""What livedbg did to the targets, and what it cannot see, with the reason."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["LedgerPanel", "SourcesPanel"]
 
 
 class LedgerPanel(TablePanel):
-    """Every touch of a target: what, why, how long it stood still."""
+    """Every intrusive action: what, why, and its measured pause."""
 
     LABEL = "Ledger"
     HELP = (
-        "Every touch of a target, with the pause that was measured. What runs by default never touches a target, "
-        "so this list is empty unless you asked for something."
+        "Every intrusive action on a target, with its measured pause. What runs by default is not intrusive, so this "
+        "list is empty unless you requested something."
     )
     COLUMNS = (
         Column("TIME", 12, keep=8),
@@ -33,7 +33,7 @@ class LedgerPanel(TablePanel):
     SORTS = ("time", "paused")
 
     def source(self, look: Look) -> object:
-        """The list of touches."""
+        """The list of actions."""
         return look.snapshot.intrusions
 
     def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
@@ -45,12 +45,12 @@ class LedgerPanel(TablePanel):
         ]  # fmt: skip
         order.sort(key=lambda n: -touches[n].paused_ns if sort == "paused" else -n)
         title = (
-            f"{plural(len(touches), 'touch')}  {plural(stops, 'stop')}  paused {milliseconds(look.snapshot.paused_ns)}"
+            f"{plural(len(touches), 'action')}  {plural(stops, 'stop')}  paused {milliseconds(look.snapshot.paused_ns)}"
         )
         return Rows([str(n) for n in order], len(touches), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One touch."""
+        """One action."""
         touches = self.look.snapshot.intrusions
         if int(identity) >= len(touches):
             return [Cell("")] * len(self.COLUMNS)
@@ -67,7 +67,7 @@ class LedgerPanel(TablePanel):
         )
 
     def entity(self, index: int) -> str | None:
-        """The target that was touched."""
+        """The target of the action."""
         touches = self.look.snapshot.intrusions
         row = super().entity(index)
         return touches[int(row)].target if row is not None and int(row) < len(touches) else None
@@ -77,21 +77,21 @@ class LedgerPanel(TablePanel):
         return None
 
     def placeholder(self) -> str:
-        """Nothing was touched."""
-        return "No target was touched: no stop, no signal, no code run in it."
+        """There was no action."""
+        return "No intrusive actions: no stop, no probe, no signal, no code run in a target."
 
 
 class SourcesPanel(TablePanel):
-    """What each source sees, what it cannot see, and what mends that."""
+    """What each source sees, what it cannot see, and how to fix that."""
 
     LABEL = "Sources"
-    HELP = "How well each source sees its target; where something can't be seen: why, and the command that mends it."
+    HELP = "The health of each source; if it can't see something: the reason and the fix."
     COLUMNS = (
         Column("HEALTH", 8, keep=10),
         Column("SOURCE", 8, keep=9),
         Column("TARGET", 14, stretch=1, keep=4),
-        Column("WHAT IS THE MATTER", 26, stretch=3, keep=8),
-        Column("REMEDY", 18, stretch=3, keep=7),
+        Column("STATUS", 26, stretch=3, keep=8),
+        Column("FIX", 18, stretch=3, keep=7),
     )
     SORTS = ("health",)
 
@@ -107,7 +107,7 @@ class SourcesPanel(TablePanel):
         ]  # fmt: skip
         found.sort(key=lambda item: (health_mark(item[1].health).order, item[0]))
         blind = sum(1 for status in look.snapshot.statuses.values() if health_mark(status.health).order < 2)
-        title = f"{blind} with something missing" if blind else ""
+        title = f"{blind} limited" if blind else ""
         place = {key: str(number) for number, key in enumerate(look.snapshot.statuses)}
         return Rows([place[key] for key, _status in found], len(look.snapshot.statuses), title)
 
@@ -123,7 +123,7 @@ class SourcesPanel(TablePanel):
             Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role)),
             Cell(status.source),
             Cell(label, ink.style(Role.DIM)),
-            Cell(status.sentence or "sees everything that it looks for"),
+            Cell(status.sentence or "no limits"),
             Cell(status.remedy, ink.style(Role.ACCENT)),
         )
 

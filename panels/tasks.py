@@ -29,8 +29,8 @@ class TasksPanel(TablePanel):
 
     LABEL = "Tasks"
     HELP = (
-        "Units of work of a runtime (NPU tasks, kernels, collectives). SINCE is the time in the present "
-        "state, LEFT the dependencies that are not met yet, BEHIND how much waits for the task."
+        "Units of work of a runtime (NPU tasks, kernels, collectives). SINCE is the time in the present state, LEFT"
+        " the number of unsatisfied dependencies, BEHIND how many tasks wait for it."
     )
     COLUMNS = (
         Column("STATE", 9, keep=10, sort="state"),
@@ -85,7 +85,7 @@ class TasksPanel(TablePanel):
 
     def placeholder(self) -> str:
         """No tasks."""
-        return "No task matches." if self.needle else "No runtime has told of a task."
+        return "No task matches the filter." if self.needle else "No runtime has reported a task."
 
 
 def where(look: Look, task: Task) -> str:

@@ -41,8 +41,8 @@ class VerdictPanel(LinePanel):
 
     LABEL: ClassVar[str] = "Verdict"
     HELP = (
-        "What livedbg concludes from all that it sees. `e` opens the evidence: the rule, the log lines, the "
-        "addresses it rests on. What was inferred and not read is marked. Where there is little room, `e` has the rest."
+        "The overall diagnosis. `e` opens the evidence: the rule, the log lines and the addresses it rests on. What"
+        " was inferred and not read is marked. If space is short, `e` has the rest."
     )
     CURSOR = False
 

@@ -56,7 +56,7 @@ def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None
     Raises:
         UsageError: with what to run instead.
     """
-    instead = "Run `livedbg report TARGET` for the same answer as text, or `livedbg watch TARGET` to follow it."
+    instead = "run `livedbg report TARGET` for the same as text, or `livedbg watch TARGET` to follow it"
     if not is_terminal:
         raise UsageError("The terminal app needs a terminal; standard input or output is none.", instead, "no-terminal")
     term = environment.get("TERM", "")
