@@ -12,12 +12,12 @@ from livedbg.model import SourceHealth, SourceStatus
 __all__ = ["Statuses"]
 
 _SOURCE = "python"
-_MENDABLE = frozenset({"py-spy-failed", "py-spy-missing", "no-permission"})
+_FIXABLE = frozenset({"py-spy-failed", "py-spy-missing", "no-permission"})
 _UNKNOWN_SENTENCE = (
     "{label}: livedbg can't read locks of this version: stacks and the GIL's holder come from py-spy; "
-    "who waits for the GIL, and who holds which lock, is not known."
+    "waiters of the GIL and holders of locks are unknown."
 )
-_FREE_SENTENCE = "{label}: this build has no GIL; stacks come from py-spy, who holds which lock is not known."
+_FREE_SENTENCE = "{label}: this build has no GIL; stacks come from py-spy, holders of locks are unknown."
 
 
 class Statuses:
@@ -58,7 +58,7 @@ class Statuses:
     def mended(self, pid: int) -> None:
         """Stacks come in again: take back what was said against it."""
         for (about, code), status in list(self._said.items()):
-            if about == pid and code in _MENDABLE and status.health is not SourceHealth.OK:
+            if about == pid and code in _FIXABLE and status.health is not SourceHealth.OK:
                 self.say(pid, SourceHealth.OK, code)
 
     def describe(self, pid: int, interpreter: Interpreter) -> None:

@@ -22,7 +22,7 @@ from livedbg.model import Edge, EdgeKey, Resource, Stack
 
 __all__ = ["Watch"]
 
-_CUT = "taken while the thread ran: it may be cut, or mix two moments"
+_CUT = "taken while the thread ran: it may be truncated or inconsistent"
 
 
 @dataclass(frozen=True, slots=True)

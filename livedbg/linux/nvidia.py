@@ -40,11 +40,11 @@ def nvidia_facts() -> list[Capability]:
 
 
 def _nvml(library: bool, needed: bool) -> Capability:
-    enables = "utilisation, memory, clocks and errors of GPUs"
+    enables = "GPU utilisation, memory, clocks and errors"
     if not library:
         if needed:
             return Capability("NVML", False, "libnvidia-ml.so.1 missing", enables, "install the driver's NVML library")
-        return Capability("NVML", True, "no NVIDIA driver on this box", enables)
+        return Capability("NVML", True, "no NVIDIA driver on this host", enables)
     try:
         bindings = version("nvidia-ml-py")
     except PackageNotFoundError:

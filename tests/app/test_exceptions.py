@@ -349,7 +349,7 @@ async def test_what_a_thread_stood_for_is_shown_and_R_lets_it_go_on() -> None:
         await until(pilot, lambda: "stands" in text_of(app) and "R lets it go on" in text_of(app))
         await until(pilot, lambda: "12 > throw n;" in text_of(app))
         assert re.search(r"gdb 7\ds", text_of(app))
-        assert "A THREAD STANDS" in text_of(app)
+        assert "THREAD STOPPED" in text_of(app)
         assert "n=7" in text_of(app) and "11   int n = f();" in text_of(app)
         await pilot.press("R")
         await until(pilot, lambda: view_of(app).sent == [GoOn(catchpoint="S1")])
@@ -363,7 +363,7 @@ async def test_R_says_where_nothing_stands() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await screen_5(pilot)
         await pilot.press("R")
-        await until(pilot, lambda: any("No thread stands" in notice.message for notice in app._notifications))
+        await until(pilot, lambda: any("No thread is stopped" in notice.message for notice in app._notifications))
         assert view_of(app).sent == []
 
 

@@ -118,7 +118,7 @@ async def test_a_stack_says_when_its_thread_ran_since() -> None:
         assert "it ran since" not in text_of(app)
         moved = thread(4712, "transfer-a", ThreadState.RUNNING, cpu_s=9.0)
         view_of(app).feed([ev.ThreadsSeen(**stamp(50), threads=(moved,)), ev.Tick(**stamp(50))])
-        await until(pilot, lambda: "it ran since; s renews it" in text_of(app))
+        await until(pilot, lambda: "it ran since then; s takes a new stack" in text_of(app))
 
 
 async def test_a_source_is_read_in_full() -> None:

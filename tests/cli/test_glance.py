@@ -68,5 +68,5 @@ def test_what_contradicts_it_is_refused_before_anything_is_touched(busy: Target)
 
 def test_without_gdb_it_says_so_and_stops_nothing(busy: Target) -> None:
     said = livedbg("stacks", busy.pid, "--glance", "--gdb", "/no/such/gdb")
-    assert said.code == 0 and "No native stacks: /no/such/gdb is not there." in said.err
+    assert said.code == 0 and "No native stacks: /no/such/gdb was not found." in said.err
     assert "sudo apt-get install gdb" in said.err and "paused for" not in said.err

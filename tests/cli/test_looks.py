@@ -82,7 +82,7 @@ def test_stacks_of_all_threads_equal_ones_together(stuck: Target) -> None:
 
 def test_stacks_without_gdb_says_what_is_missing(idle: Target) -> None:
     said = livedbg("stacks", idle.pid, "--gdb", "/no/such/gdb")
-    assert said.code == 0 and "No native stacks: /no/such/gdb is not there." in said.err
+    assert said.code == 0 and "No native stacks: /no/such/gdb was not found." in said.err
     assert "sudo apt-get install gdb" in said.err and "py " in said.out
 
 

@@ -99,7 +99,7 @@ async def test_C1_no_debugger_is_attached(thrower: Target, system: Path) -> None
     attachment = Attachment(gdb, thrower.pid)
     await attachment.start()
     try:
-        with pytest.raises(TouchRefused, match=r"A debugger would be attached, which .* forbids"):
+        with pytest.raises(TouchRefused, match=r"This attaches a debugger, which .* forbids"):
             await attachment.attach()
         assert untouched(thrower) and attachment.guard_pid is None
     finally:

@@ -127,7 +127,7 @@ def test_text_fits_80_columns_and_tells_all() -> None:
     assert "thread 11 (alpha)" in text
     assert "circle" in text
     assert "mend it" in text
-    assert "stood still for 0.4 ms" in text
+    assert "target paused for 0.4 ms" in text
 
 
 def test_text_of_a_very_wide_wait_stays_short() -> None:

@@ -282,7 +282,8 @@ def test_K1_a_gdb_that_is_killed_leaves_the_thread_going(
     os.kill(int(status_fields(thrower.pid)["TracerPid"]), signal.SIGKILL)
     assert answer(thrower) == 1
     eventually(lambda: session.point.state is CatchpointState.FAILED)
-    assert session.point.note == f"gdb has ended, so process {thrower.pid} was let go." and session.point.remedy
+    assert session.point.note == f"gdb has exited, so livedbg detached from process {thrower.pid}."
+    assert session.point.remedy
     eventually(lambda: is_as_before(thrower))
     tell(thrower, "flood runtime 100 1000")
     assert answer(thrower) == 101
@@ -340,7 +341,7 @@ def test_what_can_not_be_attached_to_says_why(thrower: Target, watch: Callable[.
         point = watch(thrower.pid).catch("any")
         assert point.state is CatchpointState.FAILED
         assert f"already traced by process {tracer.pid}" in point.note and point.remedy == (
-            f"end that one first: kill {tracer.pid}"
+            f"stop the tracer first: kill {tracer.pid}"
         )
     finally:
         tracer.kill()
