@@ -10,7 +10,7 @@ import msgspec
 
 from livedbg.analysis.diagnosis import Finding, Verdict
 from livedbg.cli.streams import is_unread
-from livedbg.view import Update
+from livedbg.session.view import Update
 
 __all__ = ["FindingsPrinter"]
 
