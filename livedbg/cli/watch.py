@@ -20,6 +20,7 @@ from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.launches import HowHeard, listen
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
+from livedbg.report.lines import verdict_line
 from livedbg.session.config import refuse_touch
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
@@ -88,7 +89,7 @@ class OnStall:
         if stuck and not self._stuck:
             try:
                 with subprocess.Popen(self._argv, stdin=subprocess.PIPE) as child:
-                    child.communicate(msgspec.json.encode(verdict))
+                    child.communicate(msgspec.json.encode(verdict_line(verdict, update.snapshot.now().wall_ns)))
             except OSError as error:
                 warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
         self._stuck = stuck

@@ -1,8 +1,8 @@
-"""Counted nouns in sentences: one place that knows singular from plural."""
+"""Words in sentences: counted nouns, and the capital letter that begins a sentence."""
 
 from __future__ import annotations
 
-__all__ = ["many"]
+__all__ = ["many", "sentence_case"]
 
 
 def many(count: int, one: str, several: str = "") -> str:
@@ -18,3 +18,12 @@ def many(count: int, one: str, several: str = "") -> str:
 
 def _plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("ch", "sh", "s", "x")) else f"{noun}s"
+
+
+def sentence_case(text: str) -> str:
+    """A text with its first letter in upper case and everything else as it is, unlike `str.capitalize`.
+
+    `thread 7 (DataLoader_GPU0)` becomes `Thread 7 (DataLoader_GPU0)`. A name keeps its letters only if it does not come
+    first: where one may, begin the sentence with its kind (`process`, `thread`, `rank`).
+    """
+    return f"{text[:1].upper()}{text[1:]}"

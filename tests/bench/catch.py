@@ -121,7 +121,9 @@ class _Target:
     """A program that throws when it is told to, and measures it."""
 
     def __init__(self, path: Path) -> None:
-        self._process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL
+        )
         self.pid = self._process.pid
         self._line()
 

@@ -59,7 +59,9 @@ def _launcher(folder: Path) -> Iterator[subprocess.Popen[str]]:
     standin = TARGETS / "cuda_standin.c"
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", standin, "-o", driver], check=True)
     subprocess.run(["g++", "-O1", "-pthread", TARGETS / "cuda_launcher.cpp", "-o", program, "-ldl"], check=True)
-    with subprocess.Popen([program, driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [program, driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "READY\n"

@@ -19,7 +19,12 @@ def test_what_is_let_go_of_ends_and_has_no_last_word(monkeypatch: pytest.MonkeyP
 
     async def main() -> None:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            sys.executable,
+            "-c",
+            "input()",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
         )
         assert process.stdin is not None and not process.stdin.is_closing()
         let_go(process)

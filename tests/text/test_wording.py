@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.text.wording import many
+from livedbg.text.wording import many, sentence_case
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,18 @@ from livedbg.text.wording import many
 )
 def test_number_decides_between_one_and_several(count: int, words: tuple[str, ...], said: str) -> None:
     assert many(count, *words) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", ""),
+        ("t", "T"),
+        ("thread 7 (DataLoader_GPU0) waits", "Thread 7 (DataLoader_GPU0) waits"),
+        ("3 more threads wait for /tmp/A", "3 more threads wait for /tmp/A"),
+        ("Rank 3 of NCCL", "Rank 3 of NCCL"),
+        ("ärger in Öl", "Ärger in Öl"),
+    ],
+)
+def test_only_the_first_letter_of_a_sentence_is_changed(text: str, sentence: str) -> None:
+    assert sentence_case(text) == sentence

@@ -36,7 +36,7 @@ def test_what_it_shows(tmp_path: Path, findings: Callable[[Snapshot], dict[str, 
 
 def test_the_player_stays_as_the_hung_process_does(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "livedbg.adapters.ascend.demo.player", str(tmp_path), "1000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as player:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as player:
         try:
             assert player.stdout is not None and player.stdout.readline() == "READY\n"
             assert player.poll() is None

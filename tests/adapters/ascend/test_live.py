@@ -59,7 +59,9 @@ def _started(root: str, lines: Path, cwd: Path, named: str | None, prefix: tuple
     if named is not None:
         environment["ASCEND_PROCESS_LOG_PATH"] = named
     command = [*prefix, sys.executable, str(cwd / "target.py"), root, str(lines), str(cwd)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as target:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=environment, text=True, stderr=subprocess.DEVNULL
+    ) as target:
         try:
             assert target.stdout is not None
             said = target.stdout.readline().split()

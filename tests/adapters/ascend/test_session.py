@@ -79,7 +79,7 @@ def _is_told(update: Update) -> bool:
 
 async def test_a_hang_as_it_happens(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "livedbg.adapters.ascend.demo.player", str(tmp_path), "4"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as player:  # noqa: ASYNC220
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as player:  # noqa: ASYNC220
         try:
             update = await _watch(Request(host="box", logs=(str(tmp_path),)), _is_told)
         finally:

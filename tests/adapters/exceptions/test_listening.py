@@ -291,7 +291,8 @@ def test_names() -> None:
     assert demangled_type("N7nvfuser8nvfErrorE") == "nvfuser::nvfError"
     assert demangled_type("*N12_GLOBAL__N_15LocalE") == "(anonymous namespace)::Local"
     assert demangled_type("NSt3__113runtime_errorE") == "std::runtime_error"
-    assert demangled_type("Z4mainE5Local") == "Z4mainE5Local"  # not understood: as it is
+    assert demangled_type("Z4mainE5Local") == "main::Local"
+    assert demangled_type("Z4mainE5") == "Z4mainE5"  # not understood: as it is
     assert "\x1b" not in demangled_type("\x1b[31m")
     assert demangled_type("i") == "int"
 

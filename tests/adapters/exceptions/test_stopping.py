@@ -330,7 +330,10 @@ def test_a_target_that_handles_all_harmless_signals_is_refused(spawn: Spawn, wat
 
 def test_what_can_not_be_attached_to_says_why(thrower: Target, watch: Callable[..., Watch]) -> None:
     tracer = subprocess.Popen(
-        ["gdb", "-nx", "-q", "-p", str(thrower.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        ["gdb", "-nx", "-q", "-p", str(thrower.pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         eventually(lambda: status_fields(thrower.pid)["TracerPid"] == str(tracer.pid))

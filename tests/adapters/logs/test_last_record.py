@@ -28,7 +28,7 @@ async def test_what_a_program_writes_as_it_ends_is_read(tmp_path: Path, number: 
     program = f"print('begun', flush=True); input(); print({chr(10).join(LAST)!r}, flush=True)"
     with captured.open("w") as out:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", program, stdin=asyncio.subprocess.PIPE, stdout=out
+            sys.executable, "-c", program, stdin=asyncio.subprocess.PIPE, stdout=out, stderr=asyncio.subprocess.DEVNULL
         )
     texts: list[str] = []
 

@@ -111,7 +111,7 @@ def test_ptrace_scope_says_the_value_and_the_command(monkeypatch: pytest.MonkeyP
 
 
 def test_gone() -> None:
-    process = subprocess.Popen(["true"])
+    process = subprocess.Popen(["true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     process.wait()
     with pytest.raises(TargetGone) as caught:
         hostinfo.check_target(process.pid)
