@@ -10,8 +10,8 @@ from textual.app import App
 
 from livedbg.app import export
 from livedbg.panels.look import NO_LOOK, Look
-from livedbg.sanitize import clean, clean_line
-from livedbg.wording import many
+from livedbg.text.sanitize import clean, clean_line
+from livedbg.text.wording import many
 
 __all__ = ["BasicApp"]
 
