@@ -15,7 +15,8 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import catch_mark
 from livedbg.panels.messages import Asked, Noticed, Opened
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
-from livedbg.panels.units import plural, rate
+from livedbg.text.quantities import rate
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = [
@@ -80,7 +81,7 @@ class CatchpointsPanel(TablePanel):
             found.sort(key=lambda c: (c.pattern, place[c.id]))
         else:
             found.sort(key=lambda c: (catch_mark(c.state).order, place[c.id]))
-        title = f"{armed(look)} armed  {plural(sum(c.hits for c in known.values()), 'hit')}" if known else ""
+        title = f"{armed(look)} armed  {many(sum(c.hits for c in known.values()), 'hit')}" if known else ""
         return Rows([c.id for c in found], len(known), title)
 
     def set_rows(self, rows: Rows) -> None:

@@ -12,7 +12,8 @@ from livedbg.panels.marks import health_mark
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place
-from livedbg.panels.units import clock_ms, count, duration, percent, plural
+from livedbg.text.quantities import clock_ms, count, elapsed, percent
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["details", "evidence", "link"]
@@ -66,7 +67,7 @@ def _about(look: Look, entity: str) -> Iterator[SheetLine]:
     yield SheetLine(entity, Role.DIM, "id")
     mark = look.names.mark(entity, look.stalled)
     if mark.word:
-        age = duration(look.names.age_ns(entity))
+        age = elapsed(look.names.age_ns(entity))
         yield SheetLine(f"{mark.sign(look.glyphs)} {mark.word}{f' for {age}' if age else ''}", mark.role, "state")
     if (task := shot.tasks.get(entity)) is not None:
         yield from _task(look, task)
@@ -99,7 +100,7 @@ def _task(look: Look, task: Task) -> Iterator[SheetLine]:
         yield SheetLine(task.owner, lead="driven by")
     usual = look.snapshot.kernels.get((task.system, task.kernel or ""))
     if usual is not None:
-        text = f"{duration(usual.mean_ns)} mean, {duration(usual.longest_ns)} max, {plural(usual.count, 'run')}"
+        text = f"{elapsed(usual.mean_ns)} mean, {elapsed(usual.longest_ns)} max, {many(usual.count, 'run')}"
         yield SheetLine(text, lead="usually takes")
     yield from (SheetLine(value, lead=name) for name, value in task.attributes.items())
 
@@ -111,7 +112,7 @@ def _thread(look: Look, thread: Thread) -> Iterator[SheetLine]:
         if value:
             yield SheetLine(value, lead=name)
     share = percent(look.names.cpu_share(thread.id))
-    used = "" if thread.cpu_ns is None else f"{duration(thread.cpu_ns)} in total"
+    used = "" if thread.cpu_ns is None else f"{elapsed(thread.cpu_ns)} in total"
     yield SheetLine(", ".join(filter(None, (f"{share} recently" if share else "", used))), lead="CPU")
     if thread.timed:
         yield SheetLine("the wait has a timeout", Role.DIM)

@@ -24,7 +24,8 @@ from livedbg.panels.cells import Line, wrap
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed, Pointed
-from livedbg.panels.units import clock, count, duration, plural
+from livedbg.text.quantities import clock, count, elapsed
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["DUMP_KEY", "DevicePanel", "newest"]
@@ -89,7 +90,7 @@ class DevicePanel(LinePanel):
         found = newest(self.look)
         self.rows = [row for state in found for row in _rows(state, several=len(found) > 1) if self._wanted(row)]
         kernels = sum(len(state.kernels) for state in found)
-        self.title(self.LABEL, plural(kernels, "kernel") if found else "")
+        self.title(self.LABEL, many(kernels, "kernel") if found else "")
 
     def filter(self, text: str) -> None:
         """Only rows with a text."""
@@ -133,10 +134,10 @@ class DevicePanel(LinePanel):
             line.add(lines[index] if index < len(lines) else "", ink.style(role, bold=True))
             return
         age = self.look.since_ns(row.state.taken_wall_ns)
-        when = f"{clock(row.state.taken_wall_ns)}, {duration(age)} ago" if row.state.taken_wall_ns else "unknown"
+        when = f"{clock(row.state.taken_wall_ns)}, {elapsed(age)} ago" if row.state.taken_wall_ns else "unknown"
         line.add(f"{row.state.source}: {when}", ink.style(Role.DIM))
         if row.state.notes:
-            line.add(f"  {plural(len(row.state.notes), 'note')}", ink.style(Role.WARN))
+            line.add(f"  {many(len(row.state.notes), 'note')}", ink.style(Role.WARN))
 
     def draw(self, index: int, line: Line) -> None:
         """One row."""
@@ -199,16 +200,16 @@ class DevicePanel(LinePanel):
         ink, glyphs = self.look.ink, self.look.glyphs
         line.space(2).add(f"{glyphs.run} kernel {kernel.number} ", ink.style(Role.ACCENT))
         line.add(kernel_name(kernel), ink.style(Role.TEXT, bold=True))
-        on = f" on {plural(kernel.sms, 'SM')}" if kernel.sms else ""
+        on = f" on {many(kernel.sms, 'SM')}" if kernel.sms else ""
         line.add(f"  {kernel.status}{on}", ink.style(Role.DIM))
         if kernel.warps:
-            line.add(f"  {plural(kernel.warps, 'warp')}", ink.style(Role.DIM))
+            line.add(f"  {many(kernel.warps, 'warp')}", ink.style(Role.DIM))
 
     def _place(self, place: DevicePlace, kernel: DeviceKernel | None, line: Line) -> None:
         ink = self.look.ink
         share = share_of(place, kernel) if kernel is not None else 0.0
         line.space(4).cell(f"{100 * share:.0f} %", 5, ink.style(Role.WARN if share >= 0.5 else Role.DIM), "right")
-        who = plural(place.warps, "warp") if place.warps else plural(place.threads, "thread")
+        who = many(place.warps, "warp") if place.warps else many(place.threads, "thread")
         line.space(2).cell(who, 14, None, "right").space(2)
         line.add(place_name(place, kernel), ink.style(Role.TEXT, bold=True))
         if place.line is not None and place.function:

@@ -17,8 +17,9 @@ from livedbg.panels.look import Look
 from livedbg.panels.messages import Opened, Picked, Pointed
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
-from livedbg.panels.units import clock, clock_ms, count, plural, rate
+from livedbg.text.quantities import clock, clock_ms, count, rate
 from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["HitStackPanel", "HitsPanel"]
@@ -92,8 +93,8 @@ class HitsPanel(HitLinks, TablePanel):
         found.sort(key=_ORDERS[sort])
         self.groups = groups
         hits = sum(group.count for group in groups.values())
-        title = f"{plural(hits, 'hit')}  {plural(len(groups), 'stack')}" if groups and not self.apart else ""
-        return Rows([group.id for group in found], len(groups), title or (plural(hits, "hit") if groups else ""))
+        title = f"{many(hits, 'hit')}  {many(len(groups), 'stack')}" if groups and not self.apart else ""
+        return Rows([group.id for group in found], len(groups), title or (many(hits, "hit") if groups else ""))
 
     def set_rows(self, rows: Rows) -> None:
         """Show these rows; the stack follows to the selected one."""

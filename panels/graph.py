@@ -16,7 +16,7 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII
 from livedbg.panels.messages import Opened, Picked
 from livedbg.panels.neighbourhood import Neighbourhood, Scope, around, missing_edges
-from livedbg.panels.units import count, duration
+from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
 __all__ = ["GraphPanel"]
@@ -142,7 +142,7 @@ class GraphPanel(LinePanel):
     def _texts(self, node: str) -> tuple[str, str]:
         names, glyphs = self.look.names, self.look.glyphs
         mark = names.mark(node, self.look.stalled)
-        age = duration(names.age_ns(node))
+        age = elapsed(names.age_ns(node))
         behind = self.look.diagnosis.graph.behind(node)
         state = " ".join(filter(None, (mark.sign(glyphs), mark.word, age)))
         return names.label(node), f"{state}  {behind} behind" if behind else state

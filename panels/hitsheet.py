@@ -15,7 +15,8 @@ from livedbg.panels.marks import catch_mark
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place
-from livedbg.panels.units import clock_ms, count, milliseconds, plural
+from livedbg.text.quantities import clock_ms, count, milliseconds
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["caught_sheet"]
@@ -61,14 +62,18 @@ def _hit(look: Look, group: HitGroup) -> Iterator[SheetLine]:
             lead = "message" if number == place == 0 else ""
             yield SheetLine(text if place else counted + text, Role.WARN, lead, indent=2 if place else 0)
     if len(group.messages) > _MOST:
-        yield SheetLine(f"and {plural(len(group.messages) - _MOST, 'more message')}", Role.DIM)
+        yield SheetLine(f"and {many(len(group.messages) - _MOST, 'more message')}", Role.DIM)
     yield SheetLine(count(group.count), lead="count", bold=True)
     yield SheetLine(clock_ms(group.first_wall_ns) or "unknown", lead="first")
     yield SheetLine(clock_ms(group.last_wall_ns) or "unknown", lead="last")
     if group.history:
         yield SheetLine(sparkline(group.history, _SPARKS, look.glyphs.sparks), Role.ACCENT, "per second")
     paused = sum(hit.paused_ms for hit in group.hits)
-    stood = f"the target was paused for {paused:,.1f} ms in total" if paused else "the target was not stopped for it"
+    stood = (
+        f"the target was paused for {milliseconds(paused * 1e6)} in total"
+        if paused
+        else "the target was not stopped for it"
+    )
     yield SheetLine(stood, Role.WARN if paused else Role.DIM, "pause")
     for number, thread in enumerate(group.threads[:_MOST]):
         yield link(look, thread, "thread" if number == 0 else "")
@@ -106,7 +111,7 @@ def _stack(group: HitGroup) -> Iterator[SheetLine]:
             here = line == frame.line
             yield SheetLine(f"{line:5}  {text}", Role.ACCENT if here else Role.FAINT, indent=4, bold=here)
     if len(newest.stack) > _MOST_FRAMES:
-        yield SheetLine(f"and {plural(len(newest.stack) - _MOST_FRAMES, 'more frame')}", Role.DIM)
+        yield SheetLine(f"and {many(len(newest.stack) - _MOST_FRAMES, 'more frame')}", Role.DIM)
     if not newest.stack:
         yield SheetLine("none", Role.DIM, "stack")
     elif newest.partial:
@@ -145,7 +150,7 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
     if point.follow:
         yield SheetLine("and its children", Role.DIM)
     lost = f", {count(point.lost)} dropped by the kernel" if point.lost else ""
-    yield SheetLine(f"{count(point.seen)} seen, {plural(point.hits, 'hit')}{lost}", lead="counts")
+    yield SheetLine(f"{count(point.seen)} seen, {many(point.hits, 'hit')}{lost}", lead="counts")
     if point.standing is not None:
         left_s = max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // _S
         yield link(look, point.standing, "stopped")
@@ -160,7 +165,7 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
     touches = [touch for touch in look.snapshot.intrusions if touch.target == point.process]
     paused = milliseconds(sum(touch.paused_ns for touch in touches))
     yield SheetLine(
-        f"{plural(len(touches), 'intrusive action')} on its process, paused {paused} in total", Role.DIM, "ledger"
+        f"{many(len(touches), 'intrusive action')} on its process, paused {paused} in total", Role.DIM, "ledger"
     )
     own = {name: hit for name, hit in look.snapshot.exceptions.items() if hit.catchpoint == point.id}
     groups = sorted(merged(own).values(), key=lambda group: -group.count)

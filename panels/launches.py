@@ -17,7 +17,8 @@ from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
-from livedbg.panels.units import clock_ms, count, duration, plural, rate
+from livedbg.text.quantities import clock_ms, count, elapsed, rate
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["LAUNCH_KEYS", "LaunchesPanel", "launch_lines"]
@@ -60,7 +61,7 @@ class LaunchesPanel(TablePanel):
         trails = look.snapshot.launches.values()
         found = [trail for trail in trails if trail.last and (not needle or needle in _text(look, trail))]
         found.sort(key=_order(look, sort))
-        title = plural(sum(trail.count for trail in trails), "launch") if found else ""
+        title = many(sum(trail.count for trail in trails), "launch") if found else ""
         if said := next(_trouble(look.snapshot), ""):
             title = f"{title}  {said}".strip()
         return Rows([trail.thread for trail in found], len(trails), title)
@@ -93,7 +94,7 @@ class LaunchesPanel(TablePanel):
             Cell(
                 rate(trail.rate_per_s) if trail.seen else "?", ink.style(Role.TEXT if trail.rate_per_s else Role.WARN)
             ),
-            Cell(duration(look.snapshot.now().mono_ns - last.mono_ns) if trail.seen else "?", dim),
+            Cell(elapsed(look.snapshot.now().mono_ns - last.mono_ns) if trail.seen else "?", dim),
         )
 
     def placeholder(self) -> str:
@@ -131,7 +132,7 @@ def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:
     lately = (
         f"{rate(trail.rate_per_s)} a second recently" if trail.seen else "before there were too many to trace each one"
     )
-    yield SheetLine(f"{plural(trail.count, 'launch')}, {lately}", lead="launches")
+    yield SheetLine(f"{many(trail.count, 'launch')}, {lately}", lead="launches")
     for launch in reversed(trail.last):
         yield SheetLine(f"{clock_ms(launch.wall_ns)} {launch_text(launch)}", indent=2)
 

@@ -8,7 +8,8 @@ from livedbg.model import SourceStatus
 from livedbg.panels.look import Look
 from livedbg.panels.marks import health_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
-from livedbg.panels.units import clock_ms, milliseconds, plural
+from livedbg.text.quantities import clock_ms, milliseconds
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["LedgerPanel", "SourcesPanel"]
@@ -44,9 +45,7 @@ class LedgerPanel(TablePanel):
             n for n, t in enumerate(touches) if not needle or needle in f"{t.what} {t.why} {t.target}".lower()
         ]  # fmt: skip
         order.sort(key=lambda n: -touches[n].paused_ns if sort == "paused" else -n)
-        title = (
-            f"{plural(len(touches), 'action')}  {plural(stops, 'stop')}  paused {milliseconds(look.snapshot.paused_ns)}"
-        )
+        title = f"{many(len(touches), 'action')}  {many(stops, 'stop')}  paused {milliseconds(look.snapshot.paused_ns)}"
         return Rows([str(n) for n in order], len(touches), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:

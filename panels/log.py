@@ -12,7 +12,7 @@ from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.messages import Unfolded
 from livedbg.panels.records import concerns, draw_record, source_name
-from livedbg.panels.units import plural
+from livedbg.text.wording import many
 
 __all__ = ["LogPanel"]
 
@@ -62,7 +62,7 @@ class LogPanel(LinePanel):
         self.records = records
         self.set_class(not look.snapshot.recent_logs, "-empty")
         sources = list(look.snapshot.log_sources.values())
-        right = f"{plural(look.snapshot.log_count, 'record')} of {plural(len(sources), 'log')}" if sources else ""
+        right = f"{many(look.snapshot.log_count, 'record')} of {many(len(sources), 'log')}" if sources else ""
         self.title(f"{self.LABEL}  {what}".rstrip(), right)
         if self.following:
             self.cursor = max(len(records) - 1, 0)

@@ -15,7 +15,7 @@ from livedbg.panels.look import Look
 from livedbg.panels.messages import Noticed, Unfolded
 from livedbg.panels.pages import LogPages, Search
 from livedbg.panels.records import concerns, draw_record, source_name
-from livedbg.panels.units import plural
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["LogsPanel"]
@@ -162,7 +162,7 @@ class LogsPanel(LinePanel):
     def _retitle(self) -> None:
         least = "" if self.least is Severity.DEBUG else f"{self.least.value} and worse"
         whole = self.source == ALL or self.pages is None or self.pages.count(self.source)[1]
-        lines = f"{plural(self.count(), 'line')}{'' if whole else ' so far'}"
+        lines = f"{many(self.count(), 'line')}{'' if whole else ' so far'}"
         busy = ""
         for job, word in ((self.search, "searching"), (self.scan, "filtering")):
             if job is not None and not job.done:

@@ -11,7 +11,7 @@ from livedbg.panels.ink import Ink
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
-from livedbg.panels.units import duration
+from livedbg.text.quantities import elapsed
 from livedbg.themes import Role
 
 __all__ = ["StackPanel", "draw_frame", "frame_place"]
@@ -82,7 +82,7 @@ class StackPanel(LinePanel):
                 line.add("  waits for the GIL", ink.style(Role.WAIT))
         elif self.stack is not None:
             age = look.snapshot.now().mono_ns - self.stack.taken_mono_ns
-            line.add(f"taken {duration(age)} ago", ink.style(Role.DIM))
+            line.add(f"taken {elapsed(age)} ago", ink.style(Role.DIM))
             waited = look.names.age_ns(self.thread)
             if age > _SAME_LOOK_NS and (waited is None or waited < age - _SAME_LOOK_NS):
                 line.add(f" {look.glyphs.separator} it ran since then; s takes a new stack", ink.style(Role.WARN))

@@ -9,7 +9,7 @@ from livedbg.model import Task, TaskState
 from livedbg.panels.look import Look
 from livedbg.panels.marks import task_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel
-from livedbg.panels.units import count, duration
+from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
 __all__ = ["TasksPanel", "where"]
@@ -79,7 +79,7 @@ class TasksPanel(TablePanel):
             Cell(task.kernel or "", quiet),
             Cell(where(look, task) or "-", dim),
             Cell(left, dim),
-            Cell(duration(look.names.age_ns(identity)), quiet),
+            Cell(elapsed(look.names.age_ns(identity)), quiet),
             Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
         )
 

@@ -16,7 +16,7 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import thread_mark
 from livedbg.panels.messages import Asked
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
-from livedbg.panels.units import count, duration, percent
+from livedbg.text.quantities import count, elapsed, percent
 from livedbg.themes import Role
 
 __all__ = ["STACKS_KEY", "ThreadsPanel", "shape", "want_stacks"]
@@ -123,7 +123,7 @@ class ThreadsPanel(TablePanel):
             Cell(name, ink.style(Role.TEXT, bold=root)),
             Cell(percent(share), ink.style(Role.GOOD if share and share >= 0.05 else Role.FAINT)),
             Cell(waits_for(look, thread)),
-            Cell(duration(look.names.age_ns(identity))),
+            Cell(elapsed(look.names.age_ns(identity))),
             Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
         )
 

@@ -14,7 +14,8 @@ from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed, Pointed
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
-from livedbg.panels.units import count, plural
+from livedbg.text.quantities import count
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["GOLDEN_KEYS", "ValuesPanel", "dump_and_number"]
@@ -99,9 +100,7 @@ class ValuesPanel(TablePanel):
         elif sort == "divergence":
             found.sort(key=lambda pair: (_rank(verdicts.get((pair[0].path, pair[1].task), "")), pair[1].number))
         total, listed = sum(dump.count for dump in dumps), sum(len(dump.rows) for dump in dumps)
-        title = (
-            f"{plural(len(dumps), 'dump')}  {plural(total, 'tensor or scalar', 'tensors and scalars')}" if dumps else ""
-        )
+        title = f"{many(len(dumps), 'dump')}  {many(total, 'tensor or scalar', 'tensors and scalars')}" if dumps else ""
         if listed < total:
             title += f", {count(listed)} of them listed here"
         return Rows([_identity(dump, row) for dump, row in found], listed, title)

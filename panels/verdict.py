@@ -12,7 +12,7 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.look import Look
 from livedbg.panels.marks import verdict_mark
-from livedbg.panels.units import stopwatch
+from livedbg.text.quantities import stopwatch
 from livedbg.themes import Role
 
 __all__ = ["VerdictPanel", "finding_of"]

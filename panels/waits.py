@@ -6,7 +6,7 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
 from livedbg.panels.look import Look
 from livedbg.panels.tree import Row, tree_rows
-from livedbg.panels.units import count, duration
+from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
 __all__ = ["WaitsPanel"]
@@ -90,7 +90,7 @@ class WaitsPanel(LinePanel):
                 found.append((f"waits {task.fanin_left or 0} of {task.fanin_total}", role))
             else:
                 found.append((word, role))
-            age = duration(look.names.age_ns(entity))
+            age = elapsed(look.names.age_ns(entity))
             if age:
                 found.append((age, Role.DIM))
         elif word:

@@ -17,8 +17,8 @@ from livedbg.panels.cells import Line, width_of
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.marks import verdict_mark
 from livedbg.panels.paint import Painted
-from livedbg.panels.units import clock, milliseconds, rate, stopwatch
 from livedbg.session.view import Timeline
+from livedbg.text.quantities import clock, milliseconds, rate, stopwatch
 from livedbg.themes import Role
 
 __all__ = ["Chosen", "FooterBar", "HeaderBar", "Sought", "TimelineBar"]

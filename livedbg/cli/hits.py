@@ -15,6 +15,7 @@ from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.build import exception_out
+from livedbg.text.quantities import clock, milliseconds
 
 __all__ = ["HitPrinter"]
 
@@ -68,11 +69,11 @@ class HitPrinter:
                 for line in self._lines(hit, before, snapshot):
                     click.echo(line, err=self._error)
             if hit.paused_ms > self._paused_ms.get(hit.id, 0.0):
-                stood_ms = hit.paused_ms - self._paused_ms.get(hit.id, 0.0)
+                paused_ms = hit.paused_ms - self._paused_ms.get(hit.id, 0.0)
                 self._paused_ms[hit.id] = hit.paused_ms
+                paused = milliseconds(paused_ms * 1e6)
                 click.echo(
-                    f"livedbg: thread {_thread(hit, snapshot)} was stopped for {stood_ms:,.1f} ms and is resumed.",
-                    err=True,
+                    f"livedbg: thread {_thread(hit, snapshot)} was stopped for {paused} and is resumed.", err=True
                 )
 
     def _lines(self, hit: ExceptionHit, before: int, snapshot: Snapshot) -> Iterator[str]:
@@ -80,7 +81,7 @@ class HitPrinter:
             yield msgspec.json.encode(exception_out(hit)).decode()
             return
         where = _thread(hit, snapshot)
-        stamp = time.strftime("%H:%M:%S", time.localtime((hit.at_wall_ns or 0) / 1e9))
+        stamp = clock(hit.at_wall_ns)
         text = f"{hit.type}: {hit.message}" if hit.message else hit.type
         if before:
             yield f"{stamp} thread {where}: {hit.count} times so far: {text.partition(chr(10))[0]}"

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from livedbg.session.hostinfo import Candidate, list_candidates
+from livedbg.text.quantities import short_age
 
 __all__ = ["command"]
 
@@ -41,18 +42,10 @@ def _row(candidate: Candidate) -> tuple[str, ...]:
         str(candidate.pid),
         "-" if candidate.rank is None else str(candidate.rank),
         candidate.user,
-        _age(candidate.age_s),
+        short_age(candidate.age_s),
         f"{candidate.cpu_share:.0%}",
         str(candidate.threads),
         candidate.state.value,
         ",".join(candidate.uses),
         " ".join(candidate.command),
     )
-
-
-def _age(seconds: float) -> str:
-    """Short: `43s`, `12m`, `5h`, `3d`."""
-    for size, sign in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{sign}"
-    return f"{seconds:.0f}s"

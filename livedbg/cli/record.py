@@ -11,6 +11,7 @@ from livedbg.cli.common import Look, look_options, quit_on_signals, running, war
 from livedbg.model.errors import SourceError
 from livedbg.recording.file import Recorder
 from livedbg.session.hostinfo import host_name
+from livedbg.text.quantities import byte_size
 
 __all__ = ["command"]
 
@@ -47,5 +48,5 @@ def command(look: Look, output: Path, seconds: float | None, force: bool) -> int
             recorder.close()
     if recorder.failed:
         raise SourceError(f"{recorder.failed}; {output} is incomplete.", "free disk space")
-    click.echo(f"{output}: {output.stat().st_size:,} bytes. Open it with: livedbg replay {output}", err=True)
+    click.echo(f"{output}: {byte_size(output.stat().st_size)}. Open it with: livedbg replay {output}", err=True)
     return 0

@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from livedbg.cli.saying import warn
 from livedbg.model.errors import SourceError, UsageError
+from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
@@ -217,7 +218,7 @@ def _lines(dump: Dump, chosen: Sequence[Entry], want: _Want) -> Iterator[str]:
     tasks = len({entry.task for entry in dump.entries})
     size = dump.payload.size if dump.payload is not None else 0
     entries = f"{many(len(dump.entries), 'entry', 'entries')} of {many(tasks, 'task')}"
-    yield f"{clean_line(str(dump.path))}: {entries}, {many(size, 'byte')} of values"
+    yield f"{clean_line(str(dump.path))}: {entries}, {byte_size(size)} of values"
     shown = chosen[: want.limit]
     if not want.views:
         if shown:

@@ -15,8 +15,8 @@ from livedbg.panels.cells import shortened
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.stack import StackPanel
-from livedbg.panels.units import plural
 from livedbg.state.store import Store
+from livedbg.text.wording import many
 from livedbg.themes import Role
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import stamp
@@ -76,8 +76,8 @@ def test_an_address_keeps_the_digits_that_tell_it_from_others() -> None:
 
 
 def test_one_is_not_many() -> None:
-    assert [plural(n, "record") for n in (0, 1, 4201)] == ["0 records", "1 record", "4,201 records"]
-    assert plural(2, "touch") == "2 touches"
+    assert [many(n, "record") for n in (0, 1, 4201)] == ["0 records", "1 record", "4,201 records"]
+    assert many(2, "touch") == "2 touches"
 
 
 async def test_enter_shows_all_of_a_log_record_and_what_it_speaks_of() -> None:

@@ -33,7 +33,8 @@ def _index() -> str:
         f"{MADE}\n# Commands\n\n| command | |\n| --- | --- |\n{rows}\n\n"
         f"TARGET is a PID, a process NAME that is unique on this host, or `torchrun:PID` (all ranks).\n\n"
         f"## Exit codes\n\n| code | meaning |\n| --- | --- |\n{codes}\n\n"
-        "A command that is ended by a signal exits with 128 plus the signal number (130 for Ctrl-C), unless its page says otherwise.\n"
+        "A command that a signal ends exits with 128 plus the signal number (130 for Ctrl-C), unless its page says "
+        "otherwise.\n"
         "Errors go to standard error: one sentence, then `try:` with the next step.\n"
     )
 

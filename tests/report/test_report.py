@@ -13,8 +13,8 @@ from livedbg.model import Frame, Intrusion, LogSource, SourceHealth, Stack, Task
 from livedbg.model import events as ev
 from livedbg.model.snapshot import EMPTY
 from livedbg.report import ReportDocument, build, from_json, report_of, to_json, to_markdown, to_text
-from livedbg.report.times import timestamp
 from livedbg.session.view import NOTHING_YET, Update
+from livedbg.text.quantities import timestamp
 from tests.analysis.world import World, two_locks
 
 
