@@ -211,7 +211,7 @@ def test_the_command_ends_at_ctrl_c_with_what_there_is(launcher: Target) -> None
         for command in (text, lines):
             command.interrupt()
         printed, (said,) = text.end(0), map(json.loads, lines.end(0).splitlines())
-    assert "runtime: 60 launches, " in printed and "a second lately" in printed and printed.count(" s ago ") == 2
+    assert "runtime: 60 launches, " in printed and "a second recently" in printed and printed.count(" s ago ") == 2
     assert "moe::gate_kernel(float*) <<<(7,2,1), (128,1,1), 4096 B shared>>>  stream 0x55" in printed
     assert said["count"] == 60 and len(said["last"]) == 2 and said["last"][0]["grid"] == [7, 2, 1]
 
