@@ -2,6 +2,8 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 DEMO ?= deadlock
+# SUITE=--strict: a test that fails in the parallel run and passes alone fails the run (tests/suite.py).
+SUITE ?=
 # Most tests wait for real programs: more workers than cores.
 PYTEST_WORKERS ?= 4
 
@@ -30,7 +32,7 @@ types:
 	$(VENV)/bin/mypy
 
 unit:
-	$(PY) -m tests.suite -n $(PYTEST_WORKERS) --dist worksteal
+	$(PY) -m tests.suite $(SUITE) -n $(PYTEST_WORKERS) --dist worksteal
 
 coverage: ## the test suite with what of the code it ran
 	@.ci/setup test $(VENV)

@@ -7,6 +7,8 @@ import os
 import select
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +16,10 @@ from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.runner_output import write_through_pipe
+
+write_through_pipe()
 
 SLOW = [HealthCheck.too_slow]
 """What is drawn slowly on a busy machine is as good."""
@@ -37,12 +43,14 @@ class Target:
         pid: its process.
         ready: the line with which it said that it is where it should be.
         process: the Popen behind it.
+        errors: the file that is its standard error.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], ready: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         self.process = process
         self.pid = process.pid
-        self.ready = ready
+        self.ready = ""
+        self.errors = errors
 
     @property
     def words(self) -> list[str]:
@@ -60,16 +68,48 @@ class Target:
         assert self.process.stdout is not None
         return _read_line(self.process.stdout, time.monotonic() + deadline_s)
 
+    def until(self, word: str, deadline_s: float = 60.0) -> None:
+        """Read its output until a line has that word; that line is `ready` then."""
+        deadline = time.monotonic() + deadline_s
+        while word not in self.ready:
+            assert self.process.stdout is not None
+            self.ready = _read_line(self.process.stdout, deadline)
+
     def kill(self) -> None:
-        """End it and all of its session, and reap it."""
+        """End it and all of its session, reap it, and show its errors (pytest prints them for a test that failed)."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         self.process.wait(60)
-        for stream in (self.process.stdin, self.process.stdout):
+        self.errors.seek(0)
+        sys.stderr.write(self.errors.read().decode("utf-8", "replace"))
+        for stream in (self.process.stdin, self.process.stdout, self.errors):
             if stream is not None:
                 stream.close()
+
+
+def start(
+    argv: Sequence[str | Path],
+    *,
+    user: int | None = None,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Target:
+    """Start a program in a session of its own, with outputs of its own: livedbg reads them as its logs."""
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 (Target.kill closes it)
+    process = subprocess.Popen(
+        [str(word) for word in argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        bufsize=0,
+        start_new_session=True,
+        user=user,
+        env=env,
+        cwd=cwd,
+    )
+    return Target(process, errors)
 
 
 def settled(pid: int, deadline_s: float = 60.0, but: Collection[int] = ()) -> None:
@@ -145,7 +185,7 @@ def spawn() -> Iterator[Callable[..., Target]]:
     """Start a program in a session of its own, wait for its READY line; all are killed at the end."""
     started: list[Target] = []
 
-    def start(
+    def ready(
         argv: Sequence[str | Path],
         wait_for: str | None = "READY",
         *,
@@ -154,25 +194,13 @@ def spawn() -> Iterator[Callable[..., Target]]:
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Target:
-        process = subprocess.Popen(
-            [str(word) for word in argv],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-            user=user,
-            env=env,
-            cwd=cwd,
-        )
-        target = Target(process, "")
+        target = start(argv, user=user, env=env, cwd=cwd)
         started.append(target)
-        deadline = time.monotonic() + deadline_s
-        while wait_for is not None and wait_for not in target.ready:
-            assert process.stdout is not None
-            target.ready = _read_line(process.stdout, deadline)
+        if wait_for is not None:
+            target.until(wait_for, deadline_s)
         return target
 
-    yield start
+    yield ready
     for target in started:
         target.kill()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from livedbg.analysis.diagnosis import Finding, Verdict
 from livedbg.cli.streams import is_unread
-from livedbg.view import Update
+from livedbg.report.lines import finding_line, verdict_line
+from livedbg.session.view import Update
 
 __all__ = ["FindingsPrinter"]
 
@@ -58,21 +59,13 @@ class FindingsPrinter:
 
     def _verdict_line(self, verdict: Verdict, at_ns: int) -> str:
         if self._as_json:
-            return _json({"kind": "verdict", "at": _time(at_ns), **msgspec.to_builtins(verdict)})
+            return msgspec.json.encode(verdict_line(verdict, at_ns)).decode()
         return f"{_clock(at_ns)} {verdict.state.value.upper():<8} {verdict.sentence}"
 
     def _finding_line(self, name: str, finding: Finding, at_ns: int) -> str:
         if self._as_json:
-            return _json({"kind": "finding", "id": name, "at": _time(at_ns), **msgspec.to_builtins(finding)})
+            return msgspec.json.encode(finding_line(name, finding, at_ns)).decode()
         return f"{_clock(at_ns)} {finding.severity.value:<8} {finding.sentence} [{finding.rule}]"
-
-
-def _json(value: dict[str, object]) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _time(wall_ns: int) -> str:
-    return datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _clock(wall_ns: int) -> str:

@@ -11,18 +11,19 @@ from typing import Final
 import click
 import msgspec
 
+from livedbg.adapters.cuda.rules.launch_threads import silent_threads
+from livedbg.adapters.cuda.rules.launches import LaunchesStopped
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules import Settings
-from livedbg.analysis.rules.launch_threads import silent_threads
-from livedbg.analysis.rules.launches import LaunchesStopped
 from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.launches import HowHeard, listen
-from livedbg.config import refuse_touch
-from livedbg.errors import UsageError
-from livedbg.intents import WantStacks
-from livedbg.live import LiveView
-from livedbg.view import Update
+from livedbg.model.errors import UsageError
+from livedbg.model.intents import WantStacks
+from livedbg.report.lines import verdict_line
+from livedbg.session.config import refuse_touch
+from livedbg.session.live import LiveView
+from livedbg.session.view import Update
 
 __all__ = ["OnStall", "command", "follow"]
 
@@ -88,7 +89,7 @@ class OnStall:
         if stuck and not self._stuck:
             try:
                 with subprocess.Popen(self._argv, stdin=subprocess.PIPE) as child:
-                    child.communicate(msgspec.json.encode(verdict))
+                    child.communicate(msgspec.json.encode(verdict_line(verdict, update.snapshot.now().wall_ns)))
             except OSError as error:
                 warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
         self._stuck = stuck

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Node, layers
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["to_dot"]
 

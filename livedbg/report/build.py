@@ -10,6 +10,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, SourceHealth
+from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import (
     SCHEMA,
     EdgeOut,
@@ -26,10 +27,9 @@ from livedbg.report.document import (
 )
 from livedbg.report.entities import chosen_entities, entity_out, frames_out
 from livedbg.report.times import timestamp
-from livedbg.snapshot import Snapshot
-from livedbg.view import Update
+from livedbg.session.view import Update
 
-__all__ = ["build", "exception_out", "report_of"]
+__all__ = ["build", "exception_out", "finding_out", "report_of"]
 
 _MOST_EDGES: Final = 20_000
 
@@ -64,7 +64,7 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
             findings=_bearing(diagnosis),
             since=_time(diagnosis.verdict.since_wall_ns),
         ),
-        findings=tuple(_finding(name, finding) for name, finding in diagnosis.findings.items()),
+        findings=tuple(finding_out(name, finding) for name, finding in diagnosis.findings.items()),
         entities={entity: entity_out(entity, snapshot, diagnosis) for entity in chosen},
         edges=tuple(_edge(edge) for edge in edges[:_MOST_EDGES]),
         exceptions=tuple(exception_out(hit) for hit in snapshot.exceptions.values()),
@@ -101,7 +101,8 @@ def _bearing(diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*([chief] if chief else []), *same]))
 
 
-def _finding(name: str, finding: Finding) -> FindingOut:
+def finding_out(name: str, finding: Finding) -> FindingOut:
+    """A finding as the report has it."""
     return FindingOut(
         id=name,
         rule=finding.rule,

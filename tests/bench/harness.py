@@ -67,7 +67,9 @@ def torch_target(threads: int = THREADS, *, busy: bool = False) -> Iterator[Targ
             *["busy"][:busy],
         ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        with subprocess.Popen(
+            argv, stdout=subprocess.PIPE, text=True, env=environment, stderr=subprocess.DEVNULL
+        ) as child:
             try:
                 assert child.stdout is not None
                 assert child.stdout.readline().startswith("READY")

@@ -13,10 +13,10 @@ from pathlib import Path
 from livedbg.adapters.launches.calls import FUNCTIONS, arguments
 from livedbg.adapters.launches.listener import LaunchListener
 from livedbg.linux import procfs
-from livedbg.linux.perf import TRACEPOINT, Source
-from livedbg.linux.perf_count import Tally
 from livedbg.linux.places import find_places
-from livedbg.linux.tracefs import TraceEvents
+from livedbg.probes.perf import TRACEPOINT, Source
+from livedbg.probes.perf_count import Tally
+from livedbg.probes.tracefs import TraceEvents
 from tests.bench.harness import TARGETS, Row
 from tests.bench.table import Figure, repeated
 
@@ -59,7 +59,9 @@ def _launcher(folder: Path) -> Iterator[subprocess.Popen[str]]:
     standin = TARGETS / "cuda_standin.c"
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", standin, "-o", driver], check=True)
     subprocess.run(["g++", "-O1", "-pthread", TARGETS / "cuda_launcher.cpp", "-o", program, "-ldl"], check=True)
-    with subprocess.Popen([program, driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [program, driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "READY\n"

@@ -133,7 +133,7 @@ def _growing_log(rate: int) -> Iterator[Path]:
             yield log
             return
         argv = [sys.executable, "-c", _WRITER, str(log), str(rate)]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE) as writer:
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as writer:
             try:
                 assert writer.stdout is not None and writer.stdout.readline()
                 yield log

@@ -53,7 +53,9 @@ def test_the_cpu_of_a_process_counts_its_children() -> None:
         f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}]); print('done', flush=True); input()"
     )
     argv = [sys.executable, "-c", used]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL
+    ) as child:
         assert child.stdout is not None and child.stdout.readline() == "done\n"
         assert cpu_of(child.pid) >= 0.19
         assert list(switches(child.pid)) == [child.pid]

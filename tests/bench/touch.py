@@ -70,7 +70,7 @@ def _spinners(threads: int) -> Iterator[Target]:
         built, beat = Path(folder) / "spinners", Path(folder) / "beat"
         subprocess.run(["g++", "-O2", "-g", "-pthread", "-o", built, TARGETS / "spinners.cpp"], check=True)
         argv = [built, str(threads), beat]
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
             try:
                 assert child.stdout is not None
                 assert child.stdout.readline().startswith(b"READY")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.errors import RecordingError
-from livedbg.replay import last_update
-from livedbg.view import NOTHING_YET, Update
-from tests.conftest import TARGETS, Target, eventually, settled
+from livedbg.model.errors import RecordingError
+from livedbg.session.replay import last_update
+from livedbg.session.view import NOTHING_YET, Update
+from tests.conftest import TARGETS, Target, eventually, settled, start
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
 
@@ -87,13 +87,9 @@ def longer(limit_s: float, holds: Callable[[float], bool]) -> None:
 @contextlib.contextmanager
 def running(*argv: str | Path, busy: bool = False) -> Iterator[Target]:
     """A program that has said READY and come to rest, where it does; it is ended afterwards."""
-    process = subprocess.Popen(
-        list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
-    )
-    target = Target(process, "")
+    target = start(argv)
     try:
-        while "READY" not in target.ready:
-            target.ready = target.line(60)
+        target.until("READY")
         if not busy:
             settled(target.pid)
         yield target

@@ -122,7 +122,7 @@ def test_many_threads_take_many_files(spawn: Callable[..., Target]) -> None:
     pid = spawn([sys.executable, "-c", code]).pid
     for limits, said in (("100:4096", " S1 stops threads of process "), ("300:300", "take more open files than")):
         argv = ["prlimit", f"--nofile={limits}", *CATCH, str(pid), "any", "--stop"]
-        with subprocess.Popen(argv, text=True, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen(argv, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
             assert process.stderr is not None
             assert said in process.stderr.readline()
             process.terminate()

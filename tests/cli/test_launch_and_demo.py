@@ -77,7 +77,12 @@ def test_sigterm_ends_the_launched_command_too_unless_it_is_detached(home: dict[
     for options, survivors in (([], 0), (["--detach"], 1)):
         mark = f"{tmp_path}-{survivors}"
         line = [sys.executable, "-m", "livedbg", "launch", "--headless", *options, "--", "sleep", "300"]
-        child = subprocess.Popen(line, env={**os.environ, **home, "LIVEDBG_TEST_MARK": mark})
+        child = subprocess.Popen(
+            line,
+            env={**os.environ, **home, "LIVEDBG_TEST_MARK": mark},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         eventually(lambda mark=mark: bool(sleepers(mark)))
         child.send_signal(signal.SIGTERM)
         child.wait(200)  # it says where it stands after 120 s
@@ -109,7 +114,9 @@ def test_ctrl_c_ends_the_launched_command_and_still_writes_the_report(home: dict
     home["LIVEDBG_TEST_MARK"] = str(tmp_path)
     report = tmp_path / "end.json"
     line = [sys.executable, "-m", "livedbg", "launch", "--report", str(report), "--", "sleep", "300"]
-    child = subprocess.Popen(line, env={**os.environ, **home}, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        line, env={**os.environ, **home}, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
     assert child.stderr is not None
     assert child.stderr.readline()  # the first verdict: it is watched
     child.send_signal(signal.SIGINT)
@@ -171,7 +178,12 @@ def test_a_demo_without_a_compiler_says_what_to_install(home: dict[str, str], tm
 def test_demos_can_be_compiled_at_the_same_time(home: dict[str, str], tmp_path: Path) -> None:
     program = "from livedbg.demos.workloads import _compiled; print(_compiled('deadlock'))"
     compilers = [
-        subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **home}, stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, **home},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         for _ in range(2)
     ]
     said = {child.communicate(timeout=250)[0] for child in compilers}

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.hostinfo import host_name
+from livedbg.session.hostinfo import host_name
 from tests.cli.conftest import ASCEND, livedbg, recording, so_far
 from tests.conftest import Target, eventually, settled
 
@@ -176,7 +176,9 @@ def test_by_name_and_as_a_rank_of_a_job(
 def test_signals_end_a_headless_command_cleanly(idle: Target, number: signal.Signals, tmp_path: Path) -> None:
     file = tmp_path / "r.livedbg"
     child = subprocess.Popen(
-        [sys.executable, "-m", "livedbg", "record", str(idle.pid), "-o", str(file)], stderr=subprocess.PIPE
+        [sys.executable, "-m", "livedbg", "record", str(idle.pid), "-o", str(file)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
     )
     eventually(lambda: file.exists() and file.stat().st_size > 200)
     os.kill(child.pid, number)

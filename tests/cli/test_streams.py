@@ -73,7 +73,9 @@ def test_what_is_printed_never_lands_in_a_file_of_ours(idle: Target, tmp_path: P
 def test_every_character_can_be_printed_anywhere(form: str, tmp_path: Path) -> None:
     program = tmp_path / "日本"
     program.symlink_to(sys.executable)
-    with subprocess.Popen([program, "-c", "input()"], stdin=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [program, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as child:
         eventually(lambda: Path(f"/proc/{child.pid}/comm").read_text().startswith("日"))
         try:
             done = shell(f"{LIVEDBG} {form.format(child.pid)}", PYTHONIOENCODING="latin-1")

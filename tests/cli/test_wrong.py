@@ -18,7 +18,7 @@ ONE_LOOK = (("report",), ("stacks",), ("watch", "--timeout", "5"), ("attach",), 
 
 @pytest.mark.parametrize("command", ONE_LOOK, ids=lambda c: c[0])
 def test_a_pid_that_is_not_there(command: tuple[str, ...]) -> None:
-    child = subprocess.Popen(["true"])
+    child = subprocess.Popen(["true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     child.wait()
     said = livedbg(*command, child.pid)
     assert said.code == 3 and str(child.pid) in said.err and "try:" in said.err

@@ -40,9 +40,12 @@ def moved_to_now(text: str) -> str:
 @contextmanager
 def running(log: Path, **environment: str) -> Iterator[int]:
     """A process that writes into that log, and sleeps."""
-    with log.open("ab") as stream, subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(600)"], stderr=stream, env={**os.environ, **environment}
-    ) as process:  # fmt: skip
+    argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+    into = {**os.environ, **environment}
+    with (
+        log.open("ab") as stream,
+        subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=stream, env=into) as process,
+    ):
         try:
             yield process.pid
         finally:

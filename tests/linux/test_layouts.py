@@ -13,7 +13,7 @@ import pytest
 from livedbg.linux.ending import Ending
 from livedbg.linux.layouts import Layouts
 from livedbg.linux.maps import Mapping, copies, parse_maps
-from livedbg.linux.perf import NoPerf
+from livedbg.probes.perf import NoPerf
 from tests.conftest import eventually
 
 PARENT = """
@@ -32,7 +32,9 @@ def mapping(start: int, offset: int, permissions: str = "r--p") -> Mapping:
 
 
 def test_a_program_that_has_ended_is_remembered() -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as parent:
         assert parent.stdin is not None and parent.stdout is not None
         assert parent.stdout.readline() == b"READY\n"
         layouts = Layouts(parent.pid)
@@ -59,7 +61,10 @@ def test_a_program_that_has_ended_is_remembered() -> None:
 
 def test_Y1_what_was_read_before_a_program_was_executed_is_not_taken_for_it() -> None:
     with subprocess.Popen(
-        ["sh", "-c", "read go; exec sleep 100"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        ["sh", "-c", "read go; exec sleep 100"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     ) as child:
         assert child.stdin is not None
         layouts = Layouts(child.pid)
@@ -102,7 +107,7 @@ def test_mappings_of_a_file_that_is_loaded_twice() -> None:
 
 @pytest.mark.parametrize("reaped", [False, True])
 def test_how_a_process_ended(reaped: bool) -> None:
-    with subprocess.Popen(["sleep", "100"]) as child:
+    with subprocess.Popen(["sleep", "100"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         ending = Ending(child.pid)
         assert ending.status() is None and not ending.over()
         os.kill(child.pid, signal.SIGTERM)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
+from livedbg.cli.findings import FindingsPrinter
+from livedbg.cli.hits import HitPrinter
+from livedbg.model import ExceptionHit, Severity
+from livedbg.model.snapshot import Snapshot
 from livedbg.report import document as doc
+from livedbg.report import lines
+from livedbg.session.replay import last_update
 
 PAGE = (Path(__file__).parents[2] / "docs" / "report-schema.md").read_text()
+RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 SECTIONS = {
     "The report": doc.ReportDocument,
     "target": doc.TargetOut,
@@ -25,7 +34,10 @@ SECTIONS = {
     "touch": doc.TouchOut,
     "log": doc.LogOut,
     "limit": doc.LimitOut,
+    "verdict line": lines.VerdictLine,
+    "finding line": lines.FindingLine,
 }
+KINDS = "Lines of watch and catch"
 
 
 def documented(section: str) -> set[str]:
@@ -36,9 +48,40 @@ def documented(section: str) -> set[str]:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_P1_documented_keys_are_the_keys_produced(section: str) -> None:
     fields = msgspec.structs.fields(SECTIONS[section])
-    assert documented(section) == {field.encode_name for field in fields}
+    tag = SECTIONS[section].__struct_config__.tag_field
+    assert documented(section) == {field.encode_name for field in fields} | ({tag} if tag else set())
 
 
 def test_every_part_of_the_schema_has_a_section() -> None:
-    assert set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE)) == set(SECTIONS)
-    assert set(SECTIONS.values()) == {getattr(doc, name) for name in doc.__all__ if name != "SCHEMA"}
+    assert set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE)) == {*SECTIONS, KINDS}
+    assert set(SECTIONS.values()) == {
+        *(getattr(doc, name) for name in doc.__all__ if name != "SCHEMA"),
+        *lines.LINES.values(),
+    }
+
+
+def test_P3_documented_kinds_of_lines_are_the_kinds_printed() -> None:
+    assert documented(KINDS) == set(lines.LINES)
+    for kind, line in lines.LINES.items():
+        assert line is doc.ExceptionOut or line.__struct_config__.tag == kind
+
+
+def test_P3_each_line_has_a_kind_and_all_keys_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for recording in RECORDINGS.glob("*.livedbg"):
+        update, _damage = last_update(recording)
+        FindingsPrinter(True).show(update)
+    hit = ExceptionHit(id="1", type="app::EngineError", message="full")
+    HitPrinter(True).show(Snapshot(exceptions={hit.id: hit}))
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    keys = {"verdict": "verdict line", "finding": "finding line", "exception": "exception"}
+    assert {line["kind"] for line in found} == set(keys)
+    assert all(set(line) == documented(keys[line["kind"]]) for line in found)
+
+
+def test_P3_a_finding_that_decides_nothing_has_a_state_too() -> None:
+    """A reader of the lines can ask each one for its state."""
+    finding = Finding(rule="cant-see", severity=Severity.INFO, sentence="A part was not seen.")
+    line = msgspec.to_builtins(lines.finding_line("F1", finding, 0))
+    assert line["kind"] == "finding" and line["state"] is None and set(line) == documented("finding line")
+    verdict = Verdict(state=VerdictState.UNKNOWN, sentence="Inconclusive.")
+    assert set(msgspec.to_builtins(lines.verdict_line(verdict, 0))) == documented("verdict line")

@@ -67,7 +67,9 @@ class Running:
         folder = Path(tempfile.mkdtemp(dir=parent))
         self.aim = aim
         self.counted = folder / aim.name
-        self._process = subprocess.Popen(aim.argv(folder), stdout=subprocess.PIPE, start_new_session=True)
+        self._process = subprocess.Popen(
+            aim.argv(folder), stdout=subprocess.PIPE, start_new_session=True, stderr=subprocess.DEVNULL
+        )
         self.pid = self._process.pid
 
     def __enter__(self) -> Running:

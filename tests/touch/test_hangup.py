@@ -130,7 +130,9 @@ def begun(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
             port = free.getsockname()[1]
         server = subprocess.Popen(
             [SSHD, "-D", "-q", "-f", "/dev/null", "-p", str(port), "-h", str(folder / "host")]
-            + [word for option in options for word in ("-o", option)]
+            + [word for option in options for word in ("-o", option)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         eventually(lambda server=server: server.poll() is not None or listens(server.pid))  # type: ignore[misc]
         if server.poll() is None:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request
 from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.ascend.demo.player import LOG_NAME, entries
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.analysis import VerdictState
-from livedbg.demos.ascend_player import LOG_NAME, entries
-from livedbg.session import Session
-from livedbg.view import Update
+from livedbg.session.adapter import Request
+from livedbg.session.session import Session
+from livedbg.session.view import Update
 
 T = "task:ascend/"
 
@@ -59,7 +59,9 @@ def _started(root: str, lines: Path, cwd: Path, named: str | None, prefix: tuple
     if named is not None:
         environment["ASCEND_PROCESS_LOG_PATH"] = named
     command = [*prefix, sys.executable, str(cwd / "target.py"), root, str(lines), str(cwd)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as target:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=environment, text=True, stderr=subprocess.DEVNULL
+    ) as target:
         try:
             assert target.stdout is not None
             said = target.stdout.readline().split()

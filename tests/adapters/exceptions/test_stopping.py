@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stopper
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.catchpoints import Catchpoint, CatchpointState, Moment
-from livedbg.intents import Catch, GoOn, Uncatch
 from livedbg.linux.procfs import child_pids, read_stat, status_fields
-from livedbg.linux.tracefs import NoTracefs
-from livedbg.live import LiveView
 from livedbg.model import ExceptionHit, ThreadState
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
+from livedbg.model.intents import Catch, GoOn, Uncatch
+from livedbg.probes.tracefs import NoTracefs
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from tests.adapters.exceptions.ear import take_time
 from tests.adapters.python.test_python_waits import interpreters, label
 from tests.conftest import TARGETS, Target, eventually
@@ -330,7 +330,10 @@ def test_a_target_that_handles_all_harmless_signals_is_refused(spawn: Spawn, wat
 
 def test_what_can_not_be_attached_to_says_why(thrower: Target, watch: Callable[..., Watch]) -> None:
     tracer = subprocess.Popen(
-        ["gdb", "-nx", "-q", "-p", str(thrower.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        ["gdb", "-nx", "-q", "-p", str(thrower.pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         eventually(lambda: status_fields(thrower.pid)["TracerPid"] == str(tracer.pid))

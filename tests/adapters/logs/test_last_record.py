@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.session import Session
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.session import Session
 
 LAST = [
     "Traceback (most recent call last):",
@@ -28,7 +28,7 @@ async def test_what_a_program_writes_as_it_ends_is_read(tmp_path: Path, number: 
     program = f"print('begun', flush=True); input(); print({chr(10).join(LAST)!r}, flush=True)"
     with captured.open("w") as out:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", program, stdin=asyncio.subprocess.PIPE, stdout=out
+            sys.executable, "-c", program, stdin=asyncio.subprocess.PIPE, stdout=out, stderr=asyncio.subprocess.DEVNULL
         )
     texts: list[str] = []
 

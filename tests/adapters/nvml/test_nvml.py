@@ -193,6 +193,7 @@ def test_live_values_follow_and_a_driver_that_hangs_holds_nothing_up(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        stderr=subprocess.DEVNULL,
     )
 
     def seen() -> dict[str, Any]:

@@ -1,0 +1,98 @@
+"""The lines that `watch --json` and `catch --json` print as things happen: one JSON object each.
+
+Invariants:
+    P3. Each line has a `kind`; docs/report-schema.md lists all kinds with their keys, and no other. Every key of a kind
+        is in each line of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.analysis.diagnosis import Finding, Verdict
+from livedbg.report.build import finding_out
+from livedbg.report.document import EvidenceOut, ExceptionOut
+from livedbg.report.times import timestamp
+
+__all__ = ["LINES", "FindingLine", "VerdictLine", "finding_line", "verdict_line"]
+
+
+class VerdictLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="verdict"):
+    """The state of the verdict changed, or its roots."""
+
+    at: str
+    state: str
+    sentence: str
+    roots: tuple[str, ...]
+    since: str | None
+
+
+class FindingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finding"):
+    """There is a new finding. `state` is null where it decides nothing by itself."""
+
+    id: str
+    at: str
+    rule: str
+    severity: str
+    state: str | None
+    sentence: str
+    entities: tuple[str, ...]
+    roots: tuple[str, ...]
+    evidence: tuple[EvidenceOut, ...]
+    next: tuple[str, ...]
+    inferred: bool
+    since: str | None
+    topic: str
+
+
+LINES: Final[dict[str, type[Struct]]] = {
+    "verdict": VerdictLine,
+    "finding": FindingLine,
+    "exception": ExceptionOut,
+}
+"""The value of `kind` -> what such a line holds."""
+
+
+def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
+    """The line for a verdict.
+
+    Args:
+        verdict: it.
+        at_ns: wall clock at which it was reached.
+    """
+    since = verdict.since_wall_ns
+    return VerdictLine(
+        at=timestamp(at_ns),
+        state=verdict.state.value,
+        sentence=verdict.sentence,
+        roots=verdict.roots,
+        since=timestamp(since) if since is not None else None,
+    )
+
+
+def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
+    """The line for a finding.
+
+    Args:
+        name: `F1`, `F2`, …
+        finding: it.
+        at_ns: wall clock at which it was made.
+    """
+    shown = finding_out(name, finding)
+    return FindingLine(
+        id=name,
+        at=timestamp(at_ns),
+        rule=shown.rule,
+        severity=shown.severity,
+        state=finding.state.value if finding.state is not None else None,
+        sentence=shown.sentence,
+        entities=shown.entities,
+        roots=finding.roots,
+        evidence=shown.evidence,
+        next=shown.next,
+        inferred=shown.inferred,
+        since=shown.since,
+        topic=finding.topic,
+    )
