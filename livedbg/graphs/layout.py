@@ -15,7 +15,6 @@ from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -28,19 +27,9 @@ _SWEEPS: Final = 12  # for the order
 _IDLE: Final = 4  # sweeps without fewer crossings that end it
 _COUNTED: Final = 20_000  # lines between rows up to which crossings are counted
 _UNCOUNTED: Final = 6  # sweeps beyond
+_PLACINGS: Final = 6
 _STRAIGHT: Final = 3  # how much more a point keeps its place than a box
 _ALONE: Final = 0.001  # how much a box that is joined to nothing does
-
-
-class _Side(Enum):
-    """What an item is placed by."""
-
-    ABOVE = auto()
-    BELOW = auto()
-    BOTH = auto()
-
-
-_PLACINGS: Final = (_Side.ABOVE, _Side.BELOW, _Side.ABOVE, _Side.BELOW, _Side.BOTH, _Side.BOTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +121,8 @@ def placed(
     for row in rows:
         _pack(row, spacing)
     _order(rows, spacing)
-    for side in _PLACINGS:
-        _place(rows, spacing, side)
+    for number in range(_PLACINGS):
+        _place(rows, spacing, down=number % 2 == 0)
     left = min((row[0].x - row[0].width / 2 for row in rows if row), default=0.0)
     right = max((row[-1].x + row[-1].width / 2 for row in rows if row), default=0.0)
     return Placed(boxes, trunks, left, right)
@@ -239,17 +228,17 @@ def _offsets(row: Sequence[Item], spacing: Spacing) -> Iterator[float]:
         yield at
 
 
-def _place(rows: Sequence[Sequence[Item]], spacing: Spacing, side: _Side) -> None:
+def _place(rows: Sequence[Sequence[Item]], spacing: Spacing, *, down: bool) -> None:
     """Move each row's items to where those that they are joined to are, as near as their order and width allow.
 
     The least sum of squares is found by pooling neighbours that would overlap (pool adjacent violators; Barlow and
     others, Statistical Inference under Order Restrictions, 1972).
     """
-    for row in reversed(rows) if side is _Side.BELOW else rows:
+    for row in rows if down else reversed(rows):
         offsets = list(_offsets(row, spacing))
         pools: list[tuple[float, float, int]] = []  # sum of weighted wishes, sum of weights, count
         for item, offset in zip(row, offsets, strict=True):
-            wish, weight = _wish(item, side)
+            wish, weight = _wish(item, down=down)
             total, weights, count = weight * (wish - offset), weight, 1
             while pools and pools[-1][0] * weights >= total * pools[-1][1]:
                 before = pools.pop()
@@ -260,12 +249,11 @@ def _place(rows: Sequence[Sequence[Item]], spacing: Spacing, side: _Side) -> Non
             item.x = start + offset
 
 
-def _wish(item: Item, side: _Side) -> tuple[float, float]:
+def _wish(item: Item, *, down: bool) -> tuple[float, float]:
     """Where an item wants to be, the median of what it is joined to, and how much it does."""
-    both = item.above + item.below
-    if not both:
+    near = (item.above or item.below) if down else (item.below or item.above)
+    if not near:
         return 0.0, _ALONE
-    near = (item.above if side is _Side.ABOVE else item.below if side is _Side.BELOW else both) or both
     places = sorted(other.x for other in near)
     median = (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
     return median, 1.0 if item.name else _STRAIGHT
