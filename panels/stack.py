@@ -85,7 +85,7 @@ class StackPanel(LinePanel):
             line.add(f"taken {elapsed(age)} ago", ink.style(Role.DIM))
             waited = look.names.age_ns(self.thread)
             if age > _SAME_LOOK_NS and (waited is None or waited < age - _SAME_LOOK_NS):
-                line.add(f" {look.glyphs.separator} it ran since then; s takes a new stack", ink.style(Role.WARN))
+                line.add(f" {look.glyphs.separator} it ran since; s: take again", ink.style(Role.WARN))
             if self.same:
                 tids = ", ".join(str(look.snapshot.threads[t].tid) for t in self.same if t in look.snapshot.threads)
                 word = "thread has" if len(self.same) == 1 else "threads have"

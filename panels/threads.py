@@ -24,7 +24,7 @@ __all__ = ["STACKS_KEY", "ThreadsPanel", "shape", "want_stacks"]
 STACKS_KEY = Key("s", "s", "stacks", "take stacks of the selected process now (no stop)")
 _THREAD_KEYS = (
     STACKS_KEY,
-    Key("S", "S", "glance", "glance: also stop each running thread for about 0.1 ms, one at a time, to take its stack"),
+    Key("S", "S", "glance", "glance: stop each running thread for about 0.1 ms to take its stack"),
     Key("o", "o", "sort", "sort by the next column"),
     Key("m", "m", "merge", "group threads with equal stacks, or ungroup them"),
 )

@@ -164,7 +164,7 @@ class Pattern:
             try:
                 self._regex = re.compile(text[1:-1])
             except re.error as error:
-                wrong = f"{text} is not a valid regular expression: {error}."
+                wrong = f"{text} is not a regular expression: {error}."
                 raise UsageError(wrong, "see `livedbg catch --help`") from None
 
     @property

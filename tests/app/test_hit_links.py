@@ -66,7 +66,7 @@ async def test_T_says_that_a_thread_has_ended() -> None:
         view_of(app).feed([ev.ThreadsSeen(**stamp(44), threads=(gone,))])
         await until(pilot, lambda: app.look.snapshot.threads[tid(4712)].exited)
         await pilot.press("T")
-        await until(pilot, lambda: said(app, "thread 4712 train has ended"))
+        await until(pilot, lambda: said(app, "thread 4712 train has exited"))
         assert app.current.id == "exceptions"
 
 
@@ -85,7 +85,7 @@ async def test_L_leads_to_what_the_thread_logged_around_that_time() -> None:
         at = panel.record(panel.cursor)
         assert at is not None and at.text.startswith("step 131 failed") and not panel.following
         assert "own 60" in text_of(app) and "of another" not in text_of(app)
-        assert "of thread 4712 train (Escape: all)" in text_of(app)
+        assert "of thread 4712 train (Escape shows all)" in text_of(app)
         await pilot.press("escape")
         await until(pilot, lambda: "of another" in text_of(app))
 

@@ -118,7 +118,7 @@ async def test_a_stack_says_when_its_thread_ran_since() -> None:
         assert "it ran since" not in text_of(app)
         moved = thread(4712, "transfer-a", ThreadState.RUNNING, cpu_s=9.0)
         view_of(app).feed([ev.ThreadsSeen(**stamp(50), threads=(moved,)), ev.Tick(**stamp(50))])
-        await until(pilot, lambda: "it ran since then; s takes a new stack" in text_of(app))
+        await until(pilot, lambda: "it ran since; s: take again" in text_of(app))
 
 
 async def test_a_source_is_read_in_full() -> None:
@@ -128,7 +128,7 @@ async def test_a_source_is_read_in_full() -> None:
         await pilot.press("9", "tab", "enter")
         text = " ".join(text_of(app).replace("│", " ").split())
         assert "ascend, partly: The argument dump is written only when the run drains" in text
-        assert "remedy livedbg launch --recipe ascend-dump" in text
+        assert "fix livedbg launch --recipe ascend-dump" in text
 
 
 async def test_a_search_that_finds_nothing_says_so_once() -> None:

@@ -41,7 +41,7 @@ async def test_the_tensor_under_the_cursor_is_read_and_shown(size: tuple[int, in
         await until(pilot, lambda: "SLOW_ADD" in text_of(app) and "5 tensors" in text_of(app))
         await pilot.press("down", "down")
         await until(pilot, lambda: LookAtValues(path=str(LOST), number=2) in view.sent)
-        assert "It is being read" in text_of(app)
+        assert "Reading it" in text_of(app)
         view.feed([ev.ValuesSeen(look=next(Looker().looks(LOST, str(LOST), 2)), **stamp(51))])
         await until(pilot, lambda: "#2 r0t0 (SLOW_ADD) after output" in text_of(app))
         text = text_of(app)
