@@ -129,7 +129,7 @@ class CatchpointsPanel(TablePanel):
                 ("LOST", any(point.lost for point in points)),
                 ("PROCESS", len({point.process for point in points}) > 1 or width > 150),
                 ("NOTE", any(point.note or point.standing for point in points)),
-                ("REMEDY", any(point.remedy for point in points)),
+                ("FIX", any(point.remedy for point in points)),
             )
             if not wanted
         }
