@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from livedbg import hostinfo, ids
+from livedbg.model import ids
+from livedbg.session import hostinfo
 
 MAPS_TORCH = """
 import mmap, sys, time
