@@ -31,7 +31,7 @@ __all__ = [
     "take_out",
 ]
 
-NO_CATCHPOINT: Final = "No catchpoints. Press c and type, e.g., std::runtime_error. Nothing is stopped."
+NO_CATCHPOINT: Final = "No catchpoints. Press c, e.g. std::runtime_error. Nothing is stopped."
 UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "remove the catchpoint of the selected row")
 _KEYS: Final = (SORT_KEY, UNCATCH_KEY)
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
