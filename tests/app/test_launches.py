@@ -41,7 +41,7 @@ async def test_a_key_begins_and_ends_it(size: tuple[int, int]) -> None:
         await until(pilot, lambda: "Launches are not traced. Press l" in text_of(app))
         await pilot.press("l")
         assert view.sent[-1] == WatchLaunches(process=PROCESS, on=True)
-        view.feed([_status(SourceHealth.OK, "Listens to launches in libcuda.so.1."), _trail(2.5)])
+        view.feed([_status(SourceHealth.OK, "Traces launches in libcuda.so.1."), _trail(2.5)])
         await until(pilot, lambda: "1,234" in text_of(app))
         text = text_of(app)
         assert "moe::gate_kernel" in text and "7,2,1" in text and "2.5 s" in text

@@ -133,8 +133,8 @@ def test_a_hold_ends_before_the_watchdog_would_end_the_run(
     target = thrower(300_000)
     session = catching(target.process.pid, "--hold", "300", "--count", "2")
     armed = session.says("S1 stops threads of process")
-    assert "a thread stands for" in armed
-    assert "does not tell" in armed  # the log's own lines are of another day
+    assert "a thread is stopped for" in armed
+    assert "does not show" in armed  # the log's own lines are of another day
     target.dispatch()
     target.throw()
     line = session.says("the thread is stopped for")

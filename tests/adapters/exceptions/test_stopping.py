@@ -203,7 +203,7 @@ def test_J3_it_ends_by_itself_where_types_that_nobody_wants_come_often(
     tell(thrower, "flood logic 200 100")
     assert answer(thrower) == 200
     eventually(lambda: session.point.state is CatchpointState.FAILED)
-    assert "that nobody wants" in session.point.note and session.point.remedy
+    assert "that do not match" in session.point.note and session.point.remedy
     eventually(lambda: is_as_before(thrower))
 
 
@@ -355,7 +355,7 @@ def test_one_gdb_stops_for_one_catchpoint_at_a_time_and_is_kept_for_the_next(
     first = session.catch("std::runtime_error")
     gdb = status_fields(thrower.pid)["TracerPid"]
     second = session.catch("std::logic_error")
-    assert second.state is CatchpointState.FAILED and second.remedy == "take that catchpoint out"
+    assert second.state is CatchpointState.FAILED and second.remedy == "remove that catchpoint"
     assert second.note == f"Threads of process {thrower.pid} stop for std::runtime_error already."
     session.view.send(Uncatch(catchpoint=first.id))
     eventually(lambda: session.points[first.id].state is CatchpointState.DONE)

@@ -230,7 +230,7 @@ def test_the_command_ends_after_its_time(launcher: Target) -> None:
 def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target) -> None:
     launcher.stdin.write(b"driver 1000000000000000 0\n")
     with beside("launches", str(launcher.pid), "--for", "600", "--budget", "0.1") as command:
-        command.until_said("Launches are not listened to for now: at ")
+        command.until_said("Launches are not traced for now: at ")
         command.interrupt()
         printed = command.end(0)
     assert "before there were too many to trace each one" in printed and "recently" not in printed
