@@ -28,5 +28,6 @@ SYSTEM: Final = System(
     adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
     judges_tasks=True,
+    graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),
     page="systems/ascend.md",
 )
