@@ -1,1 +1,1 @@
-"""Adapters: one module or folder per kind of source (contract: livedbg.adapter)."""
+"""Adapters: one module or folder per kind of source (contract: livedbg.session.adapter)."""

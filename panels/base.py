@@ -24,7 +24,7 @@ from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.messages import Opened, Picked
 from livedbg.panels.paint import Painted
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
 __all__ = ["MOVES", "LinePanel"]

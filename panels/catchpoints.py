@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from textual.geometry import Size
 
-from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
-from livedbg.intents import Uncatch
+from livedbg.model.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
+from livedbg.model.intents import Uncatch
 from livedbg.panels.base import LinePanel
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look

@@ -1,7 +1,7 @@
 """The one place where text becomes screen cells.
 
 Invariants:
-    C1. Every string goes through livedbg.sanitize.clean_line here, whatever was done before.
+    C1. Every string goes through livedbg.text.sanitize.clean_line here, whatever was done before.
     C2. No string is ever parsed as markup.
     C3. A finished line is exactly as wide as asked for, and its background is filled.
 """
@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Line", "fit", "shortened", "width_of", "wrap"]
 

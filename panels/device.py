@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from livedbg.cuda.words import fault_sentence, headline, kernel_name, place_name, places_of, share_of, units_of
-from livedbg.devicestate import DUMP_READY, DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
-from livedbg.intents import DumpDevice
+from livedbg.analysis.devices import (
+    fault_sentence,
+    headline,
+    kernel_name,
+    place_name,
+    places_of,
+    share_of,
+    units_of,
+)
+from livedbg.model.devices import DUMP_READY, DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
+from livedbg.model.intents import DumpDevice
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import process_to_catch_in
 from livedbg.panels.cells import Line, wrap

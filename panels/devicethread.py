@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from livedbg.cuda.instructions import meaning_of
-from livedbg.cuda.words import place_name
-from livedbg.devicestate import DeviceState
+from livedbg.analysis.device_instructions import meaning_of
+from livedbg.analysis.devices import place_name
+from livedbg.model.devices import DeviceState
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.device import newest

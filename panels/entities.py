@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from livedbg import ids
-from livedbg.model import Process, Task, Thread
+from livedbg.model import Process, Task, Thread, ids
+from livedbg.model.snapshot import Snapshot
 from livedbg.panels.marks import Glyphs, Mark, task_mark, thread_mark
-from livedbg.snapshot import Snapshot
 from livedbg.themes import Role
 
 __all__ = ["Names"]

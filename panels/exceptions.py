@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from rich.style import Style
 
-from livedbg.catchpoints import PRESETS, CatchpointState
+from livedbg.model.catchpoints import PRESETS, CatchpointState
 from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.hitlinks import LINK_KEYS, HitLinks
@@ -18,7 +18,7 @@ from livedbg.panels.messages import Opened, Picked, Pointed
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.panels.units import clock, clock_ms, count, plural, rate
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
 __all__ = ["HitStackPanel", "HitsPanel"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from livedbg.catchpoints import Catchpoint, CatchpointState
 from livedbg.model import LogRecord, TaskState
+from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.panels.catchpoints import about
 from livedbg.panels.details import BLANK, link
 from livedbg.panels.hits import HitGroup, group_of, merged, sparkline

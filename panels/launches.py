@@ -7,9 +7,10 @@ from typing import ClassVar, Final
 
 from textual.geometry import Size
 
-from livedbg.intents import WatchLaunches
-from livedbg.launches import Dim3, LaunchTrail, kernel_text, launch_text
 from livedbg.model import SourceHealth
+from livedbg.model.intents import WatchLaunches
+from livedbg.model.launches import Dim3, LaunchTrail, kernel_text, launch_text
+from livedbg.model.snapshot import Snapshot
 from livedbg.panels.catchpoints import process_to_catch_in
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
@@ -17,7 +18,6 @@ from livedbg.panels.messages import Asked, Noticed
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.panels.units import clock_ms, count, duration, plural, rate
-from livedbg.snapshot import Snapshot
 from livedbg.themes import Role
 
 __all__ = ["LAUNCH_KEYS", "LaunchesPanel", "launch_lines"]

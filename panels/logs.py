@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from livedbg import ids
 from livedbg.logs.reader import LogReader
-from livedbg.model import LogRecord, Severity
+from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, fit
 from livedbg.panels.keys import Key, bindings

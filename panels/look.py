@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from livedbg.analysis.diagnosis import Diagnosis, VerdictState
+from livedbg.model.snapshot import Snapshot
 from livedbg.panels.entities import Names
 from livedbg.panels.ink import Ink, ink_of
 from livedbg.panels.marks import UNICODE, Glyphs
-from livedbg.snapshot import Snapshot
+from livedbg.session.view import NOTHING_YET, Update
 from livedbg.themes import DEFAULT
-from livedbg.view import NOTHING_YET, Update
 
 __all__ = ["NO_LOOK", "Look"]
 

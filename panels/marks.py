@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.catchpoints import CatchpointState
 from livedbg.model import Severity, SourceHealth, Task, TaskState, Thread, ThreadState
+from livedbg.model.catchpoints import CatchpointState
 from livedbg.themes import Role
 
 __all__ = [

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from livedbg.intents import Intent
 from livedbg.model import LogRecord
+from livedbg.model.intents import Intent
 
 __all__ = ["Asked", "Led", "Noticed", "Opened", "Picked", "Pointed", "Unfolded"]
 

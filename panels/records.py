@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-from livedbg import ids
-from livedbg.model import LogRecord, Severity
+from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.cells import Line, fit, width_of
 from livedbg.panels.look import Look
 from livedbg.panels.marks import severity_mark
 from livedbg.panels.units import clock_ms
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
 __all__ = ["concerns", "draw_record", "source_name"]

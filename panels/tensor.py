@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
+from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.look import Look
@@ -13,7 +14,6 @@ from livedbg.panels.marks import ASCII
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.values import dump_and_number
 from livedbg.themes import Role
-from livedbg.valuedump import ValueComparison, ValueDump, ValueLook
 
 __all__ = ["TensorPanel"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from livedbg.intents import Glance, WantStacks
 from livedbg.model import Stack, Thread
+from livedbg.model.intents import Glance, WantStacks
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import width_of
 from livedbg.panels.keys import Key, bindings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from livedbg.wording import many as plural
+from livedbg.text.wording import many as plural
 
 __all__ = ["clock", "clock_ms", "count", "duration", "milliseconds", "percent", "plural", "rate", "stopwatch"]
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from livedbg.dump_places import places
-from livedbg.intents import LookAtValues
+from livedbg.model.dump_places import places
+from livedbg.model.dumps import ValueComparison, ValueDump, ValueRow
+from livedbg.model.intents import LookAtValues
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
@@ -15,7 +16,6 @@ from livedbg.panels.messages import Asked, Noticed, Pointed
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
 from livedbg.panels.units import count, plural
 from livedbg.themes import Role
-from livedbg.valuedump import ValueComparison, ValueDump, ValueRow
 
 __all__ = ["GOLDEN_KEYS", "ValuesPanel", "dump_and_number"]
 

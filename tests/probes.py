@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
 from livedbg.linux.places import find_places
-from livedbg.linux.tracefs import TraceEvents
+from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.probes.tracefs import TraceEvents
 
 __all__ = ["refused"]
 

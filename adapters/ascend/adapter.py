@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapter import Adapter, Context, Request, logs_ended
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch, folders_of
 from livedbg.adapters.ascend.live.watch import LiveWatch
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.passes import find_dumps
-from livedbg.events import CounterSeen, StatusSeen
 from livedbg.linux.load import read_load
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model.events import CounterSeen, StatusSeen
+from livedbg.session.adapter import Adapter, Context, Request, logs_ended
 
 __all__ = ["AscendAdapter"]
 

@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final
 
 from livedbg.adapters.ascend.compile_errors import CompileError, Place, Stage, split_place
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["KEYWORDS", "MOST", "CompileReader"]
 

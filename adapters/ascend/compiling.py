@@ -16,10 +16,10 @@ from livedbg.adapters.ascend.compile_errors import CompileError, Stage
 from livedbg.adapters.ascend.compile_reader import KEYWORDS, CompileReader
 from livedbg.adapters.ascend.passes import PassDump, next_pass, quoted
 from livedbg.adapters.ascend.pipeline import PIPELINE
-from livedbg.events import DiagnosticSeen, Event, Stamp
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
-from livedbg.sanitize import clean_line
+from livedbg.model.events import DiagnosticSeen, Event, Stamp
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["CompileDecoder"]
 

@@ -16,9 +16,9 @@ from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import BEATS, TRIGGERS, Message, classify, number
 from livedbg.adapters.ascend.model import AscendModel, JobFile
 from livedbg.adapters.ascend.world import World
-from livedbg.events import Event, Stamp
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
+from livedbg.model.events import Event, Stamp
 
 __all__ = ["AscendDecoder"]
 

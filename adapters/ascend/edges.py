@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from livedbg.events import EdgesAdded, EdgesRemoved, EdgesReplaced, Event, Stamp
 from livedbg.model import Edge, EdgeKey
+from livedbg.model.events import EdgesAdded, EdgesRemoved, EdgesReplaced, Event, Stamp
 
 __all__ = ["EdgeBook"]
 

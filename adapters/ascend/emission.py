@@ -13,7 +13,6 @@ from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.statements import statements
 from livedbg.adapters.ascend.statements_ends import end_statements
 from livedbg.adapters.ascend.waits import suspects, wait_edges
-from livedbg.events import CounterSeen, DiagnosticSeen, Event, ResourcesSeen, Stamp, TasksSeen
 from livedbg.model import (
     Diagnostic,
     Edge,
@@ -25,6 +24,7 @@ from livedbg.model import (
     Task,
     TaskState,
 )
+from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, ResourcesSeen, Stamp, TasksSeen
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.world import World

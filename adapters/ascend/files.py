@@ -19,7 +19,7 @@ from livedbg.adapters.ascend.graph import lost_orders, parse_graph
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.graphs.shape import OtherShape
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["SIZE_LIMIT", "FileProblem", "FileWatch", "folders_of"]
 

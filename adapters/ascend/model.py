@@ -20,9 +20,9 @@ from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import Names
 from livedbg.adapters.ascend.world import World
-from livedbg.events import Event, Stamp
 from livedbg.model import LogSource, Process
-from livedbg.sanitize import clean_line
+from livedbg.model.events import Event, Stamp
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["AscendModel", "JobFile"]
 

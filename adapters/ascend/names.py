@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg import ids
-from livedbg.sanitize import clean_line
+from livedbg.model import ids
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["LOCAL_BITS", "KernelNames", "Names", "local_of", "raw_id", "ring_of", "task_name"]
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from livedbg.adapters.ascend.compile_errors import Place
 from livedbg.adapters.ascend.pipeline import PIPELINE
-from livedbg.sanitize import clean_bytes, clean_line
+from livedbg.text.sanitize import clean_bytes, clean_line
 
 __all__ = ["PassDump", "find_dumps", "next_pass", "quoted"]
 

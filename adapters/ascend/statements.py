@@ -20,7 +20,7 @@ from livedbg.model import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.world import World
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["STARVED_BELOW", "said", "statements"]
 

@@ -20,7 +20,7 @@ from livedbg.adapters.ascend.stalls import StallReader
 from livedbg.adapters.ascend.timeouts import Timeouts
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
-from livedbg.events import Event, Stamp
+from livedbg.model.events import Event, Stamp
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.live.view import LiveView

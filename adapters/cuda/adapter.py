@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.cuda.decoder import CudaDecoder
-from livedbg.events import Event, LogSourceSeen, LogsSeen, StatusSeen
 from livedbg.linux.nvidia import uses_gpu
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, Severity, SourceHealth, SourceStatus
-from livedbg.sanitize import clean_line
+from livedbg.model.events import Event, LogSourceSeen, LogsSeen, StatusSeen
+from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.adapters.cuda.kernel_log import KernelLine, KernelLog

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.adapters.cuda.statement import Point, Statement
-from livedbg.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 from livedbg.model import Diagnostic, Evidence, ExceptionHit
+from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 
 __all__ = ["MOST", "Book", "Context", "Place"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from livedbg.adapters.cuda.words import RAISED_FROM, RULE, WORDS
-from livedbg.events import Event, Stamp
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
+from livedbg.model.events import Event, Stamp
 
 if TYPE_CHECKING:
     from livedbg.adapters.cuda.reading import CudaReader

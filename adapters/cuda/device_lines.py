@@ -13,9 +13,9 @@ from typing import Final
 
 from livedbg.adapters.cuda.frames import DEVICE, kernel_name
 from livedbg.adapters.cuda.statement import Point, Statement, place_of
-from livedbg.demangling import demangled_symbol
 from livedbg.model import Frame, Severity
-from livedbg.sanitize import clean_line
+from livedbg.text.demangling import demangled_symbol
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["CoreDump", "DeviceStops", "device_assert", "torch_asserts"]
 

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["KernelLine", "KernelLog"]
 

@@ -16,9 +16,9 @@ from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import Statement
 from livedbg.adapters.cuda.words import RAISED_FROM, RULE, WORDS
 from livedbg.adapters.cuda.xid_lines import xid_statement
-from livedbg.events import Event, Stamp
 from livedbg.logs.shapes import split_prefix
 from livedbg.model import LogRecord, LogSource, Severity
+from livedbg.model.events import Event, Stamp
 
 __all__ = ["CudaReader"]
 

@@ -6,19 +6,19 @@ import asyncio
 import time
 from typing import ClassVar, Final
 
-from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.exceptions.armed import Armed
 from livedbg.adapters.exceptions.asked import asked
-from livedbg.errors import UsageError
 from livedbg.gdbmi import find_gdb
-from livedbg.intents import Catch, Intent, Uncatch
+from livedbg.model.errors import UsageError
+from livedbg.model.intents import Catch, Intent, Uncatch
+from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["ExceptionsAdapter"]
 
 _SAID_S: Final = 0.25  # between two words on a catchpoint's counts
 _IDLE_S: Final = 1.0  # between two looks whether the target has ended
-_LAST_STACKS_S: Final = 6.0  # for stacks, where the session ends: it waits for 10 s (livedbg.session)
+_LAST_STACKS_S: Final = 6.0  # for stacks, where the session ends: it waits for 10 s (livedbg.session.session)
 _REMEMBERED: Final = 8  # of those: between two looks at what the process has loaded
 
 

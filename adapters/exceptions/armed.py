@@ -12,8 +12,6 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from livedbg import ids
-from livedbg.adapter import Context
 from livedbg.adapters.exceptions.asked import wants
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.debugged import DebuggedListener
@@ -28,17 +26,18 @@ from livedbg.adapters.exceptions.signal_words import ended
 from livedbg.adapters.exceptions.signals import SignalListener
 from livedbg.adapters.exceptions.stacks import CallStacks, Frames, Place
 from livedbg.adapters.exceptions.subject import NativeCalls, Subject, Unheard
-from livedbg.catchpoints import Catchpoint, CatchpointState, Moment, Pattern
-from livedbg.config import refuse_touch
-from livedbg.errors import LivedbgError, TouchRefused
-from livedbg.events import CatchpointSeen, ExceptionSeen, Touched
-from livedbg.intents import Catch
 from livedbg.linux.ending import Ending
-from livedbg.linux.perf import NoPerf
-from livedbg.linux.tracefs import NoTracefs
-from livedbg.model import Intrusion
-from livedbg.sanitize import clean_line
-from livedbg.stacks import merge_frames, runs_python
+from livedbg.model import Intrusion, ids
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment, Pattern
+from livedbg.model.errors import LivedbgError, TouchRefused
+from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
+from livedbg.model.intents import Catch
+from livedbg.probes.perf import NoPerf
+from livedbg.probes.tracefs import NoTracefs
+from livedbg.session.adapter import Context
+from livedbg.session.config import refuse_touch
+from livedbg.state.stacks import merge_frames, runs_python
+from livedbg.text.sanitize import clean_line
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["Armed"]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from livedbg.adapters.exceptions.calls import Call
-from livedbg.catchpoints import Catchpoint, Moment, Pattern, patterns_of
-from livedbg.intents import Catch
-from livedbg.sanitize import clean_line
+from livedbg.model.catchpoints import Catchpoint, Moment, Pattern, patterns_of
+from livedbg.model.intents import Catch
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["asked", "wants"]
 

@@ -21,11 +21,11 @@ from typing import Final
 from livedbg.adapters.exceptions.fetched import pieces, text_at, values
 from livedbg.adapters.exceptions.known_calls import told
 from livedbg.adapters.exceptions.types import Types
-from livedbg.catchpoints import Moment
-from livedbg.demangling import demangled_type
-from livedbg.linux.perf import Sample
-from livedbg.linux.tracefs import Field
-from livedbg.sanitize import clean
+from livedbg.model.catchpoints import Moment
+from livedbg.probes.perf import Sample
+from livedbg.probes.tracefs import Field
+from livedbg.text.demangling import demangled_type
+from livedbg.text.sanitize import clean
 
 __all__ = ["ARGUMENTS", "Call", "describe"]
 

@@ -5,7 +5,7 @@ is traced, nothing stands, no byte of the target changes, and it is gone with it
 ends. A breakpoint of ptrace is nothing of that: the registers outlive a tracer that is killed, and the next call then
 ends the target by SIGTRAP.
 
-Where it is less than probe events (livedbg.linux.tracefs):
+Where it is less than probe events (livedbg.probes.tracefs):
   - four addresses a thread, fewer where somebody else uses some;
   - every call comes to us: types can't be sorted out by the kernel;
   - a message is read just after the call: where the thread has called again by then, or has freed the exception and
@@ -33,10 +33,10 @@ from livedbg.adapters.exceptions.calls import Call, describe
 from livedbg.adapters.exceptions.hearing import Heard, Hearing, Nowhere, family, threads_of
 from livedbg.adapters.exceptions.reading import read_call
 from livedbg.adapters.exceptions.types import Types
-from livedbg.catchpoints import Moment
 from livedbg.linux import procfs
-from livedbg.linux.perf import BREAKPOINT, PerfEvents, Sample, Source
 from livedbg.linux.places import Found, find_places
+from livedbg.model.catchpoints import Moment
+from livedbg.probes.perf import BREAKPOINT, PerfEvents, Sample, Source
 
 __all__ = ["MOST", "DebuggedListener"]
 

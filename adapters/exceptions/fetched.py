@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Final
 
 from livedbg.linux import memory
-from livedbg.linux.tracefs import Field
+from livedbg.probes.tracefs import Field
 
 __all__ = ["pieces", "text_at", "values"]
 

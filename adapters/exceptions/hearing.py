@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.python_frames import PyFrames
 from livedbg.linux import procfs
-from livedbg.linux.perf import Sample
-from livedbg.sanitize import clean_line
+from livedbg.probes.perf import Sample
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Counts", "Heard", "Hearing", "Nowhere", "family", "threads_of"]
 

@@ -20,11 +20,10 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from livedbg import ids
 from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.hearing import Heard
 from livedbg.linux.maps import Mapping
-from livedbg.model import ExceptionHit, Frame
+from livedbg.model import ExceptionHit, Frame, ids
 
 __all__ = ["MOST", "Code", "Hits", "Kind"]
 

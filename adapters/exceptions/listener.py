@@ -25,10 +25,10 @@ from typing import Final
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.hearing import Counts, Heard, Hearing, Nowhere, family, threads_of
 from livedbg.adapters.exceptions.subject import Subject, Unheard
-from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
-from livedbg.linux.perf_count import Tally
 from livedbg.linux.places import Found, find_in_files, find_places
-from livedbg.linux.tracefs import TraceEvent, TraceEvents
+from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.probes.perf_count import Tally
+from livedbg.probes.tracefs import TraceEvent, TraceEvents
 
 __all__ = ["Counts", "Heard", "Listener", "Nowhere"]
 

@@ -22,11 +22,11 @@ from livedbg.adapters.exceptions.subject import Unheard
 from livedbg.adapters.python.interpreter import interpreter_in
 from livedbg.adapters.python.layout import Layout
 from livedbg.adapters.python.objects import ObjectReader
-from livedbg.errors import TargetError
 from livedbg.linux.elf import ElfError
-from livedbg.linux.perf import NoPerf, Sample
 from livedbg.linux.places import Found, Place
-from livedbg.linux.tracefs import Field, NoTracefs
+from livedbg.model.errors import TargetError
+from livedbg.probes.perf import NoPerf, Sample
+from livedbg.probes.tracefs import Field, NoTracefs
 
 __all__ = ["PythonRaises", "refused_raises"]
 

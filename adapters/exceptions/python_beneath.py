@@ -18,7 +18,7 @@ from livedbg.adapters.exceptions.python_probe import beneath_arguments, own_numb
 from livedbg.adapters.python.interpreter import find_interpreter, image_of
 from livedbg.adapters.python.objects import ObjectReader
 from livedbg.adapters.python.threads import ThreadReader
-from livedbg.linux.perf import Sample
+from livedbg.probes.perf import Sample
 
 __all__ = ["PythonBeneath"]
 

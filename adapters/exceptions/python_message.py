@@ -13,7 +13,7 @@ from typing import Final
 
 from livedbg.adapters.python.objects import ObjectReader, is_pointer
 from livedbg.linux import memory
-from livedbg.sanitize import clean
+from livedbg.text.sanitize import clean
 
 __all__ = ["Kinds", "message_of"]
 

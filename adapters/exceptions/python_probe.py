@@ -18,10 +18,10 @@ from typing import Final
 from livedbg.adapters.exceptions.fetched import pieces
 from livedbg.adapters.exceptions.runtime import RUNTIME
 from livedbg.adapters.python.layout import Layout
-from livedbg.catchpoints import Moment
 from livedbg.linux.namespaces import same_namespace
-from livedbg.linux.perf import Sample
 from livedbg.linux.procfs import status_fields
+from livedbg.model.catchpoints import Moment
+from livedbg.probes.perf import Sample
 
 __all__ = ["FUNCTION", "RAISED", "beneath_arguments", "own_number", "raise_arguments"]
 

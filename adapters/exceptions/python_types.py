@@ -12,7 +12,7 @@ from typing import Final
 
 from livedbg.adapters.python.objects import ObjectReader, is_pointer
 from livedbg.linux import memory
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["ExceptionTypes"]
 

@@ -10,9 +10,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from livedbg.catchpoints import Moment
 from livedbg.linux import memory
-from livedbg.linux.tracefs import Field
+from livedbg.model.catchpoints import Moment
+from livedbg.probes.tracefs import Field
 
 __all__ = ["read_call"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from livedbg.adapters.exceptions.listener import Nowhere
-from livedbg.errors import TargetError
-from livedbg.probe_errors import probe_refused
+from livedbg.model.errors import TargetError
+from livedbg.probes.errors import probe_refused
 
 __all__ = ["refused"]
 

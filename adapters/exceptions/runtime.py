@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.catchpoints import Moment
+from livedbg.model.catchpoints import Moment
 
 __all__ = ["RUNTIME"]
 

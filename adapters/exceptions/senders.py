@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.linux import procfs
-from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
-from livedbg.linux.tracefs import TraceEvent, kernel_event
-from livedbg.sanitize import clean_line
+from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.probes.tracefs import TraceEvent, kernel_event
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Senders", "Sent"]
 

@@ -27,9 +27,9 @@ from livedbg.adapters.exceptions.senders import Senders, Sent
 from livedbg.adapters.exceptions.signal_words import QUIET_WHERE_HANDLED, effect, origin, signal_name
 from livedbg.linux.ending import Ending
 from livedbg.linux.maps import Mapping
-from livedbg.linux.perf import TRACEPOINT, PerfEvents, Sample, Source
 from livedbg.linux.procfs import process_exists, read_stat
-from livedbg.linux.tracefs import NoTracefs, TraceEvent, kernel_event
+from livedbg.probes.perf import TRACEPOINT, PerfEvents, Sample, Source
+from livedbg.probes.tracefs import NoTracefs, TraceEvent, kernel_event
 from livedbg.unwind.capture import PC
 
 __all__ = ["SignalListener"]

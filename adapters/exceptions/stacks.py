@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 from livedbg.adapters.exceptions.bounded import Newest
 from livedbg.adapters.exceptions.hearing import Heard, threads_of
 from livedbg.adapters.exceptions.hits import Code, Kind
-from livedbg.errors import LivedbgError
 from livedbg.gdbmi import GdbGone
 from livedbg.linux.layouts import Layouts
 from livedbg.linux.maps import Mapping
 from livedbg.model import Frame
+from livedbg.model.errors import LivedbgError
 from livedbg.unwind.capture import SP, Capture, ThreadCopy
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwinder import Unwound

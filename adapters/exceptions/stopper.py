@@ -29,16 +29,16 @@ from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.reading import read_call
 from livedbg.adapters.exceptions.types import Types
 from livedbg.adapters.exceptions.warm import WarmGdb
-from livedbg.catchpoints import Moment
-from livedbg.errors import LivedbgError, TargetUnsuitable
 from livedbg.linux.knock import Knocks, harmless_signal
-from livedbg.linux.perf import BREAKPOINT, TRACEPOINT, NoPerf, Sample, Source
 from livedbg.linux.places import Found, find_places
 from livedbg.linux.procfs import process_exists, thread_ids
 from livedbg.linux.programs import Program
-from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import Frame
-from livedbg.stacks import merge_frames
+from livedbg.model.catchpoints import Moment
+from livedbg.model.errors import LivedbgError, TargetUnsuitable
+from livedbg.probes.perf import BREAKPOINT, TRACEPOINT, NoPerf, Sample, Source
+from livedbg.probes.tracefs import NoTracefs, TraceEvents
+from livedbg.state.stacks import merge_frames
 from livedbg.touch.attach import AttachCost
 from livedbg.touch.looking import At
 from livedbg.touch.room import LEAST_S, Room

@@ -10,8 +10,6 @@ from typing import ClassVar, Final
 
 from msgspec import structs
 
-from livedbg import ids
-from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.exceptions.asked import asked, wants
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.listener import Nowhere
@@ -19,14 +17,15 @@ from livedbg.adapters.exceptions.refusal import refused
 from livedbg.adapters.exceptions.runtime import RUNTIME
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
 from livedbg.adapters.exceptions.warm import WarmGdbs
-from livedbg.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern
-from livedbg.config import refuse_touch
-from livedbg.errors import LivedbgError, TargetUnsuitable, UsageError
-from livedbg.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.gdbmi import find_gdb
-from livedbg.intents import Catch, GoOn, Intent, Uncatch
-from livedbg.model import ExceptionHit, Intrusion
-from livedbg.sanitize import clean_line
+from livedbg.model import ExceptionHit, Intrusion, ids
+from livedbg.model.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern
+from livedbg.model.errors import LivedbgError, TargetUnsuitable, UsageError
+from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
+from livedbg.model.intents import Catch, GoOn, Intent, Uncatch
+from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.config import refuse_touch
+from livedbg.text.sanitize import clean_line
 from livedbg.touch.room import LEAST_S, Room, stop_room
 
 __all__ = ["StoppingAdapter"]

@@ -16,10 +16,10 @@ from livedbg.adapters.exceptions.fetched import values
 from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.python_frames import PyFrames
 from livedbg.adapters.exceptions.types import Types
-from livedbg.catchpoints import Moment
-from livedbg.linux.perf import Sample
 from livedbg.linux.places import Found
-from livedbg.linux.tracefs import Field
+from livedbg.model.catchpoints import Moment
+from livedbg.probes.perf import Sample
+from livedbg.probes.tracefs import Field
 
 __all__ = ["NativeCalls", "Subject", "Unheard"]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from livedbg.demangling import demangled_type
 from livedbg.linux import memory
+from livedbg.text.demangling import demangled_type
 
 __all__ = ["Types"]
 

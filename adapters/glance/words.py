@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg import ids
-from livedbg.errors import TargetDenied
 from livedbg.linux.access import access_problem
-from livedbg.model import Stack
+from livedbg.model import Stack, ids
+from livedbg.model.errors import TargetDenied
 from livedbg.unwind.glance import Glanced
 from livedbg.unwind.refusal import Refusal
 from livedbg.unwind.unwinder import Unwound

@@ -8,20 +8,19 @@ import time
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from livedbg import ids
-from livedbg.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.adapters.launches.listener import Heard, LaunchListener
 from livedbg.adapters.launches.rate import SHARE, Closeness
 from livedbg.adapters.launches.steps import Step, Steps
 from livedbg.adapters.launches.trails import Trails
-from livedbg.config import refuse_touch
-from livedbg.events import CounterSeen, LaunchesSeen, StatusSeen, Touched
-from livedbg.intents import Intent, WatchLaunches
-from livedbg.launches import CALLS, HEARD, HEARD_TO, LaunchTrail
 from livedbg.linux.procfs import process_exists
-from livedbg.model import Intrusion, SourceHealth, SourceStatus
-from livedbg.probe_errors import probe_refused
-from livedbg.sanitize import clean_line
+from livedbg.model import Intrusion, SourceHealth, SourceStatus, ids
+from livedbg.model.events import CounterSeen, LaunchesSeen, StatusSeen, Touched
+from livedbg.model.intents import Intent, WatchLaunches
+from livedbg.model.launches import CALLS, HEARD, HEARD_TO, LaunchTrail
+from livedbg.probes.errors import probe_refused
+from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.config import refuse_touch
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["LaunchesAdapter"]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from livedbg.launches import Dim3
-from livedbg.linux.perf import Sample
+from livedbg.model.launches import Dim3
+from livedbg.probes.perf import Sample
 
 __all__ = ["FUNCTIONS", "LOOKUPS", "Called", "arguments", "called", "is_nested"]
 

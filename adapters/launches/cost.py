@@ -14,10 +14,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, NamedTuple
 
-from livedbg.linux.perf import TRACEPOINT, PerfEvents, Source
-from livedbg.linux.perf_count import Tally
 from livedbg.linux.places import find_places
-from livedbg.linux.tracefs import TraceEvents
+from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.probes.perf_count import Tally
+from livedbg.probes.tracefs import TraceEvents
 
 __all__ = ["UNKNOWN", "Costs", "costs"]
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.launches.calls import LOOKUPS, Called
-from livedbg.linux.perf_count import Tally
-from livedbg.linux.perf_event import Source
+from livedbg.probes.perf_count import Tally
+from livedbg.probes.perf_event import Source
 
 __all__ = ["LaunchCount"]
 

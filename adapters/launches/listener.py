@@ -1,7 +1,7 @@
 """Listens to the functions that launch, in a thread of its own: by probe events, each call or only their count.
 
 Invariants:
-    I1. Threads born later are heard from their first instruction: what listens is inherited (livedbg.linux.perf P1).
+    I1. Threads born later are heard from their first instruction: what listens is inherited (livedbg.probes.perf P1).
     I2. While it is off, no trap stands in the target.
 """
 
@@ -21,10 +21,10 @@ from livedbg.adapters.launches.cost import UNKNOWN, costs
 from livedbg.adapters.launches.counting import LaunchCount
 from livedbg.adapters.launches.rate import Closeness, Pace
 from livedbg.linux import procfs
-from livedbg.linux.perf import TRACEPOINT, PerfEvents, Sample, Source
 from livedbg.linux.places import Found, find_places
-from livedbg.linux.tracefs import TraceEvent, TraceEvents
-from livedbg.sanitize import clean_line
+from livedbg.probes.perf import TRACEPOINT, PerfEvents, Sample, Source
+from livedbg.probes.tracefs import TraceEvent, TraceEvents
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Heard", "LaunchListener"]
 

@@ -15,11 +15,11 @@ from collections import OrderedDict
 from typing import Final
 
 from livedbg.adapters.launches.calls import Called
-from livedbg.demangling import demangled_symbol
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
-from livedbg.sanitize import clean_line
+from livedbg.text.demangling import demangled_symbol
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["HostNames", "Lookups"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from livedbg.adapters.launches.calls import LOOKUPS, Called
-from livedbg.launches import BEAT_NS
+from livedbg.model.launches import BEAT_NS
 
 __all__ = ["Step", "Steps"]
 

@@ -14,10 +14,10 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg import ids
 from livedbg.adapters.launches.calls import LOOKUPS, Called, is_nested
 from livedbg.adapters.launches.names import HostNames, Lookups
-from livedbg.launches import BEAT_NS, Launch, LaunchTrail
+from livedbg.model import ids
+from livedbg.model.launches import BEAT_NS, Launch, LaunchTrail
 
 __all__ = ["LAST", "MOST", "Trails"]
 

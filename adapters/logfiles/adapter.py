@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, TypeVar
 
-from livedbg.adapter import Adapter, Context, Request, logs_ended
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.adapters.logfiles.feed import SourceFeed
-from livedbg.errors import SourceError
-from livedbg.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, SourceHealth, SourceStatus
-from livedbg.sanitize import clean_line
+from livedbg.model.errors import SourceError
+from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
+from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["LogAdapter"]
 

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from livedbg import ids
-from livedbg.adapter import Request
 from livedbg.adapters.logfiles.discovery import ProcessLogs
 from livedbg.logs.paths import Scan, scan
 from livedbg.logs.tail import Identity, read_head
-from livedbg.model import LogSource, SourceHealth, SourceStatus
-from livedbg.sanitize import clean_line
+from livedbg.model import LogSource, SourceHealth, SourceStatus, ids
+from livedbg.session.adapter import Request
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Candidate", "Catalogue", "Look"]
 

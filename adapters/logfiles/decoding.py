@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from ahocorasick_rs import AhoCorasick
 
-from livedbg.events import Event, Stamp, StatusSeen
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, SourceHealth, SourceStatus
-from livedbg.sanitize import clean_line
+from livedbg.model.events import Event, Stamp, StatusSeen
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Decoding"]
 

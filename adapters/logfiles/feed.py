@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 
 from livedbg.adapters.logfiles.decoding import Decoding
-from livedbg.events import Stamp
 from livedbg.logs.bytesource import FileBytes
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
@@ -25,6 +24,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
 from livedbg.model import LogRecord, LogSource
+from livedbg.model.events import Stamp
 
 __all__ = ["SLICE", "SourceFeed"]
 

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapter import Adapter, Context, Request, logs_ended
 from livedbg.adapters.nvfuser.decoder import NvfuserDecoder
 from livedbg.adapters.nvfuser.follow import LogFollower
 from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.adapters.nvfuser.traces import TraceWatch
-from livedbg.events import StatusSeen
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SourceHealth, SourceStatus
-from livedbg.sanitize import clean_line
+from livedbg.model.events import StatusSeen
+from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["NvfuserAdapter"]
 

@@ -1,7 +1,7 @@
 """Tells logs with nvFuser's text from others, and links their records to the groups that they speak of.
 
-The text itself is read by livedbg.nvfuser.reading, from the file: its statements have dozens of lines, of which a log's
-records tell nothing.
+The text itself is read by livedbg.adapters.nvfuser.dumps.reading, from the file: its statements have dozens of
+lines, of which a log's records tell nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from livedbg.adapters.nvfuser.dumps.scan import TRIGGERS
 from livedbg.adapters.nvfuser.model import NvfuserModel
-from livedbg.events import Event, Stamp
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.shapes import split_prefix
 from livedbg.model import LogRecord, LogSource
-from livedbg.nvfuser.scan import TRIGGERS
+from livedbg.model.events import Event, Stamp
 
 __all__ = ["NvfuserDecoder"]
 

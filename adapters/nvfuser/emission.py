@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from livedbg import ids
+from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job
 from livedbg.adapters.nvfuser.said import diagnostics
-from livedbg.events import DiagnosticSeen, EdgesReplaced, Event, ExceptionSeen, Stamp, TasksSeen
-from livedbg.model import Diagnostic, Edge, EdgeKind, EdgeState, ExceptionHit, Task, TaskState
-from livedbg.nvfuser.failures import Failure
-from livedbg.wording import many
+from livedbg.model import Diagnostic, Edge, EdgeKind, EdgeState, ExceptionHit, Task, TaskState, ids
+from livedbg.model.events import DiagnosticSeen, EdgesReplaced, Event, ExceptionSeen, Stamp, TasksSeen
+from livedbg.text.wording import many
 
 __all__ = ["Emitter"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.nvfuser.dumps.reading import Said, StatementReader, read_statements
 from livedbg.adapters.nvfuser.model import NvfuserModel
-from livedbg.errors import SourceError
 from livedbg.model import LogSource
-from livedbg.nvfuser.reading import Said, StatementReader, read_statements
+from livedbg.model.errors import SourceError
 
 __all__ = ["LogFollower"]
 

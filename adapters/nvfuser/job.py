@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.model import Evidence, TaskState
-from livedbg.nvfuser.failures import Failure, groups_in, parts_of
-from livedbg.nvfuser.segments import Group, SegmentedFusion
-from livedbg.nvfuser.statements import (
+from livedbg.adapters.nvfuser.dumps.failures import Failure, groups_in, parts_of
+from livedbg.adapters.nvfuser.dumps.segments import Group, SegmentedFusion
+from livedbg.adapters.nvfuser.dumps.statements import (
     Arguments,
     BadOption,
     Considered,
@@ -28,6 +27,7 @@ from livedbg.nvfuser.statements import (
     Statement,
     Whole,
 )
+from livedbg.model import Evidence, TaskState
 
 __all__ = ["FusionRecord", "GroupRecord", "Job", "Mark", "Place"]
 

@@ -11,13 +11,12 @@ import threading
 from pathlib import PurePath
 from typing import Final
 
-from livedbg import ids
+from livedbg.adapters.nvfuser.dumps.reading import Said
 from livedbg.adapters.nvfuser.emission import Emitter
 from livedbg.adapters.nvfuser.job import Job, Place
-from livedbg.events import Event, Stamp
-from livedbg.model import LogSource
-from livedbg.nvfuser.reading import Said
-from livedbg.sanitize import clean_line
+from livedbg.model import LogSource, ids
+from livedbg.model.events import Event, Stamp
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["NvfuserModel"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
+from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job, Mark
 from livedbg.model import Diagnostic, Evidence, Severity
-from livedbg.nvfuser.failures import Failure
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["diagnostics"]
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from livedbg import ids
-from livedbg.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_trace
 from livedbg.linux.procfs import process_exists
-from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState
-from livedbg.nvfuser.trace import ThreadTrace, TraceReader, is_trace
-from livedbg.sanitize import clean_line
+from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState, ids
+from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["TraceWatch"]
 

@@ -15,15 +15,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Final
 
-from livedbg.adapter import Adapter, Context, Request
 from livedbg.adapters.proc.pace import Pace
 from livedbg.adapters.proc.problems import SOURCE, ended, status_of
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.watch import ProcessWatch
-from livedbg.events import Event, ProcessSeen, Stamper, StatusSeen, Tick
 from livedbg.linux.access import unsuitable
 from livedbg.linux.procfs import read_stat
 from livedbg.model import Process, ThreadState
+from livedbg.model.events import Event, ProcessSeen, Stamper, StatusSeen, Tick
+from livedbg.session.adapter import Adapter, Context, Request
 
 __all__ = ["RELATED_MOST", "ProcAdapter"]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from livedbg import ids
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Waited
 from livedbg.linux.descriptors import Descriptor, describe, fdinfo
 from livedbg.linux.sockets import Socket, same_network, unix_peer
-from livedbg.model import Resource
-from livedbg.sanitize import clean_line
+from livedbg.model import Resource, ids
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["FdWaits"]
 

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.abi import COND_LAYOUTS, MutexLayout, RwlockLayout
 from livedbg.linux.procfs import BlockedSyscall
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["AROUND", "FutexCall", "FutexWait", "classify"]
 

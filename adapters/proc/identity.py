@@ -12,7 +12,7 @@ from typing import Final
 from livedbg.linux import procfs
 from livedbg.linux.access import user_name
 from livedbg.linux.procfs import CLOCK_TICK_NS
-from livedbg.sanitize import clean_line, redact_environment
+from livedbg.text.sanitize import clean_line, redact_environment
 
 __all__ = ["Identity", "executable", "rank_of", "read_identity", "start_wall_ns"]
 

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from livedbg import ids
 from livedbg.adapters.proc.futex import AROUND, FutexCall, FutexWait, classify
 from livedbg.adapters.proc.pi_cycles import PARKED
 from livedbg.adapters.proc.view import ProcessView
@@ -14,7 +13,7 @@ from livedbg.adapters.proc.waits import Holding, Wait, Waited
 from livedbg.linux import memory
 from livedbg.linux.abi import MutexLayout
 from livedbg.linux.procfs import BlockedSyscall
-from livedbg.model import Resource
+from livedbg.model import Resource, ids
 
 __all__ = ["LockWaits"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from livedbg import ids
 from livedbg.adapters.proc.waits import Wait, Waited
+from livedbg.model import ids
 
 __all__ = ["PARKED", "resolve_parked"]
 

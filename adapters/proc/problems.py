@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from livedbg import ids
 from livedbg.linux.abi import elf_machine, native_abi
 from livedbg.linux.access import Problem
 from livedbg.linux.libc import Libc
-from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model import SourceHealth, SourceStatus, ids
 
 __all__ = ["SOURCE", "ended", "hidden", "libc_problem", "machine_problem", "seen", "status_of"]
 

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from livedbg import ids
 from livedbg.adapters.proc.fd_waits import FdWaits
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Wait, Waited
@@ -18,8 +17,8 @@ from livedbg.linux import memory
 from livedbg.linux.descriptors import describe, fdinfo
 from livedbg.linux.file_locks import blocking_locks
 from livedbg.linux.procfs import BlockedSyscall, child_pids
-from livedbg.model import Resource
-from livedbg.sanitize import clean_bytes
+from livedbg.model import Resource, ids
+from livedbg.text.sanitize import clean_bytes
 
 __all__ = ["SyscallWaits"]
 

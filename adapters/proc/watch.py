@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from livedbg import ids
 from livedbg.adapters.proc import problems
 from livedbg.adapters.proc.identity import Identity, executable, read_identity, start_wall_ns
 from livedbg.adapters.proc.scene import Scene
@@ -20,7 +19,14 @@ from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers, ThreadReade
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.wait_reader import WaitReader
 from livedbg.adapters.proc.waits import NO_WAIT, Wait, edges_of
-from livedbg.events import (
+from livedbg.linux import procfs
+from livedbg.linux.abi import native_abi
+from livedbg.linux.access import Problem, access_problem
+from livedbg.linux.libc import Libc, detect_libc
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.procfs import BlockedSyscall, Stat
+from livedbg.model import Edge, EdgeKey, EdgeKind, Process, Resource, Thread, ThreadState, ids
+from livedbg.model.events import (
     EdgesReplaced,
     Event,
     ProcessExited,
@@ -31,14 +37,7 @@ from livedbg.events import (
     ThreadsExited,
     ThreadsSeen,
 )
-from livedbg.linux import procfs
-from livedbg.linux.abi import native_abi
-from livedbg.linux.access import Problem, access_problem
-from livedbg.linux.libc import Libc, detect_libc
-from livedbg.linux.maps import parse_maps
-from livedbg.linux.procfs import BlockedSyscall, Stat
-from livedbg.model import Edge, EdgeKey, EdgeKind, Process, Resource, Thread, ThreadState
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["ProcessWatch"]
 

@@ -14,17 +14,17 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from livedbg.adapter import Adapter, Context, Request, targets_ended
 from livedbg.adapters.python.interpreter import Interpreter, find_interpreter
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy
 from livedbg.adapters.python.status import Statuses
 from livedbg.adapters.python.watch import Watch
-from livedbg.errors import TargetUnsuitable
-from livedbg.intents import Intent, WantStacks
 from livedbg.linux import access, procfs
 from livedbg.model import SourceHealth
-from livedbg.snapshot import Snapshot
+from livedbg.model.errors import TargetUnsuitable
+from livedbg.model.intents import Intent, WantStacks
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 
 __all__ = ["PythonAdapter"]
 

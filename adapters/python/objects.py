@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from livedbg.adapters.python.layout import Layout
 from livedbg.linux import memory
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Code", "LockObject", "ObjectReader", "is_pointer"]
 

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from livedbg import ids
 from livedbg.adapters.python.forks import Inherited
 from livedbg.adapters.python.waits import LockWait, Look, NotifyWait
-from livedbg.model import Edge, EdgeKey, EdgeKind, Resource
+from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, ids
 
 __all__ = ["Picture"]
 

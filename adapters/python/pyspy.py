@@ -20,11 +20,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from livedbg.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
 from livedbg.linux import access, procfs
+from livedbg.linux.subprocesses import let_go
 from livedbg.model import Frame, ThreadState
-from livedbg.sanitize import clean_line
-from livedbg.subprocesses import let_go
+from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["PySpy", "SpyFrame", "SpyThread", "find_py_spy", "frames_of"]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from livedbg import ids
-from livedbg.adapter import Context
 from livedbg.adapters.python.interpreter import Interpreter
-from livedbg.errors import LivedbgError, TargetDenied, TargetGone
-from livedbg.events import StatusSeen
-from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model import SourceHealth, SourceStatus, ids
+from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone
+from livedbg.model.events import StatusSeen
+from livedbg.session.adapter import Context
 
 __all__ = ["Statuses"]
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from livedbg import ids
-from livedbg.adapter import Context
 from livedbg.adapters.python.pace import Pace
 from livedbg.adapters.python.picture import Picture
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of
 from livedbg.adapters.python.status import Statuses
 from livedbg.adapters.python.waits import Look
-from livedbg.errors import LivedbgError
-from livedbg.events import EdgesReplaced, Event, ResourcesSeen, StacksSeen
-from livedbg.model import Edge, EdgeKey, Resource, Stack
+from livedbg.model import Edge, EdgeKey, Resource, Stack, ids
+from livedbg.model.errors import LivedbgError
+from livedbg.model.events import EdgesReplaced, Event, ResourcesSeen, StacksSeen
+from livedbg.session.adapter import Context
 
 __all__ = ["Watch"]
 

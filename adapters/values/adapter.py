@@ -15,15 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from livedbg.adapter import Adapter, Context, Level, Request, logs_ended
 from livedbg.adapters.values.finding import Finder, folders_of, named_in
 from livedbg.adapters.values.reading import Turn, in_thread
-from livedbg.errors import SourceError
-from livedbg.events import DumpCompared, DumpSeen, StatusSeen, ValuesSeen
-from livedbg.intents import VALUES_GOLDEN, CompareValues, Intent, LookAtValues
 from livedbg.model import SourceHealth, SourceStatus
-from livedbg.sanitize import clean_line
-from livedbg.valuedump import ValueComparison, ValueDump, ValueLook
+from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
+from livedbg.model.errors import SourceError
+from livedbg.model.events import DumpCompared, DumpSeen, StatusSeen, ValuesSeen
+from livedbg.model.intents import VALUES_GOLDEN, CompareValues, Intent, LookAtValues
+from livedbg.session.adapter import Adapter, Context, Level, Request, logs_ended
+from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.values.looking import Looker

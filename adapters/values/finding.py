@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapter import Context
-from livedbg.intents import VALUES_DUMP
+from livedbg.model.intents import VALUES_DUMP
+from livedbg.session.adapter import Context
 
 __all__ = ["Changes", "Finder", "folders_of", "named_in"]
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, Verdict, VerdictState
-from livedbg.analysis.engine import Diagnostician, diagnose
+from livedbg.analysis.engine import Diagnostician
 
-__all__ = ["NO_DIAGNOSIS", "Diagnosis", "Diagnostician", "Finding", "Verdict", "VerdictState", "diagnose"]
+__all__ = ["NO_DIAGNOSIS", "Diagnosis", "Diagnostician", "Finding", "Verdict", "VerdictState"]

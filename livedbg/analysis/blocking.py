@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, Thread, ThreadState
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Blocking", "blocking_of", "standing_of"]
 

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, WaitGraph
 from livedbg.analysis.graphs import GraphKeeper
-from livedbg.analysis.rules import all_rules
-from livedbg.analysis.rules.base import RuleInput, Settings
+from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.verdict import ranked, verdict_of
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Diagnostician", "diagnose"]
+__all__ = ["Diagnostician"]
 
 
 class Diagnostician:
     """Diagnoses one snapshot after another, reusing what didn't change (the graph, the tasks).
 
     Args:
+        rules: the rules to apply (livedbg.session.rulebook has all of them).
         settings: thresholds of the rules.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, rules: Sequence[Rule], settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
-        self._rules = all_rules()
+        self._rules = tuple(rules)
         self._graphs = GraphKeeper()
         self._tasks = TaskIndex()
 
@@ -39,8 +40,3 @@ class Diagnostician:
         findings = ranked(found, state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
         return Diagnosis(verdict_of(findings, state), named, graph, snapshot.revision)
-
-
-def diagnose(snapshot: Snapshot, settings: Settings | None = None) -> Diagnosis:
-    """The diagnosis of one snapshot, from nothing."""
-    return Diagnostician(settings).diagnose(snapshot)

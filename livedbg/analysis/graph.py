@@ -19,7 +19,7 @@ from livedbg.analysis.deadness import dead_nodes
 from livedbg.analysis.order import Part
 from livedbg.analysis.wiring import Wiring
 from livedbg.model import Edge, EdgeKey, EdgeKind
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["BEHIND", "LARGE", "RING", "Graph"]
 

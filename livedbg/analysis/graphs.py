@@ -14,7 +14,7 @@ from livedbg.analysis.graph import LARGE, Graph
 from livedbg.analysis.layered import Arc
 from livedbg.analysis.wiring import rewired, wired
 from livedbg.model import EdgeKey, EdgeKind
-from livedbg.snapshot import EMPTY, Snapshot
+from livedbg.model.snapshot import EMPTY, Snapshot
 
 __all__ = ["GraphKeeper"]
 

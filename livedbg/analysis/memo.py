@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from livedbg.tables import FrozenTable
+from livedbg.model.tables import FrozenTable
 
 __all__ = ["ShardMemo"]
 

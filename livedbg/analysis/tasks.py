@@ -7,7 +7,7 @@ from itertools import chain
 
 from livedbg.analysis.memo import ShardMemo
 from livedbg.model import Task, TaskState
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["TaskIndex"]
 

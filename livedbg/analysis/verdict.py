@@ -9,7 +9,7 @@ from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, many, name_of
 from livedbg.model import Process, Thread, ThreadState
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["exit_code", "ranked", "verdict_of"]
 

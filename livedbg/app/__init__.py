@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from livedbg.app.options import AppOptions
-from livedbg.view import SessionView
+from livedbg.session.view import SessionView
 
 __all__ = ["AppOptions", "run"]
 

@@ -33,7 +33,7 @@ from livedbg.app.prompting import PromptingApp
 from livedbg.app.replaying import ReplayActions
 from livedbg.app.theming import as_theme
 from livedbg.app.views import VIEWS, View
-from livedbg.intents import Refresh
+from livedbg.model.intents import Refresh
 from livedbg.panels.details import details, evidence
 from livedbg.panels.hitsheet import caught_sheet
 from livedbg.panels.ink import ink_of
@@ -44,8 +44,8 @@ from livedbg.panels.marks import ASCII, UNICODE
 from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded
 from livedbg.panels.recordsheet import record_sheet
 from livedbg.panels.sheet import Sheet
+from livedbg.session.view import SessionView, Timeline, Update
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET
-from livedbg.view import SessionView, Timeline, Update
 
 __all__ = ["LivedbgApp"]
 

@@ -18,8 +18,8 @@ from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.marks import verdict_mark
 from livedbg.panels.paint import Painted
 from livedbg.panels.units import clock, milliseconds, rate, stopwatch
+from livedbg.session.view import Timeline
 from livedbg.themes import Role
-from livedbg.view import Timeline
 
 __all__ = ["Chosen", "FooterBar", "HeaderBar", "Sought", "TimelineBar"]
 

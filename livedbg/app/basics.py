@@ -10,7 +10,7 @@ from textual.app import App
 
 from livedbg.app import export
 from livedbg.panels.look import NO_LOOK, Look
-from livedbg.sanitize import clean, clean_line
+from livedbg.text.sanitize import clean, clean_line
 
 __all__ = ["BasicApp"]
 

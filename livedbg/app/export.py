@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from livedbg.view import Update
+from livedbg.session.view import Update
 
 __all__ = ["free_path", "write_report"]
 

@@ -1,7 +1,7 @@
 """Brings updates from the session's thread to the app, the newest only, a few times a second.
 
 Invariants:
-    B1. The session's thread never waits for the screen (livedbg.view V2).
+    B1. The session's thread never waits for the screen (livedbg.session.view V2).
     B2. No update that is the last one for a while is lost: the newest is always shown in the end.
     B3. A new verdict is shown at once, other news after one interval; numbers that moved come with the clock.
 """
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
-from livedbg.snapshot import Snapshot
-from livedbg.view import NOTHING_YET, SessionView, Update
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.view import NOTHING_YET, SessionView, Update
 
 __all__ = ["Feed", "is_news"]
 
@@ -25,7 +25,7 @@ _AT_ONCE_S: Final = 0.02
 _SHARED: Final = attrgetter(
     "stacks", "tasks", "resources", "edges", "diagnostics", "exceptions", "statuses", "intrusions"
 )
-"""What two snapshots share as long as nothing of it changed (livedbg.snapshot S1)."""
+"""What two snapshots share as long as nothing of it changed (livedbg.model.snapshot S1)."""
 
 
 def is_news(before: Update, after: Update) -> bool:

@@ -18,7 +18,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 from livedbg.themes import Palette
 
 __all__ = ["AsciiOnly", "FewColours", "Guard", "to_ascii"]

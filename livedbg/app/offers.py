@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.hostinfo import host_name
 from livedbg.panels.look import Look
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
 from livedbg.recipes.again import told
 from livedbg.recipes.fitting import Again, chosen_process, fitting, systems_by_files, systems_of
 from livedbg.recipes.witness import loaded_files
-from livedbg.sanitize import clean_line
+from livedbg.session.hostinfo import host_name
+from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
 __all__ = ["offered", "recipe_sheet"]

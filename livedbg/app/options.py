@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
 
-from livedbg.errors import UsageError
+from livedbg.model.errors import UsageError
 
 __all__ = ["AppOptions", "Colours", "check_terminal", "colours_of", "interval_of", "wants_ascii"]
 

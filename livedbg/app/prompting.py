@@ -11,13 +11,13 @@ from textual.widgets import Input
 from livedbg.app.basics import BasicApp
 from livedbg.app.overlays import Prompt, SheetScreen
 from livedbg.app.views import Values
-from livedbg.catch_options import typed_catch
-from livedbg.errors import UsageError
-from livedbg.intents import CompareValues, GoOn
+from livedbg.model.errors import UsageError
+from livedbg.model.intents import CompareValues, GoOn
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch_in
 from livedbg.panels.logs import LogsPanel
-from livedbg.view import SessionView
+from livedbg.session.catch_options import typed_catch
+from livedbg.session.view import SessionView
 
 __all__ = ["PromptingApp"]
 

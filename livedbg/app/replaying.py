@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg.view import Timeline
+from livedbg.session.view import Timeline
 
 __all__ = ["ReplayActions"]
 

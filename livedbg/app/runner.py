@@ -17,7 +17,7 @@ from typing import Final
 
 from livedbg.app.application import LivedbgApp
 from livedbg.app.options import AppOptions, check_terminal, colours_of, interval_of, wants_ascii
-from livedbg.view import SessionView
+from livedbg.session.view import SessionView
 
 __all__ = ["run_app"]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from livedbg.cli.saying import warn
 from livedbg.cli.streams import drop_output, prepare_streams
-from livedbg.errors import LivedbgError, SourceError
+from livedbg.model.errors import LivedbgError, SourceError
 
 __all__ = ["main"]
 

@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from livedbg.cli.saying import warn
-from livedbg.dump_places import places
-from livedbg.errors import SourceError, UsageError
-from livedbg.sanitize import clean_line
-from livedbg.wording import many
+from livedbg.model.dump_places import places
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 
 if TYPE_CHECKING:
     from livedbg.values import Dump, Selection

@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from livedbg.catchpoints import CatchpointState, patterns_of
-from livedbg.intents import Catch
-from livedbg.launch import Launched
-from livedbg.live import LiveView
-from livedbg.view import Update
+from livedbg.model.catchpoints import CatchpointState, patterns_of
+from livedbg.model.intents import Catch
+from livedbg.session.launch import Launched
+from livedbg.session.live import LiveView
+from livedbg.session.view import Update
 
 __all__ = ["Arming", "runtimes"]
 

@@ -14,9 +14,9 @@ import click
 
 from livedbg.app.options import AppOptions, check_terminal
 from livedbg.cli.common import Look, look_options, warn
-from livedbg.hostinfo import host_name
-from livedbg.live import LiveView
-from livedbg.recording import Recorder
+from livedbg.recording.file import Recorder
+from livedbg.session.hostinfo import host_name
+from livedbg.session.live import LiveView
 
 __all__ = ["app_options", "command"]
 

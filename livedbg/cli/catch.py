@@ -10,20 +10,20 @@ from typing import Any, Final
 
 import click
 
-from livedbg.adapter import Request
-from livedbg.catch_options import catch_intent, catch_options
-from livedbg.catchpoints import PRESETS, CatchpointState
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started, warn_all
 from livedbg.cli.hits import HitPrinter
-from livedbg.config import refuse_touch
-from livedbg.errors import TargetError, UsageError
-from livedbg.hostinfo import host_name
-from livedbg.intents import GoOn
-from livedbg.live import LiveView
-from livedbg.registry import adapter_classes
-from livedbg.snapshot import Snapshot
-from livedbg.targets import resolve
-from livedbg.view import Update
+from livedbg.model.catchpoints import PRESETS, CatchpointState
+from livedbg.model.errors import TargetError, UsageError
+from livedbg.model.intents import GoOn
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Request
+from livedbg.session.catch_options import catch_intent, catch_options
+from livedbg.session.config import refuse_touch
+from livedbg.session.hostinfo import host_name
+from livedbg.session.live import LiveView
+from livedbg.session.registry import adapter_classes
+from livedbg.session.targets import resolve
+from livedbg.session.view import Update
 
 __all__ = ["command"]
 

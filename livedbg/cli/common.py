@@ -16,15 +16,15 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from livedbg.adapter import Request
 from livedbg.analysis.verdict import exit_code
 from livedbg.cli.saying import warn, warn_all
-from livedbg.errors import SourceError, UsageError
-from livedbg.hostinfo import host_name
-from livedbg.live import LiveView
-from livedbg.session import EventSink
-from livedbg.targets import Targets, resolve
-from livedbg.view import Update
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.session.adapter import Request
+from livedbg.session.hostinfo import host_name
+from livedbg.session.live import LiveView
+from livedbg.session.session import EventSink
+from livedbg.session.targets import Targets, resolve
+from livedbg.session.view import Update
 
 __all__ = [
     "TIME_LIMIT",

@@ -8,14 +8,14 @@ from typing import Final
 
 import click
 
-from livedbg.adapter import Request
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.common import code_of, quit_on_signals, running
 from livedbg.cli.report import render
 from livedbg.demos.workloads import DEMOS, started
-from livedbg.hostinfo import host_name
-from livedbg.live import LiveView
+from livedbg.session.adapter import Request
+from livedbg.session.hostinfo import host_name
+from livedbg.session.live import LiveView
 
 __all__ = ["command"]
 

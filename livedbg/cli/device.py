@@ -11,26 +11,26 @@ from typing import Any
 import click
 import msgspec
 
-from livedbg.adapter import Request
+from livedbg.adapters.cuda.debugger.corefile import CoreFile
+from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
+from livedbg.adapters.cuda.debugger.events import events_of
+from livedbg.adapters.cuda.debugger.opening import cores_of, open_core
+from livedbg.adapters.cuda.debugger.pipes import find_place
+from livedbg.adapters.cuda.debugger.still import compared
+from livedbg.adapters.cuda.debugger.taking import dump, opened, refuse_abort
+from livedbg.adapters.cuda.debugger.text import state_text
 from livedbg.analysis.rules.base import Settings
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn
-from livedbg.config import refuse_touch
-from livedbg.cuda.corefile import CoreFile
-from livedbg.cuda.debugger import find_cuda_gdb
-from livedbg.cuda.events import events_of
-from livedbg.cuda.opening import cores_of, open_core
-from livedbg.cuda.pipes import find_place
-from livedbg.cuda.still import compared
-from livedbg.cuda.taking import dump, opened, refuse_abort
-from livedbg.cuda.text import state_text
-from livedbg.devicestate import DeviceState
-from livedbg.errors import SourceError, TouchRefused, UsageError
-from livedbg.events import Event, Stamper, Touched
 from livedbg.gdbmi import GdbTimeout
-from livedbg.hostinfo import host_name
 from livedbg.model import Intrusion
-from livedbg.recording import Recorder
-from livedbg.targets import resolve
+from livedbg.model.devices import DeviceState
+from livedbg.model.errors import SourceError, TouchRefused, UsageError
+from livedbg.model.events import Event, Stamper, Touched
+from livedbg.recording.file import Recorder
+from livedbg.session.adapter import Request
+from livedbg.session.config import refuse_touch
+from livedbg.session.hostinfo import host_name
+from livedbg.session.targets import resolve
 
 __all__ = ["command"]
 
@@ -182,7 +182,7 @@ async def _live(
     pid = resolve(words).processes[0].pid
     target = f"process:{host_name()}/{pid}"
     if way == "--attach":
-        from livedbg.cuda.attach import look_attached
+        from livedbg.adapters.cuda.debugger.attach import look_attached
 
         assert path is not None
         return await look_attached(path, pid, target, run.touches.append, timeout_s)

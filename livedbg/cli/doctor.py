@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 
 from livedbg.cli.common import Look, running
-from livedbg.config import ban_of, files
-from livedbg.hostinfo import Capability, capabilities, nvidia_facts
 from livedbg.model import SourceHealth
-from livedbg.targets import resolve
+from livedbg.session.config import ban_of, files
+from livedbg.session.hostinfo import Capability, capabilities, nvidia_facts
+from livedbg.session.targets import resolve
 
 __all__ = ["command", "own_facts"]
 

@@ -11,7 +11,7 @@ import msgspec
 from livedbg.analysis.diagnosis import Finding, Verdict
 from livedbg.cli.streams import is_unread
 from livedbg.report.lines import finding_line, verdict_line
-from livedbg.view import Update
+from livedbg.session.view import Update
 
 __all__ = ["FindingsPrinter"]
 

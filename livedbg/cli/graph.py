@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from livedbg.cli.common import Look, running, warn
-from livedbg.errors import SourceError, UsageError
 from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.asjson import to_json
@@ -21,10 +20,11 @@ from livedbg.graphs.drawing import MISSING, Drawing, around
 from livedbg.graphs.fromdeps import Naming, drawing_of, task_name
 from livedbg.graphs.fromstate import drawing_of_state
 from livedbg.graphs.lost import LostOrders, lost_orders
-from livedbg.recording import is_recording
-from livedbg.replay import last_update
-from livedbg.sanitize import clean_line
-from livedbg.snapshot import Snapshot
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.model.snapshot import Snapshot
+from livedbg.recording.file import is_recording
+from livedbg.session.replay import last_update
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["command"]
 

@@ -9,12 +9,12 @@ import click
 import msgspec
 from msgspec import structs
 
-from livedbg.catchpoints import Catchpoint, CatchpointState
 from livedbg.cli.common import warn
 from livedbg.cli.stacks import frame_text
 from livedbg.model import ExceptionHit
+from livedbg.model.catchpoints import Catchpoint, CatchpointState
+from livedbg.model.snapshot import Snapshot
 from livedbg.report.build import exception_out
-from livedbg.snapshot import Snapshot
 
 __all__ = ["HitPrinter"]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
-from livedbg.adapter import Request
 from livedbg.cli.arming import Arming
 from livedbg.cli.common import signals_held
-from livedbg.config import refuse_touch
-from livedbg.hostinfo import host_name
-from livedbg.launch import Launched, launch, launch_folder
-from livedbg.live import LiveView
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
+from livedbg.session.adapter import Request
+from livedbg.session.config import refuse_touch
+from livedbg.session.hostinfo import host_name
+from livedbg.session.launch import Launched, launch, launch_folder
+from livedbg.session.live import LiveView
 
 __all__ = ["Job", "job_of", "picked_recipes"]
 

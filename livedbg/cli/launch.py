@@ -23,13 +23,13 @@ from livedbg.cli.one_run import Order
 from livedbg.cli.repeating import repeat
 from livedbg.cli.report import render, write
 from livedbg.cli.watch import OnStall, follow
-from livedbg.errors import UsageError
-from livedbg.hostinfo import host_name
-from livedbg.launch import Launched, launch_folder
-from livedbg.live import LiveView
+from livedbg.model.errors import UsageError
 from livedbg.repeats.devices import check_visible
 from livedbg.repeats.pool import devices_of
-from livedbg.sanitize import clean_line
+from livedbg.session.hostinfo import host_name
+from livedbg.session.launch import Launched, launch_folder
+from livedbg.session.live import LiveView
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["command"]
 

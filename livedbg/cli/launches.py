@@ -11,22 +11,21 @@ from typing import Final
 import click
 import msgspec
 
-from livedbg import ids
-from livedbg.adapter import Request
 from livedbg.cli.common import quit_on_signals, started, warn, warn_all
-from livedbg.config import refuse_touch
-from livedbg.errors import TargetError, UsageError
-from livedbg.hostinfo import host_name
-from livedbg.intents import WatchLaunches
-from livedbg.launches import CALLS, LaunchTrail, launch_text
 from livedbg.linux import procfs
-from livedbg.live import LiveView
-from livedbg.model import SourceHealth
-from livedbg.registry import adapter_classes
-from livedbg.sanitize import clean_line
-from livedbg.snapshot import Snapshot
-from livedbg.targets import resolve
-from livedbg.view import Update
+from livedbg.model import SourceHealth, ids
+from livedbg.model.errors import TargetError, UsageError
+from livedbg.model.intents import WatchLaunches
+from livedbg.model.launches import CALLS, LaunchTrail, launch_text
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Request
+from livedbg.session.config import refuse_touch
+from livedbg.session.hostinfo import host_name
+from livedbg.session.live import LiveView
+from livedbg.session.registry import adapter_classes
+from livedbg.session.targets import resolve
+from livedbg.session.view import Update
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["HowHeard", "command", "listen"]
 

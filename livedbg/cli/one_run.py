@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapter import Request
 from livedbg.cli.common import started
 from livedbg.cli.job import Job, job_of
-from livedbg.hostinfo import host_name
-from livedbg.launch import Launched
-from livedbg.live import LiveView
 from livedbg.model import ExceptionHit, Stack
+from livedbg.model.snapshot import Snapshot
 from livedbg.recipes import Recipe
-from livedbg.recording import Recorder
+from livedbg.recording.file import Recorder
 from livedbg.repeats.devices import visible
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import How, RunEnd, frames_shown, how_ended, stack_of
 from livedbg.repeats.telling import told_of
-from livedbg.sanitize import clean_line
-from livedbg.snapshot import Snapshot
+from livedbg.session.adapter import Request
+from livedbg.session.hostinfo import host_name
+from livedbg.session.launch import Launched
+from livedbg.session.live import LiveView
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Order", "run_once"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from livedbg.hostinfo import Candidate, list_candidates
+from livedbg.session.hostinfo import Candidate, list_candidates
 
 __all__ = ["command"]
 

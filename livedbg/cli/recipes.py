@@ -9,16 +9,16 @@ from pathlib import Path
 
 import click
 
-from livedbg.hostinfo import host_name
 from livedbg.linux.procfs import command_line
 from livedbg.model import Process
+from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import Recipe, chosen, own_folder, recipes
 from livedbg.recipes.again import facts_of
 from livedbg.recipes.fitting import fitting, systems_by_files, systems_of
 from livedbg.recipes.witness import loaded_files
-from livedbg.sanitize import clean_line
-from livedbg.snapshot import EMPTY
-from livedbg.targets import resolve
+from livedbg.session.hostinfo import host_name
+from livedbg.session.targets import resolve
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["command"]
 

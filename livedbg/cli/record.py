@@ -8,9 +8,9 @@ from typing import Final
 import click
 
 from livedbg.cli.common import Look, look_options, quit_on_signals, running, warn_all
-from livedbg.errors import SourceError
-from livedbg.hostinfo import host_name
-from livedbg.recording import Recorder
+from livedbg.model.errors import SourceError
+from livedbg.recording.file import Recorder
+from livedbg.session.hostinfo import host_name
 
 __all__ = ["command"]
 

@@ -10,12 +10,12 @@ import click
 import msgspec
 
 from livedbg.cli.one_run import Order, run_once
-from livedbg.errors import LivedbgError
+from livedbg.model.errors import LivedbgError
 from livedbg.repeats.compare import Comparison, Group, compare
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import RunEnd
 from livedbg.repeats.pool import Pool
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["repeat"]
 

@@ -8,7 +8,7 @@ import click
 
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
-from livedbg.replay import ReplayView
+from livedbg.session.replay import ReplayView
 
 __all__ = ["command"]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn
-from livedbg.errors import SourceError, UsageError
-from livedbg.recording import is_recording
-from livedbg.replay import last_update
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.recording.file import is_recording
 from livedbg.report import build, to_json, to_markdown, to_text
-from livedbg.view import Update
+from livedbg.session.replay import last_update
+from livedbg.session.view import Update
 
 __all__ = ["command", "render", "write"]
 

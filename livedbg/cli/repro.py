@@ -9,15 +9,15 @@ from pathlib import Path
 
 import click
 
+from livedbg.adapters.nvfuser.dumps.building import build_segment
+from livedbg.adapters.nvfuser.dumps.failures import Failure, parts_of
+from livedbg.adapters.nvfuser.dumps.material import Cut, Material, gather
+from livedbg.adapters.nvfuser.dumps.rerun import compare, run_script
+from livedbg.adapters.nvfuser.dumps.scripts import check
+from livedbg.adapters.nvfuser.dumps.segments import Group, SegmentedFusion
 from livedbg.cli.common import TIME_LIMIT, warn
 from livedbg.cli.report import write
-from livedbg.errors import SourceError
-from livedbg.nvfuser.building import build_segment
-from livedbg.nvfuser.failures import Failure, parts_of
-from livedbg.nvfuser.material import Cut, Material, gather
-from livedbg.nvfuser.rerun import compare, run_script
-from livedbg.nvfuser.scripts import check
-from livedbg.nvfuser.segments import Group, SegmentedFusion
+from livedbg.model.errors import SourceError
 
 __all__ = ["command"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from livedbg.sanitize import clean
+from livedbg.text.sanitize import clean
 
 __all__ = ["warn", "warn_all"]
 

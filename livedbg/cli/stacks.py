@@ -7,15 +7,15 @@ from dataclasses import replace
 import click
 import msgspec
 
-from livedbg.adapter import Request
 from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
-from livedbg.config import refuse_touch
-from livedbg.errors import UsageError
-from livedbg.intents import GLANCE_ONCE
 from livedbg.model import Frame, Stack, Thread
-from livedbg.snapshot import Snapshot
-from livedbg.stacks import group_stacks
-from livedbg.wording import many
+from livedbg.model.errors import UsageError
+from livedbg.model.intents import GLANCE_ONCE
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Request
+from livedbg.session.config import refuse_touch
+from livedbg.state.stacks import group_stacks
+from livedbg.text.wording import many
 
 __all__ = ["command", "frame_text"]
 

@@ -16,9 +16,9 @@ import msgspec
 from click.core import ParameterSource
 
 from livedbg.cli.saying import warn
-from livedbg.errors import SourceError, UsageError
-from livedbg.sanitize import clean_line
-from livedbg.wording import many
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 
 if TYPE_CHECKING:  # numpy is imported when values are read
     from livedbg.values import Dump, Entry, Selection, Tensor
@@ -133,12 +133,12 @@ def _used(allowed: frozenset[str]) -> str:
 
 def _browse(dump: Path, against: Path | None) -> int:
     """The app's screen Values on a dump."""
-    from livedbg.adapter import Request
     from livedbg.app import run
     from livedbg.app.options import AppOptions, check_terminal
-    from livedbg.hostinfo import host_name
-    from livedbg.intents import VALUES_DUMP, VALUES_GOLDEN
-    from livedbg.live import LiveView
+    from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN
+    from livedbg.session.adapter import Request
+    from livedbg.session.hostinfo import host_name
+    from livedbg.session.live import LiveView
     from livedbg.values.finding import find_dumps
 
     check_terminal(os.environ, is_terminal=sys.stdin.isatty() and sys.stdout.isatty())

@@ -11,19 +11,19 @@ from typing import Final
 import click
 import msgspec
 
+from livedbg.adapters.cuda.rules.launch_threads import silent_threads
+from livedbg.adapters.cuda.rules.launches import LaunchesStopped
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules import Settings
-from livedbg.analysis.rules.launch_threads import silent_threads
-from livedbg.analysis.rules.launches import LaunchesStopped
 from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.launches import HowHeard, listen
-from livedbg.config import refuse_touch
-from livedbg.errors import UsageError
-from livedbg.intents import WantStacks
-from livedbg.live import LiveView
+from livedbg.model.errors import UsageError
+from livedbg.model.intents import WantStacks
 from livedbg.report.lines import verdict_line
-from livedbg.view import Update
+from livedbg.session.config import refuse_touch
+from livedbg.session.live import LiveView
+from livedbg.session.view import Update
 
 __all__ = ["OnStall", "command", "follow"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from livedbg.errors import SourceError, ToolMissing, UsageError
-from livedbg.launch import Launched, launch, launch_folder
+from livedbg.model.errors import SourceError, ToolMissing, UsageError
+from livedbg.session.launch import Launched, launch, launch_folder
 
 __all__ = ["DEMOS", "Demo", "started"]
 
@@ -65,7 +65,7 @@ def started(name: str) -> Iterator[tuple[Launched, tuple[str, ...]]]:
     elif name == "ascend":
         run = folder / "run"
         run.mkdir()
-        argv = [sys.executable, "-m", "livedbg.demos.ascend_player", str(run)]
+        argv = [sys.executable, "-m", "livedbg.adapters.ascend.demo.player", str(run)]
         logs = (str(run),)
     elif name in DEMOS:
         argv = [sys.executable, "-u", "-m", f"livedbg.demos.{name}"]

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record, c_string, parse_line
-from livedbg.sanitize import clean_line
-from livedbg.subprocesses import let_go
+from livedbg.linux.subprocesses import let_go
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["GdbEngine", "find_gdb"]
 

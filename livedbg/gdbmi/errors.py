@@ -9,7 +9,7 @@ LivedbgError
 
 from __future__ import annotations
 
-from livedbg.errors import LivedbgError
+from livedbg.model.errors import LivedbgError
 
 __all__ = ["GdbCommandError", "GdbError", "GdbGone", "GdbTimeout"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["to_dot"]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from livedbg.graphs.drawing import DECLARED, EXTRA, MISSING, Arrow, Drawing, cut_down
 from livedbg.graphs.layout import HEIGHT, WIDTH, Layout, Place, Route, laid_out
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["MOST", "to_html"]
 

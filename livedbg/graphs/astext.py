@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Remark, layers
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["to_text"]
 

@@ -15,7 +15,7 @@ from livedbg.graphs.declared import Access, DeclaredTask, Dependency, TaskGraph
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Remark
 from livedbg.graphs.fromdeps import Naming, task_name
 from livedbg.graphs.paths import Paths
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Matching", "compared", "match"]
 

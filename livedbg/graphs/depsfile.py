@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from livedbg.errors import SourceError
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
 from livedbg.graphs.shape import SHAPE_HELP, OtherShape, refusal
-from livedbg.sanitize import clean_line
-from livedbg.wording import many
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 
 __all__ = ["WHOLE", "files_below", "kernel_names", "parse_graph", "read_graph"]
 

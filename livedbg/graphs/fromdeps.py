@@ -9,8 +9,8 @@ from livedbg.graphs.declared import DeclaredTask, TaskGraph
 from livedbg.graphs.drawing import MISSING, Arrow, Drawing, Node, Remark
 from livedbg.graphs.hazards import anti_dependencies
 from livedbg.graphs.lost import LostOrder, LostOrders
-from livedbg.sanitize import clean_line
-from livedbg.wording import many
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 
 __all__ = ["Naming", "drawing_of", "remark_of", "task_name"]
 

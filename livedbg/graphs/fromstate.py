@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livedbg.graphs.drawing import DECLARED, MISSING, Arrow, Drawing, Node, Remark
 from livedbg.model import EdgeKind, EdgeState, Task
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["drawing_of_state"]
 

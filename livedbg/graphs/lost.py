@@ -16,8 +16,8 @@ from typing import Final
 from livedbg.graphs.buffers import Buffers, unit_of
 from livedbg.graphs.declared import READS, WRITES, TaskGraph
 from livedbg.graphs.hazards import Checked, Hazard, hazards
-from livedbg.sanitize import clean_line
-from livedbg.wording import many
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 
 __all__ = ["Cause", "LostGroup", "LostOrder", "LostOrders", "grouped", "lost_orders"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["SHAPE_HELP", "OtherShape", "refusal"]
 

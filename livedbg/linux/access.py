@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.procfs import process_exists, read_file, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = [
     "Problem",

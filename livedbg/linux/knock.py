@@ -25,8 +25,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from livedbg.linux.own_files import room_for_files
-from livedbg.linux.perf import Source, enable, open_event
 from livedbg.linux.procfs import status_fields
+from livedbg.probes.perf import Source, enable, open_event
 
 __all__ = ["Knocks", "harmless_signal"]
 
@@ -48,7 +48,7 @@ class Knocks:
     """Knocks in the threads that are added.
 
     Args:
-        sources: trace events or breakpoints (livedbg.linux.perf).
+        sources: trace events or breakpoints (livedbg.probes.perf).
         number: the signal, one that `harmless_signal` gave.
     """
 

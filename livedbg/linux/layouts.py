@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from livedbg.linux.maps import Mapping, parse_maps
-from livedbg.linux.perf import LAYOUT, PerfEvents, Source
-from livedbg.linux.perf_records import Change, Executed, Forked
+from livedbg.probes.perf import LAYOUT, PerfEvents, Source
+from livedbg.probes.perf_records import Change, Executed, Forked
 
 __all__ = ["Layouts"]
 

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
-from livedbg.events import Event, ExceptionSeen, Stamp
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.sanitizers import WORDS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.shapes import split_prefix
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
+from livedbg.model.events import Event, ExceptionSeen, Stamp
 
 __all__ = ["CrashDecoder"]
 

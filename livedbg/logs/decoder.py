@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from livedbg.events import Event, Stamp
 from livedbg.model import LogRecord, LogSource
+from livedbg.model.events import Event, Stamp
 
 __all__ = ["LogDecoder"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from livedbg.sanitize import clean
+from livedbg.text.sanitize import clean
 
 __all__ = ["LINE_LIMIT", "Line", "LineCutter", "line_text"]
 

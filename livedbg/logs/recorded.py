@@ -8,7 +8,7 @@ import msgspec
 
 from livedbg.logs.search import Progress, compile_pattern
 from livedbg.model import LogRecord
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["RecordedLogReader"]
 

@@ -21,8 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from livedbg.errors import SourceError
 from livedbg.logs.bytesource import unpacked
+from livedbg.model.errors import SourceError
 
 __all__ = ["HEAD", "Identity", "PackedFile", "Piece", "Tail", "read_head"]
 

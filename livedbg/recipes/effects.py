@@ -20,7 +20,7 @@ from livedbg.recipes.globs import matching
 from livedbg.recipes.model import Effect, Reason
 from livedbg.recipes.plan import Part
 from livedbg.recipes.witness import Seen
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Ended", "without_effect"]
 

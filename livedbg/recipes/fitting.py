@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Final
 
 from livedbg.model import Process
+from livedbg.model.snapshot import Snapshot
 from livedbg.recipes.model import Recipe
-from livedbg.snapshot import Snapshot
 
 __all__ = ["Again", "chosen_process", "fitting", "systems_by_files", "systems_of"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from livedbg.errors import UsageError
+from livedbg.model.errors import UsageError
 from livedbg.recipes.model import Recipe
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["chosen", "own_folder", "parse", "recipes"]
 

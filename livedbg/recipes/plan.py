@@ -18,8 +18,8 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.errors import UsageError
 from livedbg.linux.toolkits import find_tool
+from livedbg.model.errors import UsageError
 from livedbg.recipes.globs import matching
 from livedbg.recipes.model import After, Cached, Effect, Grows, Preload, Reason, Recipe
 

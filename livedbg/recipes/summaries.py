@@ -13,7 +13,7 @@ from livedbg.recipes.globs import matching
 from livedbg.recipes.growing import bytes_in_use
 from livedbg.recipes.model import After
 from livedbg.recipes.plan import Part
-from livedbg.sanitize import clean, clean_line
+from livedbg.text.sanitize import clean, clean_line
 
 __all__ = ["summaries"]
 

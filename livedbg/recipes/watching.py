@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from livedbg.errors import SourceError
-from livedbg.launch import Launched
+from livedbg.model.errors import SourceError
 from livedbg.recipes.effects import Ended, without_effect
 from livedbg.recipes.globs import matching
 from livedbg.recipes.growing import Growing
 from livedbg.recipes.plan import Plan
 from livedbg.recipes.summaries import summaries
 from livedbg.recipes.witness import Witness
+from livedbg.session.launch import Launched
 
 __all__ = ["RecipeWatch"]
 

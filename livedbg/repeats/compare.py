@@ -16,7 +16,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from livedbg.repeats.outcome import RunEnd
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["Comparison", "Group", "compare"]
 

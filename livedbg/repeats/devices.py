@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from livedbg.errors import UsageError
+from livedbg.model.errors import UsageError
 
 __all__ = ["check_visible", "visible"]
 

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["compared", "lines_of"]
 

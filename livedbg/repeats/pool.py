@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
-from livedbg.errors import UsageError
+from livedbg.model.errors import UsageError
 
 __all__ = ["Pool", "devices_of"]
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding
 from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, SourceHealth
+from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import (
     SCHEMA,
     EdgeOut,
@@ -26,8 +27,7 @@ from livedbg.report.document import (
 )
 from livedbg.report.entities import chosen_entities, entity_out, frames_out
 from livedbg.report.times import timestamp
-from livedbg.snapshot import Snapshot
-from livedbg.view import Update
+from livedbg.session.view import Update
 
 __all__ = ["build", "exception_out", "finding_out", "report_of"]
 

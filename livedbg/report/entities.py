@@ -7,12 +7,11 @@ from typing import Final
 
 from msgspec import UNSET
 
-from livedbg import ids
 from livedbg.analysis.diagnosis import Diagnosis
-from livedbg.model import Frame, Process, Resource, Task, TaskState, Thread
+from livedbg.model import Frame, Process, Resource, Task, TaskState, Thread, ids
+from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import EntityOut, FrameOut
 from livedbg.report.times import timestamp
-from livedbg.snapshot import Snapshot
 
 __all__ = ["chosen_entities", "entity_out", "frames_out"]
 

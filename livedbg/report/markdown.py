@@ -9,7 +9,7 @@ from typing import Final
 from livedbg.report.document import EntityOut, ReportDocument
 from livedbg.report.text import label
 from livedbg.report.tree import wait_tree
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["to_markdown"]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from livedbg.report.document import EntityOut, FindingOut, ReportDocument
 from livedbg.report.tree import Branch, wait_tree
-from livedbg.wording import many
+from livedbg.text.wording import many
 
 __all__ = ["label", "to_text"]
 

@@ -30,14 +30,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
 
-from livedbg.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout
 from livedbg.gdbmi.errors import GdbError
 from livedbg.gdbmi.records import Record
 from livedbg.linux.access import access_problem, unsuitable
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
-from livedbg.sanitize import clean_line
+from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
+from livedbg.text.sanitize import clean_line
 from livedbg.touch.guarding import Guard, GuardMissing
 
 __all__ = ["AttachCost", "Attachment", "Held", "check_attachable"]

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from livedbg.config import refuse_touch
-from livedbg.errors import LivedbgError
 from livedbg.linux.procfs import read_stat
+from livedbg.model.errors import LivedbgError
+from livedbg.session.config import refuse_touch
 
 __all__ = ["Guard", "GuardMissing", "glance_guarded"]
 

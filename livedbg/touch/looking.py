@@ -22,7 +22,7 @@ from livedbg.gdbmi import GdbCommandError, GdbEngine
 from livedbg.gdbmi.errors import GdbError
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Frame
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.walk import Unwound, Walker
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.model import Diagnostic
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["LEAST_S", "Room", "stop_room"]
 

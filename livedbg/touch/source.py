@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.model import Frame
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["with_source"]
 

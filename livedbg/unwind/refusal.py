@@ -8,7 +8,7 @@ from typing import NamedTuple
 from livedbg.linux.access import access_problem
 from livedbg.linux.procfs import read_file, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Refusal", "refusal"]
 

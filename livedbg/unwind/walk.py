@@ -18,7 +18,7 @@ from typing import Final
 
 from livedbg.gdbmi import GdbEngine
 from livedbg.model import Frame
-from livedbg.sanitize import clean_line
+from livedbg.text.sanitize import clean_line
 from livedbg.unwind.modules import Module, Modules
 from livedbg.unwind.symbols import Symbols
 

@@ -18,14 +18,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from livedbg.errors import SourceError, UsageError
 from livedbg.graphs.depsfile import parse_graph
-from livedbg.sanitize import clean_line
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 from livedbg.values.dtypes import ElementType, element_type, raw_bytes
 from livedbg.values.finding import MANIFESTS, beside, kernel_names
 from livedbg.values.manifest import Entry, Manifest, read_manifest
 from livedbg.values.tensor import Payload, Stored
-from livedbg.wording import many
 
 __all__ = ["Dump", "Selection", "open_dump", "parse_task", "task_name"]
 

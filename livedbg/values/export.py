@@ -13,11 +13,11 @@ from typing import Final
 import ml_dtypes
 import numpy as np
 
-from livedbg.errors import SourceError, ToolMissing, UsageError
+from livedbg.model.errors import SourceError, ToolMissing, UsageError
+from livedbg.text.wording import many
 from livedbg.values.dtypes import Array
 from livedbg.values.numbers import element_text
 from livedbg.values.tensor import Tensor, blocks, index_of
-from livedbg.wording import many
 
 __all__ = ["FORMS", "export"]
 

@@ -12,9 +12,9 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from livedbg.errors import SourceError
 from livedbg.graphs.depsfile import kernel_names as names_in
-from livedbg.sanitize import clean_line
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["MANIFESTS", "beside", "find_dumps", "kernel_names", "open_regular"]
 

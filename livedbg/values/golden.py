@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from livedbg.errors import SourceError, ToolMissing
-from livedbg.sanitize import clean_line
+from livedbg.model.errors import SourceError, ToolMissing
+from livedbg.text.sanitize import clean_line
 from livedbg.values.dtypes import Array, element_type
 from livedbg.values.stopping import go_on
 from livedbg.values.tensor import Held

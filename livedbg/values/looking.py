@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from livedbg.errors import SourceError
-from livedbg.sanitize import clean_line
-from livedbg.valuedump import ValueLook
+from livedbg.model.dumps import ValueLook
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
 from livedbg.values.dump import Dump, open_dump
 from livedbg.values.listing import row, title
 from livedbg.values.manifest import Entry

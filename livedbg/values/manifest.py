@@ -22,11 +22,11 @@ from typing import Annotated, Final
 
 import msgspec
 
-from livedbg.errors import SourceError
-from livedbg.sanitize import clean_line
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 from livedbg.values.finding import open_regular
 from livedbg.values.stopping import go_on
-from livedbg.wording import many
 
 __all__ = ["Entry", "Manifest", "read_manifest"]
 

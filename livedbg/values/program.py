@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from livedbg.errors import LivedbgError
+from livedbg.model.errors import LivedbgError
+from livedbg.text.wording import many
 from livedbg.values.buffers import ELEMENTS, Buffer, buffers_of
 from livedbg.values.compare import Difference, Tolerance
 from livedbg.values.dump import Dump
@@ -21,7 +22,6 @@ from livedbg.values.golden import GoldenFile, load
 from livedbg.values.scalars import scalar_value
 from livedbg.values.tensor import Held
 from livedbg.values.wiring import Wiring
-from livedbg.wording import many
 
 __all__ = ["GoldenMatch", "ProgramComparison", "compare_program"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from livedbg.text.wording import many
 from livedbg.values.dump import Dump, task_name
 from livedbg.values.program import GoldenMatch, ProgramComparison
 from livedbg.values.sentences import difference_json, difference_text
-from livedbg.wording import many
 
 __all__ = ["cause", "conclusions", "program_json", "program_lines"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from livedbg.text.wording import many
 from livedbg.values.compare import Difference, Tolerance, tolerance_of
 from livedbg.values.divergence import Comparison, Divergence, TaskVerdict
 from livedbg.values.dump import Dump, task_name
 from livedbg.values.listing import number, shape_text, stage_word
 from livedbg.values.numbers import number_text
-from livedbg.wording import many
 
 __all__ = [
     "comparison_text",

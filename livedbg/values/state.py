@@ -1,4 +1,4 @@
-"""What the state says of dumps (livedbg.valuedump), made from the dumps."""
+"""What the state says of dumps (livedbg.model.dumps), made from the dumps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from livedbg import ids
-from livedbg.dump_places import places
-from livedbg.errors import LivedbgError, SourceError
-from livedbg.sanitize import clean_line
-from livedbg.valuedump import ROWS, TaskComparison, ValueComparison, ValueDump, ValueRow
+from livedbg.model import ids
+from livedbg.model.dump_places import places
+from livedbg.model.dumps import ROWS, TaskComparison, ValueComparison, ValueDump, ValueRow
+from livedbg.model.errors import LivedbgError, SourceError
+from livedbg.text.sanitize import clean_line
 from livedbg.values.compare import Tolerance
 from livedbg.values.divergence import Divergence, diverge
 from livedbg.values.dump import Dump, open_dump, task_name

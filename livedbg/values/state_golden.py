@@ -1,4 +1,4 @@
-"""What the state says of a dump compared with golden data of its program (livedbg.valuedump)."""
+"""What the state says of a dump compared with golden data of its program (livedbg.model.dumps)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from livedbg import ids
-from livedbg.errors import SourceError
-from livedbg.sanitize import clean_line
-from livedbg.valuedump import TaskComparison, ValueComparison
+from livedbg.model import ids
+from livedbg.model.dumps import TaskComparison, ValueComparison
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
 from livedbg.values.compare import Tolerance
 from livedbg.values.dump import Dump, open_dump, task_name
 from livedbg.values.golden import GoldenFile

@@ -19,8 +19,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from livedbg.errors import SourceError
-from livedbg.sanitize import clean_line
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
 from livedbg.values.dtypes import Array, ElementType, of_numpy
 from livedbg.values.finding import open_regular
 from livedbg.values.stopping import go_on

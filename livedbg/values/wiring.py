@@ -10,11 +10,11 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.errors import SourceError
 from livedbg.graphs.buffers import Buffers
 from livedbg.graphs.declared import WRITES, Access, TaskGraph
 from livedbg.graphs.depsfile import parse_graph
-from livedbg.sanitize import clean_line
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
 from livedbg.values.dump import Dump
 from livedbg.values.finding import beside
 

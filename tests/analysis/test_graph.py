@@ -13,7 +13,7 @@ from livedbg.analysis.diagnosis import WaitGraph
 from livedbg.analysis.graph import Graph
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.model import EdgeKind, EdgeState, TaskState, ThreadState
-from livedbg.snapshot import EMPTY, Snapshot
+from livedbg.model.snapshot import EMPTY, Snapshot
 from tests.analysis.world import World, two_locks
 
 Pairs = dict[str, set[str]]

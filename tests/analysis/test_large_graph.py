@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.analysis import Diagnostician, diagnose, graph, graphs, layered, order, wiring
+from livedbg.analysis import graph, graphs, layered, order, wiring
 from livedbg.analysis.deadness import dead_nodes
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.layered import Arc, LayeredDigraph
 from livedbg.model import EdgeKind, EdgeState, TaskState
-from livedbg.tables import SPLIT
+from livedbg.model.tables import SPLIT
+from livedbg.session.rulebook import diagnose, diagnostician
 from tests.analysis.test_graph import LOCKS, TASKS, THREADS, edges
 from tests.analysis.world import World
 
@@ -107,7 +108,7 @@ def test_K1_the_kept_graph_says_what_a_fresh_one_says_after_every_event(
     described: list[tuple[tuple[EdgeKind, str, str], bool, bool, EdgeState]],
 ) -> None:
     with patch.object(graph, "LARGE", 0), patch.object(graphs, "LARGE", 0):
-        world, keeper, diagnostician = World(), GraphKeeper(), Diagnostician()
+        world, keeper, doctor = World(), GraphKeeper(), diagnostician()
         world.process(1)
         for number in range(4):
             world.thread(number)
@@ -122,7 +123,7 @@ def test_K1_the_kept_graph_says_what_a_fresh_one_says_after_every_event(
                 assert list(kept.blockers_of(entity)) == list(fresh.blockers_of(entity))
                 assert list(kept.chain(entity)) == list(fresh.chain(entity))
                 assert list(kept.waits_of(entity)) == list(fresh.waits_of(entity))
-            kept_says, fresh_says = diagnostician.diagnose(snapshot), diagnose(snapshot)
+            kept_says, fresh_says = doctor.diagnose(snapshot), diagnose(snapshot)
             assert (kept_says.verdict, kept_says.findings) == (fresh_says.verdict, fresh_says.findings)
 
 

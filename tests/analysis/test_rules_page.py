@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from livedbg.analysis.rules import rules_page
+from livedbg.session.rulebook import rules_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == rules_page(), "write livedbg.analysis.rules.rules_page() to docs/rules.md"
+    assert PAGE.read_text() == rules_page(), "write livedbg.session.rulebook.rules_page() to docs/rules.md"

@@ -6,9 +6,10 @@ import pytest
 
 from livedbg.analysis import Verdict, VerdictState
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.rules import Rule, all_rules
+from livedbg.analysis.rules import Rule
 from livedbg.analysis.verdict import exit_code
 from livedbg.model import EdgeKind, Severity, SourceHealth, TaskState, ThreadState
+from livedbg.session.rulebook import all_rules
 from tests.analysis.world import SECOND, World, two_locks
 
 

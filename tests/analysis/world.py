@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg import events as ev
-from livedbg.analysis import Diagnosis, Finding, diagnose
+from livedbg.analysis import Diagnosis, Finding
 from livedbg.model import (
     Edge,
     EdgeKind,
@@ -18,8 +17,10 @@ from livedbg.model import (
     Thread,
     ThreadState,
 )
-from livedbg.snapshot import Snapshot
-from livedbg.store import Store
+from livedbg.model import events as ev
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.rulebook import diagnose
+from livedbg.state.store import Store
 
 SECOND = 1_000_000_000
 LOOK = 300_000_000

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from livedbg import events as ev
 from livedbg.analysis.diagnosis import Diagnosis
-from livedbg.intents import Intent
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord
-from livedbg.store import Store
-from livedbg.view import NOTHING_YET, Timeline, Update
+from livedbg.model import events as ev
+from livedbg.model.intents import Intent
+from livedbg.session.view import NOTHING_YET, Timeline, Update
+from livedbg.state.store import Store
 
 T0_WALL = 1_767_268_991_000_000_000  # 2026-01-01 12:03:11 UTC
 T0_MONO = 1_000_000_000_000
@@ -95,7 +95,7 @@ class FakeTimeline:
 
 @dataclass
 class FakeView:
-    """Implements livedbg.view.SessionView; what is sent to it stands in `sent`."""
+    """Implements livedbg.session.view.SessionView; what is sent to it stands in `sent`."""
 
     title: str
     events: Sequence[ev.Event]

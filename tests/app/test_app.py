@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from livedbg.analysis import diagnose
 from livedbg.app.overlays import SheetScreen
-from livedbg.intents import Refresh, WantStacks
+from livedbg.model.intents import Refresh, WantStacks
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.messages import Picked
@@ -20,6 +19,7 @@ from livedbg.panels.stack import StackPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.waits import WaitsPanel
+from livedbg.session.rulebook import diagnose
 from tests.app.apps import make_app, offered, ready, text_of, until, view_of
 from tests.app.fakes import FakeTimeline
 from tests.app.scenarios import SCENARIOS, scenario

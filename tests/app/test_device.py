@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from livedbg import events as ev
-from livedbg.cuda.opening import cores_of, open_core
-from livedbg.devicestate import DUMP_READY, DeviceState
-from livedbg.intents import DumpDevice
+from livedbg.adapters.cuda.debugger.opening import cores_of, open_core
 from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model import events as ev
+from livedbg.model.devices import DUMP_READY, DeviceState
+from livedbg.model.intents import DumpDevice
 from livedbg.panels import device as device_panel
 from livedbg.panels.device import DevicePanel
 from tests.app.apps import make_app, ready, text_of, until, view_of

@@ -11,17 +11,17 @@ from textual.pilot import Pilot
 
 from livedbg.app.application import LivedbgApp
 from livedbg.app.overlays import Prompt, SheetScreen
-from livedbg.catch_options import typed_catch
-from livedbg.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
-from livedbg.errors import UsageError
-from livedbg.events import CatchpointSeen, ExceptionSeen, ProcessSeen
-from livedbg.intents import Catch, GoOn, Uncatch
 from livedbg.model import ExceptionHit, Frame, Process
+from livedbg.model.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
+from livedbg.model.errors import UsageError
+from livedbg.model.events import CatchpointSeen, ExceptionSeen, ProcessSeen
+from livedbg.model.intents import Catch, GoOn, Uncatch
 from livedbg.panels.catchpoints import CatchpointsPanel, process_to_catch_in
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.hits import group_of, merged, sparkline
 from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII, UNICODE, catch_mark
+from livedbg.session.catch_options import typed_catch
 from tests.app.apps import make_app, pressing, ready, text_of, until, view_of
 from tests.app.fakes import S, stamp
 from tests.app.hostile_strings import HOSTILE

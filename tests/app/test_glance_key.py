@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg.intents import Glance
+from livedbg.model.intents import Glance
 from livedbg.panels.threads import ThreadsPanel
 from tests.app.apps import make_app, ready, until, view_of
 

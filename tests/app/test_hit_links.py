@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from livedbg import events as ev
 from livedbg.app.application import LivedbgApp
 from livedbg.model import LogRecord, LogSource, Task, TaskState, ThreadState
+from livedbg.model import events as ev
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel

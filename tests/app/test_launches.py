@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from livedbg import events as ev
-from livedbg.intents import WatchLaunches
-from livedbg.launches import Launch, LaunchTrail
 from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model import events as ev
+from livedbg.model.intents import WatchLaunches
+from livedbg.model.launches import Launch, LaunchTrail
 from tests.app.apps import make_app, ready, text_of, until
 from tests.app.fakes import stamp
 from tests.app.scenarios import scenario

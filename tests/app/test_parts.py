@@ -21,8 +21,8 @@ from livedbg.app.filters import AsciiOnly, FewColours, Guard, to_ascii
 from livedbg.app.helptext import key_reference
 from livedbg.app.options import AppOptions, Colours, check_terminal, colours_of, interval_of, wants_ascii
 from livedbg.app.views import VIEWS
-from livedbg.errors import UsageError
 from livedbg.model import Edge, EdgeKey, EdgeKind, LogRecord, Severity
+from livedbg.model.errors import UsageError
 from livedbg.panels.cells import Line, fit, wrap
 from livedbg.panels.ink import ink_of
 from livedbg.panels.layout import arrange

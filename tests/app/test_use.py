@@ -7,16 +7,16 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from livedbg import events as ev
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.app.overlays import Prompt, SheetScreen
 from livedbg.model import ThreadState
+from livedbg.model import events as ev
 from livedbg.panels.cells import shortened
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.stack import StackPanel
 from livedbg.panels.units import plural
-from livedbg.store import Store
+from livedbg.state.store import Store
 from livedbg.themes import Role
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import stamp

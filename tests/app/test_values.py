@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from livedbg import events as ev
 from livedbg.app.application import LivedbgApp
 from livedbg.app.options import AppOptions
-from livedbg.intents import CompareValues, LookAtValues
-from livedbg.recording import Recorder
-from livedbg.replay import ReplayView
-from livedbg.valuedump import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
+from livedbg.model import events as ev
+from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
+from livedbg.model.intents import CompareValues, LookAtValues
+from livedbg.recording.file import Recorder
+from livedbg.session.replay import ReplayView
 from livedbg.values.looking import Looker
 from livedbg.values.state import compared, listed
 from tests.app.apps import NOTICES_STAY_S, make_app, ready, text_of, until

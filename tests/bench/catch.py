@@ -18,8 +18,8 @@ from livedbg.adapters.exceptions.hearing import Heard
 from livedbg.adapters.exceptions.listener import Listener
 from livedbg.adapters.exceptions.python_beneath import PythonBeneath
 from livedbg.adapters.exceptions.subject import NativeCalls
-from livedbg.catchpoints import Moment
 from livedbg.linux import procfs
+from livedbg.model.catchpoints import Moment
 from tests.bench.harness import TARGETS, Row, cpu_of, program
 from tests.bench.table import Figure
 

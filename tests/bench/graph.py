@@ -13,10 +13,11 @@ from typing import Final
 
 import rustworkx as rx
 
-from livedbg import events as ev
 from livedbg.analysis import Diagnostician
 from livedbg.model import Edge, EdgeKind, EdgeState, Task, TaskState
-from livedbg.store import Store
+from livedbg.model import events as ev
+from livedbg.session.rulebook import diagnostician
+from livedbg.state.store import Store
 from tests.bench.harness import Row
 
 _BATCH = 1000
@@ -32,17 +33,17 @@ def rows(tasks: int = 1_000_000, edges: int = 3) -> Iterator[Row]:
         store.apply(event)
     intake = (tasks + len(ends)) / (time.perf_counter() - began)
     peer = _timed(lambda: _bare(tasks, ends))
-    diagnostician = Diagnostician()
+    doctor = diagnostician()
     snapshot = store.snapshot()
     gc.collect()
-    whole = _timed(lambda: diagnostician.diagnose(snapshot))
+    whole = _timed(lambda: doctor.diagnose(snapshot))
     size = f"{tasks:,} tasks, {len(ends):,} edges"
     yield Row(f"wait-for analysis of {size}, from nothing", whole, "rustworkx alone, from numbers", peer, "s", "< 2 s")
     times: dict[str, list[float]] = {}
     for changes in _CHANGES_OF:
         for number in range(_CHANGES):
             for what, change in changes.items():
-                took = _timed(lambda n=number, f=change: f(store, diagnostician, tasks, n))
+                took = _timed(lambda n=number, f=change: f(store, doctor, tasks, n))
                 times.setdefault(what, []).append(took)
     for what, taken in times.items():
         middle = statistics.median(taken)
@@ -87,10 +88,10 @@ def _edge(source: int, target: int, state: EdgeState = EdgeState.PENDING) -> Edg
     return Edge(kind=EdgeKind.DEPENDS_ON, source=_name(source), target=_name(target), state=state)
 
 
-def _change(store: Store, diagnostician: Diagnostician, tasks: int, number: int) -> None:
+def _change(store: Store, doctor: Diagnostician, tasks: int, number: int) -> None:
     """One task completes: what waited for it waits no more."""
     done = (number * 7919) % tasks
-    graph = diagnostician.diagnose(store.snapshot()).graph
+    graph = doctor.diagnose(store.snapshot()).graph
     waiting = graph.waiters_of(_name(done))
     task = Task(id=_name(done), system="ascend", name=f"t{done}", state=TaskState.COMPLETED)
     store.apply(ev.TasksSeen(tasks=(task,), **_stamp(10**9 + number)))
@@ -98,25 +99,25 @@ def _change(store: Store, diagnostician: Diagnostician, tasks: int, number: int)
         Edge(kind=EdgeKind.DEPENDS_ON, source=waiter, target=task.id, state=EdgeState.SATISFIED) for waiter in waiting
     )
     store.apply(ev.EdgesAdded(scope="bench", edges=edges, **_stamp(10**9 + number)))
-    diagnostician.diagnose(store.snapshot())
+    doctor.diagnose(store.snapshot())
 
 
-def _submit(store: Store, diagnostician: Diagnostician, tasks: int, number: int) -> None:
+def _submit(store: Store, doctor: Diagnostician, tasks: int, number: int) -> None:
     """One task more, which waits for three."""
     task = tasks + number
     made = Task(id=_name(task), system="ascend", name=f"t{task}", state=TaskState.SUBMITTED)
     store.apply(ev.TasksSeen(tasks=(made,), **_stamp(2 * 10**9 + task)))
     edges = tuple(_edge(task, task - back) for back in (1, 5, 90))
     store.apply(ev.EdgesAdded(scope="bench", edges=edges, **_stamp(2 * 10**9 + task)))
-    diagnostician.diagnose(store.snapshot())
+    doctor.diagnose(store.snapshot())
 
 
-def _start(store: Store, diagnostician: Diagnostician, tasks: int, number: int) -> None:
+def _start(store: Store, doctor: Diagnostician, tasks: int, number: int) -> None:
     """One task runs: no edge changes."""
     task = (number * 6271) % tasks
     runs = Task(id=_name(task), system="ascend", name=f"t{task}", state=TaskState.RUNNING)
     store.apply(ev.TasksSeen(tasks=(runs,), **_stamp(3 * 10**9 + number)))
-    diagnostician.diagnose(store.snapshot())
+    doctor.diagnose(store.snapshot())
 
 
 def _circle(tasks: int, number: int) -> tuple[int, int]:
@@ -125,18 +126,18 @@ def _circle(tasks: int, number: int) -> tuple[int, int]:
     return task, task + 300
 
 
-def _close(store: Store, diagnostician: Diagnostician, tasks: int, number: int) -> None:
+def _close(store: Store, doctor: Diagnostician, tasks: int, number: int) -> None:
     """One edge more, which closes a circle."""
     edges = (_edge(*_circle(tasks, number)),)
     store.apply(ev.EdgesAdded(scope="bench", edges=edges, **_stamp(4 * 10**9 + number)))
-    diagnostician.diagnose(store.snapshot())
+    doctor.diagnose(store.snapshot())
 
 
-def _open(store: Store, diagnostician: Diagnostician, tasks: int, number: int) -> None:
+def _open(store: Store, doctor: Diagnostician, tasks: int, number: int) -> None:
     """That edge goes."""
     keys = (_edge(*_circle(tasks, number)).key,)
     store.apply(ev.EdgesRemoved(scope="bench", keys=keys, **_stamp(5 * 10**9 + number)))
-    diagnostician.diagnose(store.snapshot())
+    doctor.diagnose(store.snapshot())
 
 
 _CHANGES_OF: Final = (

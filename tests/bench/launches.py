@@ -13,10 +13,10 @@ from pathlib import Path
 from livedbg.adapters.launches.calls import FUNCTIONS, arguments
 from livedbg.adapters.launches.listener import LaunchListener
 from livedbg.linux import procfs
-from livedbg.linux.perf import TRACEPOINT, Source
-from livedbg.linux.perf_count import Tally
 from livedbg.linux.places import find_places
-from livedbg.linux.tracefs import TraceEvents
+from livedbg.probes.perf import TRACEPOINT, Source
+from livedbg.probes.perf_count import Tally
+from livedbg.probes.tracefs import TraceEvents
 from tests.bench.harness import TARGETS, Row
 from tests.bench.table import Figure, repeated
 

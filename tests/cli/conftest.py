@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.errors import RecordingError
-from livedbg.replay import last_update
-from livedbg.view import NOTHING_YET, Update
+from livedbg.model.errors import RecordingError
+from livedbg.session.replay import last_update
+from livedbg.session.view import NOTHING_YET, Update
 from tests.conftest import TARGETS, Target, eventually, settled, start
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"

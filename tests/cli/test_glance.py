@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.hostinfo import host_name
 from livedbg.linux import procfs
 from livedbg.linux.procfs import parse_schedstat, read_file
+from livedbg.session.hostinfo import host_name
 from tests.cli.conftest import livedbg, running
 from tests.conftest import Target, eventually, settled
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.catchpoints import Catchpoint
 from livedbg.cli.hits import HitPrinter
 from livedbg.model import ExceptionHit
-from livedbg.snapshot import Snapshot
+from livedbg.model.catchpoints import Catchpoint
+from livedbg.model.snapshot import Snapshot
 
 
 @pytest.mark.parametrize("caught_only", [False, True])

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.hostinfo import host_name
+from livedbg.session.hostinfo import host_name
 from tests.cli.conftest import ASCEND, livedbg, recording, so_far
 from tests.conftest import Target, eventually, settled
 

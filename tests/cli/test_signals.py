@@ -13,8 +13,8 @@ import click
 import pytest
 
 from livedbg.cli.common import quit_on_signals, signals_held, started
-from livedbg.latch import Latch
-from livedbg.live import LiveView
+from livedbg.session.latch import Latch
+from livedbg.session.live import LiveView
 
 HANGS = """
 import os, signal, time

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.cuda.attach import look_attached
+from livedbg.adapters.cuda.debugger.attach import look_attached
 from livedbg.gdbmi import GdbEngine
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import Intrusion, ThreadState
-from livedbg.replay import last_update
+from livedbg.session.replay import last_update
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually
 from tests.cudagdb.sessions import hang
@@ -74,7 +74,7 @@ async def test_an_end_that_is_interrupted_stands_in_the_ledger_too(
         raise asyncio.CancelledError
 
     target = spawn([build_target("spinners"), "1"])
-    monkeypatch.setattr("livedbg.cuda.attach._let_go", interrupted)
+    monkeypatch.setattr("livedbg.adapters.cuda.debugger.attach._let_go", interrupted)
     touches: list[Intrusion] = []
     with pytest.raises(asyncio.CancelledError):
         await look_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", touches.append)

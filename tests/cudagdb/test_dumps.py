@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
-from livedbg.adapters.cudagdb import CudaGdbAdapter
+from livedbg.adapters.cuda.cudagdb import CudaGdbAdapter
+from livedbg.adapters.cuda.debugger.dump import ask_for_dump
+from livedbg.adapters.cuda.debugger.pipes import find_place
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.analysis.rules.base import Settings
-from livedbg.cuda.dump import ask_for_dump
-from livedbg.cuda.pipes import find_place
-from livedbg.errors import TargetUnsuitable
-from livedbg.intents import DumpDevice
-from livedbg.live import LiveView
-from livedbg.replay import last_update
+from livedbg.model.errors import TargetUnsuitable
+from livedbg.model.intents import DumpDevice
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
+from livedbg.session.replay import last_update
 from tests.cli.conftest import Said, livedbg
 from tests.conftest import Target, eventually
 from tests.cudagdb.sessions import hang
@@ -43,7 +43,7 @@ ASKABLE = {
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An order stays a single byte, however late it is read."""
-    monkeypatch.setattr("livedbg.cuda.dump._PATIENCE_S", 100.0)
+    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 100.0)
 
 
 def clock_from(begun: Callable[[], bool]) -> SimpleNamespace:
@@ -144,7 +144,7 @@ def test_what_would_have_no_effect_is_refused(device: Device, words: tuple[str, 
 def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
     spawn: Spawn, device: Device, folder: Path, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.cuda.dump._PATIENCE_S", 0.5)
+    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 0.5)
     target = job(spawn, folder, gpu_core, "blocks", **ASKABLE)
     said = device(target.pid, "--dump-only")
     assert said.code == 0 and target.line() == f"ORDERED {1 << 20}"
@@ -153,7 +153,7 @@ def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
 def test_a_driver_that_closes_its_pipe_as_it_takes_the_order_is_waited_for(
     spawn: Spawn, device: Device, folder: Path, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.cuda.dump._PATIENCE_S", 0.5)
+    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 0.5)
     target = job(spawn, folder, gpu_core, "closes", **ASKABLE)
     said = device(target.pid, "--dump-only")
     assert said.code == 0 and "stood still for at most" in said.err, said.everything
@@ -193,7 +193,7 @@ def test_a_dump_that_does_not_come_is_said_and_entered(
 ) -> None:
     target = job(spawn, folder, gpu_core, word, **ASKABLE)
     time_of_dump = clock_from(lambda: word == "never" or any(folder.glob("*.nvcudmp")))
-    monkeypatch.setattr("livedbg.cuda.dump.time", time_of_dump)
+    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump.time", time_of_dump)
     said = device(target.pid, "--dump-only", "--timeout", "1")
     assert (said.code, said.out) == (3, "") and re.search(sentence, said.err) and "try:" in said.err
     assert re.search(r"stood still for [1-9]\d*\.\d+ s", said.err)  # not measured, and not left out

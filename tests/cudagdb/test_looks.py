@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from livedbg.analysis import Diagnostician
-from livedbg.cuda import look as look_module
-from livedbg.cuda.opening import cores_of, open_core
-from livedbg.cuda.still import compared
-from livedbg.cuda.text import state_text
-from livedbg.cuda.words import headline, kernel_sentence
-from livedbg.devicestate import DeviceState
-from livedbg.errors import SourceError, ToolMissing
-from livedbg.events import DeviceSeen, ProcessExited, ProcessSeen, Stamp
+from livedbg.adapters.cuda.debugger import look as look_module
+from livedbg.adapters.cuda.debugger.opening import cores_of, open_core
+from livedbg.adapters.cuda.debugger.still import compared
+from livedbg.adapters.cuda.debugger.text import state_text
+from livedbg.analysis.devices import headline, kernel_sentence
 from livedbg.gdbmi import GdbEngine, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record
 from livedbg.model import Process
-from livedbg.store import Store
+from livedbg.model.devices import DeviceState
+from livedbg.model.errors import SourceError, ToolMissing
+from livedbg.model.events import DeviceSeen, ProcessExited, ProcessSeen, Stamp
+from livedbg.session.rulebook import diagnostician
+from livedbg.state.store import Store
 from tests.cudagdb.conftest import EM_X86_64, core_bytes
 from tests.cudagdb.sessions import FIXTURES, SESSIONS, hang, illegal_address
 from tests.cudagdb.tables import Session, asked, mi
@@ -234,7 +234,7 @@ async def test_a_debugger_that_does_not_answer_is_given_up(
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s)
     with monkeypatch.context() as patched:
         patched.setattr(GdbEngine, "command", command)
-        patched.setattr("livedbg.cuda.asking.time", clock)
+        patched.setattr("livedbg.adapters.cuda.debugger.asking.time", clock)
         state = await state_in(player(session), gpu_core)
     assert any("not answered in time" in note for note in state.notes) and state.units
     assert not asked_late
@@ -280,7 +280,7 @@ async def test_what_stands_still_at_two_looks_is_a_stall(player: Play, gpu_core:
         store.apply_all([ProcessSeen(process=process, **stamp), DeviceSeen(device=state, **stamp)])
         if ended:
             store.apply(ProcessExited(id=process.id, status=0, **stamp))
-        found = Diagnostician().diagnose(store.snapshot())
+        found = diagnostician().diagnose(store.snapshot())
         (finding,) = [f for f in found.findings.values() if f.rule.startswith("device-")]
         return found.verdict.state.value, f"{finding.rule}: {finding.sentence}"
 

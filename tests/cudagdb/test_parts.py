@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.cuda.console import TABLES, console_rows
-from livedbg.cuda.corefile import read_core
-from livedbg.cuda.debugger import find_cuda_gdb
-from livedbg.cuda.fault_table import FAULTS
-from livedbg.cuda.faults import announced, fault_named
-from livedbg.cuda.instructions import instruction_of, meaning_of
-from livedbg.cuda.opening import cores_of
-from livedbg.cuda.rows import focus_of
-from livedbg.errors import SourceError
+from livedbg.adapters.cuda.debugger.console import TABLES, console_rows
+from livedbg.adapters.cuda.debugger.corefile import read_core
+from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
+from livedbg.adapters.cuda.debugger.fault_table import FAULTS
+from livedbg.adapters.cuda.debugger.faults import announced, fault_named
+from livedbg.adapters.cuda.debugger.opening import cores_of
+from livedbg.adapters.cuda.debugger.rows import focus_of
+from livedbg.analysis.device_instructions import instruction_of, meaning_of
 from livedbg.gdbmi.records import parse_line
 from livedbg.gdbmi.tables import MiTable
 from livedbg.linux import toolkits
+from livedbg.model.errors import SourceError
 from tests.cli.conftest import Said
 from tests.cudagdb.conftest import EM_X86_64, core_bytes
 from tests.cudagdb.sessions import FIXTURES, hang

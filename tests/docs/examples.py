@@ -10,7 +10,7 @@ from pathlib import Path
 
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.report import render
-from livedbg.replay import last_update
+from livedbg.session.replay import last_update
 
 __all__ = ["OUTPUTS", "RECORDINGS"]
 

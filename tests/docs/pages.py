@@ -6,10 +6,10 @@ import inspect
 
 import click
 
-from livedbg.analysis.rules import rules_page
 from livedbg.app.helptext import key_reference
 from livedbg.cli.group import livedbg
 from livedbg.cli.table import COMMANDS, EXIT_CODES, CommandEntry
+from livedbg.session.rulebook import rules_page
 from tests.docs.examples import OUTPUTS
 
 __all__ = ["MADE", "pages"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from livedbg.app.application import LivedbgApp
 from livedbg.app.options import AppOptions, Colours
-from livedbg.replay import ReplayView
+from livedbg.session.replay import ReplayView
 from tests.app.apps import pressing
 from tests.docs.examples import RECORDINGS
 

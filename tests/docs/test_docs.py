@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 import pytest
 
-from livedbg import errors
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.verdict import exit_code
 from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
@@ -20,7 +19,7 @@ from livedbg.app.views import VIEWS
 from livedbg.cli.common import TIME_LIMIT
 from livedbg.cli.group import livedbg
 from livedbg.cli.table import COMMANDS, EXIT_CODES
-from livedbg.model import Severity
+from livedbg.model import Severity, errors
 from livedbg.panels.base import MOVES
 from tests.docs.pages import pages
 from tests.docs.pictures import PICTURES, Picture, picture

@@ -13,8 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-from livedbg.cuda.debugger import find_cuda_gdb
-from livedbg.errors import ToolMissing
+from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
+from livedbg.model.errors import ToolMissing
 from tests.gpu.cases import CASES, build, check, missing
 
 UNABLE = 77

@@ -20,11 +20,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from livedbg.adapter import Request
 from livedbg.cli import main
 from livedbg.graphs import depsfile
-from livedbg.live import LiveView
-from livedbg.recording import Recorder
+from livedbg.recording.file import Recorder
+from livedbg.session.adapter import Request
+from livedbg.session.live import LiveView
 from tests.graphs.dot import read_dot
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 
-from livedbg.adapter import Request
-from livedbg.live import LiveView
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.look import Look
 from livedbg.panels.neighbourhood import Scope, around, missing_edges
-from livedbg.view import Update
+from livedbg.session.adapter import Request
+from livedbg.session.live import LiveView
+from livedbg.session.view import Update
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
 PAIR = ("task:ascend/r0t1", "task:ascend/r0t0")

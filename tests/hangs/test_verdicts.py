@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from livedbg.hostinfo import host_name
+from livedbg.session.hostinfo import host_name
 from tests.conftest import TARGETS, Target
 
 HOST = host_name()

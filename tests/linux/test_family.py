@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.launch import launch
 from livedbg.linux.family import Family
 from livedbg.linux.procfs import process_exists, read_stat
 from livedbg.model import ThreadState
+from livedbg.session.launch import launch
 from tests.conftest import eventually
 
 JOB = "sleep 600 & echo $! >>{pids}"

@@ -13,7 +13,7 @@ import pytest
 from livedbg.linux.ending import Ending
 from livedbg.linux.layouts import Layouts
 from livedbg.linux.maps import Mapping, copies, parse_maps
-from livedbg.linux.perf import NoPerf
+from livedbg.probes.perf import NoPerf
 from tests.conftest import eventually
 
 PARENT = """

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.events import ExceptionSeen, Stamper
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import ExceptionHit, LogSource
+from livedbg.model.events import ExceptionSeen, Stamper
 
 
 def hits(data: bytes) -> list[ExceptionHit]:

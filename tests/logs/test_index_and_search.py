@@ -19,7 +19,7 @@ from livedbg.logs.index import LineIndex
 from livedbg.logs.recorded import RecordedLogReader
 from livedbg.logs.search import compile_pattern, search_backward, search_forward
 from livedbg.model import LogRecord, LogSource
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 _BYTES = st.lists(st.sampled_from([b"\n", b"a", b"error", b"Error", b"\r\n", b"\x00", b"\xff", b"\x1b[31m", b" "])).map(
     b"".join

@@ -18,7 +18,7 @@ from livedbg.logs.lines import LINE_LIMIT, Line, LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.shapes import split_prefix
 from livedbg.model import LogRecord, Severity
-from livedbg.sanitize import clean
+from livedbg.text.sanitize import clean
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "logs"
 

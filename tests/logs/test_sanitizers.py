@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from livedbg.analysis import VerdictState
-from livedbg.analysis.engine import Diagnostician
-from livedbg.events import Stamper
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.sanitizers import ENDED, TOLD, SanitizerReport, own_frames, sanitizer_report
 from livedbg.model import Frame, LogRecord
-from livedbg.store import Store
+from livedbg.model.events import Stamper
+from livedbg.session.rulebook import diagnostician
+from livedbg.state.store import Store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "sanitizers"
 
@@ -164,6 +164,6 @@ def test_a_finding_says_what_and_where(name: str, state: VerdictState | None, se
     for record in records((FIXTURES / f"{name}.txt").read_bytes()):
         store.apply_all(decoder.feed(record, stamp())[0])
     (finding,) = [
-        found for found in Diagnostician().diagnose(store.snapshot()).findings.values() if found.rule == "crash"
+        found for found in diagnostician().diagnose(store.snapshot()).findings.values() if found.rule == "crash"
     ]
     assert (finding.state, finding.sentence[: len(sentence)]) == (state, sentence)

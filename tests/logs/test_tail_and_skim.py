@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.errors import SourceError
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.paths import scan
@@ -21,6 +20,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
 from livedbg.model import LogRecord
+from livedbg.model.errors import SourceError
 
 
 def drain(tail: Tail | PackedFile, limit: int = 7) -> list[bytes]:

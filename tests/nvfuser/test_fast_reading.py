@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.nvfuser import reading
-from livedbg.nvfuser.reading import Said, StatementReader
-from livedbg.nvfuser.statements import Domains, Segmented
+from livedbg.adapters.nvfuser.dumps import reading
+from livedbg.adapters.nvfuser.dumps.reading import Said, StatementReader
+from livedbg.adapters.nvfuser.dumps.statements import Domains, Segmented
 
 _LOGS = sorted((Path(__file__).parents[1] / "fixtures" / "nvfuser").glob("*.log"))
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.nvfuser.building import build_segment
-from livedbg.nvfuser.material import gather
-from livedbg.nvfuser.rerun import alike
-from livedbg.nvfuser.scripts import check, inputs_of
+from livedbg.adapters.nvfuser.dumps.building import build_segment
+from livedbg.adapters.nvfuser.dumps.material import gather
+from livedbg.adapters.nvfuser.dumps.rerun import alike
+from livedbg.adapters.nvfuser.dumps.scripts import check, inputs_of
 from tests.cli.conftest import livedbg
 
 _HERE = Path(__file__).parents[1] / "fixtures/nvfuser"

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.nvfuser.reading import StatementReader, read_statements
-from livedbg.nvfuser.statements import Arguments, BadOption, Considered, Failed, Kernel, Launch, Script, Segmented
+from livedbg.adapters.nvfuser.dumps.reading import StatementReader, read_statements
+from livedbg.adapters.nvfuser.dumps.statements import (
+    Arguments,
+    BadOption,
+    Considered,
+    Failed,
+    Kernel,
+    Launch,
+    Script,
+    Segmented,
+)
 
 _HERE = Path(__file__).parents[1] / "fixtures/nvfuser"
 

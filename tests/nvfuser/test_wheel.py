@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from livedbg.nvfuser.building import build_segment
-from livedbg.nvfuser.material import gather
+from livedbg.adapters.nvfuser.dumps.building import build_segment
+from livedbg.adapters.nvfuser.dumps.material import gather
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually
 

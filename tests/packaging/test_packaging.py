@@ -116,7 +116,7 @@ def test_an_installed_wheel_runs_outside_of_the_project(wheel: Path, tmp_path: P
     pip("install", "--no-deps", "--target", site, wheel)
     assert {path.name for path in site.iterdir() if not path.name.endswith(".dist-info")} == {"livedbg", "bin"}
     program = (
-        "import livedbg, livedbg.adapters.proc, livedbg.panels, livedbg.themes, livedbg.registry, sys\n"
+        "import livedbg, livedbg.adapters.proc, livedbg.panels, livedbg.themes, livedbg.session.registry, sys\n"
         "assert livedbg.__file__.startswith(sys.path[0]), livedbg.__file__\n"
         "from livedbg.cli import main\nsys.exit(main(['demo', 'pipeline']))"
     )
@@ -169,7 +169,7 @@ def test_an_editable_install_gives_the_same_names(tree: Path, tmp_path: Path) ->
 
 def test_the_app_imports_no_torch() -> None:
     program = (
-        "import sys, livedbg.app.application, livedbg.registry\n"
+        "import sys, livedbg.app.application, livedbg.session.registry\n"
         "print([m for m in ('torch', 'numpy') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", program], timeout=400) == b"[]\n"

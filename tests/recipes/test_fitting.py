@@ -6,9 +6,9 @@ import pytest
 
 from livedbg.app.overlays import SheetScreen
 from livedbg.model import Process
+from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import recipes
 from livedbg.recipes.fitting import chosen_process, fitting, systems_by_files, systems_of
-from livedbg.snapshot import EMPTY
 from tests.app.apps import make_app, offered, ready, until
 
 

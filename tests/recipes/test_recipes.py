@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.errors import UsageError
 from livedbg.linux import toolkits
 from livedbg.linux.nvidia import nvidia_facts
+from livedbg.model.errors import UsageError
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
 from livedbg.recipes.load import parse
 from livedbg.recipes.model import After

@@ -1,4 +1,4 @@
-"""Recordings on disk: the invariants of livedbg.recording, on whole, cut, damaged and foreign files."""
+"""Recordings on disk: the invariants of livedbg.recording.file, on whole, cut, damaged and foreign files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg import events as ev
-from livedbg.errors import RecordingError
 from livedbg.model import LogRecord
-from livedbg.recording import MAGIC, Header, Recorder, RecordingReader, is_recording
-from livedbg.store import Store
-from tests.core.strategies import streams
-from tests.core.test_store import plain
+from livedbg.model import events as ev
+from livedbg.model.errors import RecordingError
+from livedbg.recording.file import MAGIC, Header, Recorder, RecordingReader, is_recording
+from livedbg.state.store import Store
+from tests.state.strategies import streams
+from tests.state.test_store import plain
 
 
 def written(path: Path, events: list[ev.Event], chunk: int = 3, *, close: bool = True) -> Recorder:
@@ -70,8 +70,8 @@ def test_a_recording_gives_the_state_that_the_session_had(folder: Path, stream: 
 def test_R1_what_was_flushed_can_be_read_while_the_writer_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.recording._FLUSH_S", 0.0)
-    monkeypatch.setattr("livedbg.recording._FRAME_S", 1e9)
+    monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.file._FRAME_S", 1e9)
     path, events = tmp_path / "growing", ticks(300)
     recorder = written(path, events[:100], close=False)
     reader = RecordingReader(path)
@@ -101,8 +101,8 @@ def test_R2_a_cut_recording_gives_a_beginning_and_says_so(folder: Path, stream: 
 def test_R2_a_cut_between_two_flushes_says_that_it_ends_in_an_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.recording._FLUSH_S", 0.0)
-    monkeypatch.setattr("livedbg.recording._FRAME_S", 1e9)
+    monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.file._FRAME_S", 1e9)
     path, events = tmp_path / "cut", ticks(50)
     written(path, events, 1, close=False)
     sizes = {}
@@ -123,8 +123,8 @@ def test_R2_a_cut_between_two_flushes_says_that_it_ends_in_an_event(
 
 @pytest.mark.parametrize("at", [0.3, 0.6, 0.9])
 def test_R2_damage_ends_it_and_is_said(tmp_path: Path, at: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedbg.recording._FLUSH_S", 0.0)
-    monkeypatch.setattr("livedbg.recording._FRAME_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.file._FRAME_S", 0.0)
     path, events = tmp_path / "damaged", ticks(2000)
     written(path, events, 50)
     data = bytearray(path.read_bytes())
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_says_why(tmp_path: Path, make: Callable[[Path], Pat
 
 
 def test_R4_a_line_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedbg.recording._LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("livedbg.recording.file._LONGEST_LINE", 1 << 20)
     path = tmp_path / "bomb"
     start = msgspec.json.encode(header()) + b"\n" + ev.encode(ticks(1)[0]) + b"\n"
     path.write_bytes(zstandard.ZstdCompressor().compress(start + b"a" * (64 << 20)))
@@ -219,8 +219,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[ev.Even
     """A short recording of several frames, and its events."""
     path, events = tmp_path_factory.mktemp("small") / "whole", ticks(12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("livedbg.recording._FLUSH_S", 0.0)
-        patch.setattr("livedbg.recording._FRAME_S", 0.0)
+        patch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
+        patch.setattr("livedbg.recording.file._FRAME_S", 0.0)
         written(path, events, 3)
     return path.read_bytes(), events
 

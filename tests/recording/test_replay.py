@@ -1,4 +1,4 @@
-"""Replay: the invariants of livedbg.tape and livedbg.replay."""
+"""Replay: the invariants of livedbg.recording.tape and livedbg.session.replay."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg import events as ev
-from livedbg.intents import Refresh
-from livedbg.replay import ReplayView, last_update
-from livedbg.snapshot import CounterKey
-from livedbg.store import Store
-from livedbg.tape import Tape
-from livedbg.view import Update
+from livedbg.model import events as ev
+from livedbg.model.intents import Refresh
+from livedbg.model.snapshot import CounterKey
+from livedbg.recording.tape import Tape
+from livedbg.session.replay import ReplayView, last_update
+from livedbg.session.view import Update
+from livedbg.state.store import Store
 from tests.conftest import eventually
-from tests.core.strategies import streams
-from tests.core.test_store import plain
 from tests.recording.test_recording import written
+from tests.state.strategies import streams
+from tests.state.test_store import plain
 
 SECOND = 10**9
 BEGIN = 10**18
@@ -138,7 +138,7 @@ def test_P3_play_pause_and_speed(tmp_path: Path) -> None:
 
 
 def test_P2_a_growing_recording_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedbg.recording._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
     path = tmp_path / "growing.ldbg"
     recorder = written(path, counting(5), close=False)
     with replaying(path) as view:

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from livedbg.errors import UsageError
+from livedbg.model.errors import UsageError
 from livedbg.repeats.devices import check_visible, visible
 from livedbg.repeats.pool import Pool, devices_of
 

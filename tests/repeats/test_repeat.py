@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from livedbg.recording import RecordingReader
+from livedbg.recording.file import RecordingReader
 from tests.cli.conftest import Said, livedbg, longer
 from tests.conftest import eventually
 

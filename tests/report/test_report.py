@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from livedbg import events as ev
 from livedbg.analysis import NO_DIAGNOSIS
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.model import Frame, Intrusion, LogSource, SourceHealth, Stack, TaskState
+from livedbg.model import events as ev
+from livedbg.model.snapshot import EMPTY
 from livedbg.report import ReportDocument, build, from_json, report_of, to_json, to_markdown, to_text
 from livedbg.report.times import timestamp
-from livedbg.snapshot import EMPTY
-from livedbg.view import NOTHING_YET, Update
+from livedbg.session.view import NOTHING_YET, Update
 from tests.analysis.world import World, two_locks
 
 

@@ -13,10 +13,10 @@ from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
 from livedbg.model import ExceptionHit, Severity
-from livedbg.replay import last_update
+from livedbg.model.snapshot import Snapshot
 from livedbg.report import document as doc
 from livedbg.report import lines
-from livedbg.snapshot import Snapshot
+from livedbg.session.replay import last_update
 
 PAGE = (Path(__file__).parents[2] / "docs" / "report-schema.md").read_text()
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg import demangling
-from livedbg.demangling import demangled_symbol, demangled_type
-from livedbg.sanitize import clean_line
+from livedbg.text import demangling
+from livedbg.text.demangling import demangled_symbol, demangled_type
+from livedbg.text.sanitize import clean_line
 
 _ANY = "_ZN4demo5worldI3fooEEvv"
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from livedbg.adapters.exceptions.debugged import DebuggedListener
 from livedbg.adapters.exceptions.listener import Heard
-from livedbg.catchpoints import Moment, Pattern
+from livedbg.model.catchpoints import Moment, Pattern
 
 
 def main(pid: int, user: int, pattern: Pattern) -> None:

@@ -24,8 +24,8 @@ from livedbg.linux.procfs import (
     thread_ids,
     wait_channel,
 )
-from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import ThreadState
+from livedbg.probes.tracefs import NoTracefs, TraceEvents
 from tests.touch.actions import Action
 from tests.touch.aims import Running
 from tests.touch.health import changed_code, counters, counts_on, family_untouched

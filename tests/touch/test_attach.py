@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from livedbg.errors import TargetGone, TargetUnsuitable
 from livedbg.gdbmi import GdbCommandError, GdbGone, GdbTimeout, find_gdb
 from livedbg.linux.procfs import process_exists, read_stat, status_fields
 from livedbg.model import ThreadState
+from livedbg.model.errors import TargetGone, TargetUnsuitable
 from livedbg.touch import Attachment
 from tests.conftest import eventually
 from tests.touch.health import changed_code, counts_on, untouched

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from livedbg import report
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter
 from livedbg.adapters.glance import GlanceAdapter
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.catchpoints import CatchpointState
-from livedbg.intents import Catch, Glance
-from livedbg.live import LiveView
 from livedbg.model import Intrusion
+from livedbg.model.catchpoints import CatchpointState
+from livedbg.model.intents import Catch, Glance
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from tests.adapters.exceptions.ear import take_time
 from tests.conftest import Target, eventually, settled
 from tests.probes import refused

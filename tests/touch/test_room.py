@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.events import DiagnosticSeen, ProcessSeen, Stamp
 from livedbg.model import Diagnostic, Process, Severity
-from livedbg.snapshot import Snapshot
-from livedbg.store import Store
+from livedbg.model.events import DiagnosticSeen, ProcessSeen, Stamp
+from livedbg.model.snapshot import Snapshot
+from livedbg.state.store import Store
 from livedbg.touch.room import Room, stop_room
 
 NOW = 1_800_000_000_000_000_000

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from livedbg.errors import SourceError
+from livedbg.model.errors import SourceError
 from livedbg.values import find_dumps, open_dump, statistics
 from livedbg.values.manifest import read_manifest
 from tests.cli.conftest import ASCEND, Said, livedbg

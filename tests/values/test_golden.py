@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from livedbg.errors import SourceError
+from livedbg.model.errors import SourceError
 from livedbg.values import open_dump
 from livedbg.values.compare import Tolerance
 from livedbg.values.golden import golden_files, load

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from livedbg.valuedump import ValueLook
+from livedbg.model.dumps import ValueLook
 from livedbg.values import looking
 from livedbg.values.dump import Dump
 from livedbg.values.looking import Looker

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from livedbg import ids
 from livedbg.adapters.ascend.live.core_threads import CoreThreads
 from livedbg.adapters.ascend.live.state import LiveCore
 from livedbg.adapters.ascend.names import Names, core_type
-from livedbg.events import EdgesReplaced, Event, Stamp, ThreadRolesSeen
-from livedbg.model import Edge, EdgeKind, Process
-from livedbg.snapshot import Snapshot
+from livedbg.model import Edge, EdgeKind, Process, ids
+from livedbg.model.events import EdgesReplaced, Event, Stamp, ThreadRolesSeen
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["CoreRoles"]
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from livedbg.adapter import Context, targets_ended
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
@@ -18,10 +17,11 @@ from livedbg.adapters.ascend.live.state import Look
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.world import World
-from livedbg.errors import LivedbgError
-from livedbg.events import CounterSeen, StatusSeen
 from livedbg.gdbmi import find_gdb
 from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
+from livedbg.model.errors import LivedbgError
+from livedbg.model.events import CounterSeen, StatusSeen
+from livedbg.session.adapter import Context, targets_ended
 from livedbg.unwind.kernels import name_kernels
 
 __all__ = ["LiveWatch"]

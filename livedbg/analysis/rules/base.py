@@ -18,7 +18,7 @@ from typing import Protocol, runtime_checkable
 from livedbg.analysis.diagnosis import Finding, WaitGraph
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.model import Task, TaskState
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Rule", "RuleInput", "Settings"]
 

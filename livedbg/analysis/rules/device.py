@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from livedbg.analysis.devices import headline, kernel_sentence
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
-from livedbg.cuda.words import headline, kernel_sentence
-from livedbg.devicestate import DeviceKernel, DeviceState
 from livedbg.model import Evidence, Severity
-from livedbg.snapshot import Snapshot
+from livedbg.model.devices import DeviceKernel, DeviceState
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["rules"]
 

@@ -12,7 +12,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.logs.sanitizers import ENDED, TOLD, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 

@@ -9,7 +9,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
 from livedbg.model import Evidence, Severity, Task, TaskState
-from livedbg.snapshot import Clock, Durations, Snapshot
+from livedbg.model.snapshot import Clock, Durations, Snapshot
 
 __all__ = ["NoProgress", "TaskStalled", "limit_ns", "rules"]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from livedbg import ids
-from livedbg.model import EdgeKey, EdgeKind, Evidence, Thread
-from livedbg.snapshot import Snapshot
-from livedbg.wording import many
+from livedbg.model import EdgeKey, EdgeKind, Evidence, Thread, ids
+from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import many
 
 __all__ = [
     "duration",

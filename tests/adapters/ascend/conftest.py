@@ -10,11 +10,11 @@ from types import ModuleType
 
 import pytest
 
+from livedbg.adapters.ascend.rules.tasks import rules
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.graphs import GraphKeeper
-from livedbg.analysis.rules.ascend import rules
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 
 def _load_replay() -> ModuleType:

@@ -8,14 +8,14 @@ from pathlib import Path
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.files import FileWatch
 from livedbg.adapters.ascend.model import AscendModel
-from livedbg.events import LogSourceSeen, LogsSeen, Stamp
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import Line
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogSource
-from livedbg.sanitize import clean_bytes
-from livedbg.snapshot import Snapshot
-from livedbg.store import Store
+from livedbg.model.events import LogSourceSeen, LogsSeen, Stamp
+from livedbg.model.snapshot import Snapshot
+from livedbg.state.store import Store
+from livedbg.text.sanitize import clean_bytes
 
 NOW: Stamp = {"host": "box", "mono_ns": 10_000_000_000_000, "wall_ns": 1_800_000_000_000_000_000}
 

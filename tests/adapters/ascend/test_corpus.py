@@ -10,7 +10,7 @@ from ascend_replay import replay_folder
 
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import EdgeKind, EdgeState, TaskState
-from livedbg.snapshot import CounterKey, Snapshot
+from livedbg.model.snapshot import CounterKey, Snapshot
 
 Find = Callable[[Snapshot], dict[str, Finding]]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from livedbg.adapters.ascend.messages import classify
 from livedbg.analysis.diagnosis import Finding
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 Find = Callable[[Snapshot], dict[str, Finding]]
 LOG = "02_hang_kernel/timeout_debug/err.txt"

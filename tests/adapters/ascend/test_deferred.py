@@ -11,7 +11,7 @@ import pytest
 from ascend_replay import replay_lines
 
 from livedbg.analysis.diagnosis import Finding
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 Find = Callable[[Snapshot], dict[str, Finding]]
 

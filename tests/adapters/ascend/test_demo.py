@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from ascend_replay import replay_folder
 
+from livedbg.adapters.ascend.demo.player import LOG_NAME, play
 from livedbg.analysis.diagnosis import Finding
-from livedbg.demos.ascend_player import LOG_NAME, play
-from livedbg.errors import UsageError
 from livedbg.model import EdgeState, TaskState
-from livedbg.snapshot import Snapshot
+from livedbg.model.errors import UsageError
+from livedbg.model.snapshot import Snapshot
 
 
 def test_what_it_shows(tmp_path: Path, findings: Callable[[Snapshot], dict[str, Finding]]) -> None:
@@ -35,7 +35,7 @@ def test_what_it_shows(tmp_path: Path, findings: Callable[[Snapshot], dict[str, 
 
 
 def test_the_player_stays_as_the_hung_process_does(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "livedbg.demos.ascend_player", str(tmp_path), "1000"]
+    command = [sys.executable, "-m", "livedbg.adapters.ascend.demo.player", str(tmp_path), "1000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as player:
         try:
             assert player.stdout is not None and player.stdout.readline() == "READY\n"

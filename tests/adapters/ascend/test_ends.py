@@ -12,7 +12,7 @@ from livedbg.adapters.ascend.cann import cann_code, device_log
 from livedbg.adapters.ascend.codes import error_code, stall_class
 from livedbg.adapters.ascend.watchdogs import limit_of, others_after
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 Find = Callable[[Snapshot], dict[str, Finding]]
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request
 from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.ascend.demo.player import LOG_NAME, entries
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.analysis import VerdictState
-from livedbg.demos.ascend_player import LOG_NAME, entries
-from livedbg.session import Session
-from livedbg.view import Update
+from livedbg.session.adapter import Request
+from livedbg.session.session import Session
+from livedbg.session.view import Update
 
 T = "task:ascend/"
 

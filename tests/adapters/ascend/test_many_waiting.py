@@ -6,8 +6,8 @@ from pathlib import Path
 
 from livedbg.adapters.ascend.waits import _MOST_EDGES
 from livedbg.analysis import VerdictState
-from livedbg.analysis.engine import Diagnostician
 from livedbg.model import EdgeKind
+from livedbg.session.rulebook import diagnostician
 from tests.adapters.ascend.replay import Replay
 
 TASKS, CORES = 20_000, 72
@@ -30,6 +30,6 @@ def test_many_that_wait_for_one_of_many() -> None:
     assert TASKS - CORES <= len(waits) <= _MOST_EDGES + TASKS
     assert {edge.source for edge in waits} == {f"task:ascend/r0t{number}" for number in range(CORES, TASKS)}
     assert {edge.target for edge in waits} == {f"task:ascend/r0t{number}" for number in range(CORES)}
-    verdict = Diagnostician().diagnose(snapshot).verdict
+    verdict = diagnostician().diagnose(snapshot).verdict
     assert verdict.state is VerdictState.STALLED
     assert f"{TASKS - CORES} tasks wait behind them" in verdict.sentence.replace(",", "")

@@ -11,7 +11,7 @@ import pytest
 from livedbg.adapters.ascend.lines import LineSplitter
 from livedbg.adapters.ascend.messages import classify
 from livedbg.adapters.ascend.watchdogs import limit_of
-from livedbg.analysis.engine import Diagnostician
+from livedbg.session.rulebook import diagnostician
 from tests.adapters.ascend.replay import Replay
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -45,7 +45,7 @@ def test_a_number_that_is_too_long_breaks_nothing(length: int) -> None:
         source = replay.open(Path("/run/err.txt"))
         for bad in damaged(line, "9" * length):
             replay.feed(source, bad.encode() + b"\n")
-        Diagnostician().diagnose(replay.flush())
+        diagnostician().diagnose(replay.flush())
 
 
 @pytest.mark.parametrize("text", ["rc=--5", "rc=²", "rc=", "rc=9999999999", "rc=1-"])

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from ascend_replay import Replay, replay_folder
 
-from livedbg.analysis import diagnose
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.model.snapshot import Snapshot
 from livedbg.recipes.load import chosen, recipes
-from livedbg.snapshot import Snapshot
+from livedbg.session.rulebook import diagnose
 
 Find = Callable[[Snapshot], dict[str, Finding]]
 T = "task:ascend/"

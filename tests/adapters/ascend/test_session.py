@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request
 from livedbg.adapters.ascend import AscendAdapter
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.analysis import VerdictState
-from livedbg.session import Session
-from livedbg.view import Update
+from livedbg.session.adapter import Request
+from livedbg.session.session import Session
+from livedbg.session.view import Update
 
 T = "task:ascend/"
 
@@ -78,7 +78,7 @@ def _is_told(update: Update) -> bool:
 
 
 async def test_a_hang_as_it_happens(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "livedbg.demos.ascend_player", str(tmp_path), "4"]
+    command = [sys.executable, "-m", "livedbg.adapters.ascend.demo.player", str(tmp_path), "4"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as player:  # noqa: ASYNC220
         try:
             update = await _watch(Request(host="box", logs=(str(tmp_path),)), _is_told)

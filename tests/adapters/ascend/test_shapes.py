@@ -14,7 +14,7 @@ from ascend_replay import Replay, replay_folder, replay_lines
 
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import EdgeKind, EdgeState, TaskState
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 Find = Callable[[Snapshot], dict[str, Finding]]
 T = "task:ascend/"

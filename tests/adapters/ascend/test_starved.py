@@ -11,7 +11,7 @@ from ascend_replay import Replay
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.linux.load import Load
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
 
 Find = Callable[[Snapshot], dict[str, Finding]]
 HUNG = "12_june2026_v0_era/hang_debug/err.txt"

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Diagnosis
-from livedbg.analysis.engine import diagnose
-from livedbg.snapshot import Snapshot
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.rulebook import diagnose
 
 T = "task:ascend/"
 _RING_1 = 1 << 32

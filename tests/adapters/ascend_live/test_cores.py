@@ -16,8 +16,8 @@ from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import thread_ids
 from livedbg.linux.pthreads import ThreadData
 from livedbg.model import EdgeKind
-from livedbg.snapshot import Snapshot
-from livedbg.view import Update
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.view import Update
 from tests.adapters.ascend_live.conftest import Simulator
 from tests.adapters.ascend_live.test_watch import Watched, _watching
 from tests.conftest import eventually

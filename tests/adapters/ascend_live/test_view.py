@@ -9,10 +9,10 @@ import pytest
 
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.analysis import VerdictState
-from livedbg.analysis.engine import Diagnostician
-from livedbg.events import Stamp, Tick
 from livedbg.model import EdgeKey, EdgeKind, EdgeState, TaskState
-from livedbg.snapshot import CounterKey, Snapshot
+from livedbg.model.events import Stamp, Tick
+from livedbg.model.snapshot import CounterKey, Snapshot
+from livedbg.session.rulebook import diagnostician
 from tests.adapters.ascend.replay import NOW, Replay
 from tests.adapters.ascend_live.conftest import Simulator
 
@@ -185,8 +185,8 @@ def test_silence_needs_that_nothing_moves(joined: Joined) -> None:
 
 def test_a_stall_is_found_without_any_log(joined: Joined) -> None:
     joined.simulator.tell("submit 0 2", "submit 0 0 0.0", "run 8 0.0", "submitted")
-    assert Diagnostician().diagnose(joined.look()).verdict.state is not VerdictState.STALLED
-    verdict = Diagnostician().diagnose(joined.look(11)).verdict
+    assert diagnostician().diagnose(joined.look()).verdict.state is not VerdictState.STALLED
+    verdict = diagnostician().diagnose(joined.look(11)).verdict
     assert (verdict.state, verdict.roots) == (VerdictState.STALLED, (f"{T}r0t0",))
     assert "Task r0t0 (func 2) has been running on core 8 (AIV0) since 08:00:00 UTC or earlier" in verdict.sentence
     assert "1 task waits behind it, 1 directly. 0 of 2 tasks are done." in verdict.sentence

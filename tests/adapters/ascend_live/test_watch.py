@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.ascend import AscendAdapter
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.model import SourceHealth, SourceStatus, TaskState
-from livedbg.session import Session
-from livedbg.snapshot import CounterKey, StatusKey
-from livedbg.view import Update
+from livedbg.model.snapshot import CounterKey, StatusKey
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.session import Session
+from livedbg.session.view import Update
 from tests.adapters.ascend_live.conftest import Simulator
 from tests.conftest import Target
 

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from livedbg import ids
 from livedbg.adapters.cuda.decoder import CudaDecoder
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.analysis.diagnosis import Diagnosis, Finding
-from livedbg.analysis.engine import diagnose
-from livedbg.events import Event, LogsSeen, ProcessSeen, Stamper
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
-from livedbg.model import LogRecord, LogSource, Process
-from livedbg.snapshot import Snapshot
-from livedbg.store import Store
+from livedbg.model import LogRecord, LogSource, Process, ids
+from livedbg.model.events import Event, LogsSeen, ProcessSeen, Stamper
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.rulebook import diagnose
+from livedbg.state.store import Store
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cuda"
 HOST, PID = "box", 4711

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.cuda.adapter import CudaAdapter
 from livedbg.adapters.cuda.kernel_log import KernelLog
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.live import LiveView
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from tests.conftest import Target, eventually
 
 

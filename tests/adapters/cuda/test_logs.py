@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.adapters.cuda.device_lines import DeviceStops, device_assert
-from livedbg.analysis.rules.cuda_words import launched_last
+from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.verdict import exit_code
-from livedbg.events import LaunchesSeen
-from livedbg.launches import Launch, LaunchTrail
 from livedbg.model import Severity
-from livedbg.snapshot import Snapshot
+from livedbg.model.events import LaunchesSeen
+from livedbg.model.launches import Launch, LaunchTrail
+from livedbg.model.snapshot import Snapshot
 from tests.adapters.cuda.reading import FIXTURES, PID, STAMP, fixture, read, target
 
 

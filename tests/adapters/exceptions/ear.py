@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.exceptions import ExceptionsAdapter, stopper
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.catchpoints import Catchpoint, CatchpointState
-from livedbg.intents import Catch
-from livedbg.live import LiveView
 from livedbg.model import ExceptionHit
+from livedbg.model.catchpoints import Catchpoint, CatchpointState
+from livedbg.model.intents import Catch
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from livedbg.touch import attach, looking
 from tests.conftest import Target, eventually
 

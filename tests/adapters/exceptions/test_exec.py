@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from livedbg.catchpoints import CatchpointState
+from livedbg.model.catchpoints import CatchpointState
 from tests.adapters.exceptions.test_stopping import Watch, engine, patient, tell, watch
 from tests.conftest import Target, eventually
 from tests.touch.health import untouched

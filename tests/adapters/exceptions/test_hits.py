@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.hearing import Heard
 from livedbg.adapters.exceptions.hits import MOST, Hits, Kind
-from livedbg.linux.perf import Sample
 from livedbg.model import ExceptionHit, Frame
+from livedbg.probes.perf import Sample
 
 SECOND_NS = 1_000_000_000
 

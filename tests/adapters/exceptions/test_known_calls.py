@@ -10,8 +10,8 @@ import pytest
 
 from livedbg.adapters.exceptions import listener
 from livedbg.adapters.exceptions.known_calls import told
-from livedbg.catchpoints import PRESETS, CatchpointState, Moment
-from livedbg.linux.tracefs import NoTracefs
+from livedbg.model.catchpoints import PRESETS, CatchpointState, Moment
+from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import Target
 from tests.probes import refused

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.exceptions.subject import NativeCalls
-from livedbg.catchpoints import CatchpointState, Moment
-from livedbg.intents import Uncatch
-from livedbg.linux.perf import RINGS, TRACEPOINT, PerfEvents, Source
-from livedbg.linux.tracefs import kernel_event
+from livedbg.model.catchpoints import CatchpointState, Moment
+from livedbg.model.intents import Uncatch
+from livedbg.probes.perf import RINGS, TRACEPOINT, PerfEvents, Source
+from livedbg.probes.tracefs import kernel_event
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes import refused

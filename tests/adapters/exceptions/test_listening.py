@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.catchpoints import CatchpointState, Moment
-from livedbg.demangling import demangled_type
-from livedbg.intents import Catch, Uncatch
 from livedbg.linux import memory, procfs
 from livedbg.linux.places import find_places
-from livedbg.linux.tracefs import TraceEvents
+from livedbg.model.catchpoints import CatchpointState, Moment
+from livedbg.model.intents import Catch, Uncatch
+from livedbg.probes.tracefs import TraceEvents
+from livedbg.text.demangling import demangled_type
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes import refused

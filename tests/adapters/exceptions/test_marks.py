@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.exceptions import listener
-from livedbg.catchpoints import CatchpointState
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.places import find_in_files, find_places
-from livedbg.linux.tracefs import NoTracefs
+from livedbg.model.catchpoints import CatchpointState
+from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import Target
 from tests.probes import refused

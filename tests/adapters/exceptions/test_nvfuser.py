@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from livedbg.adapters.exceptions import listener
-from livedbg.catchpoints import CatchpointState, Moment
-from livedbg.linux.tracefs import NoTracefs
+from livedbg.model.catchpoints import CatchpointState, Moment
+from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused

@@ -15,11 +15,11 @@ from livedbg.adapters.exceptions.calls import ARGUMENTS
 from livedbg.adapters.exceptions.python import refused_raises
 from livedbg.adapters.exceptions.python_probe import beneath_arguments, raise_arguments
 from livedbg.adapters.python.layout import layout_of
-from livedbg.catchpoints import CatchpointState, Moment, patterns_of
-from livedbg.errors import UsageError
-from livedbg.intents import Uncatch
-from livedbg.linux.tracefs import NoTracefs, TraceEvents
 from livedbg.model import ExceptionHit
+from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
+from livedbg.model.errors import UsageError
+from livedbg.model.intents import Uncatch
+from livedbg.probes.tracefs import NoTracefs, TraceEvents
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.adapters.exceptions.test_listening import text_is_whole
 from tests.adapters.python.test_python_waits import VERSIONS, interpreters, label

@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.exceptions import ExceptionsAdapter
 from livedbg.adapters.glance import GlanceAdapter
 from livedbg.adapters.native import NativeAdapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.gdbmi import find_gdb
-from livedbg.intents import Catch, Glance
-from livedbg.live import LiveView
+from livedbg.model.intents import Catch, Glance
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from livedbg.unwind.pool import UnwinderPool
 from tests.adapters.exceptions.ear import tell
 from tests.conftest import Target, eventually

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.catchpoints import CatchpointState, Moment, patterns_of
-from livedbg.errors import UsageError
 from livedbg.model import ExceptionHit
+from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
+from livedbg.model.errors import UsageError
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes import refused

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stopper
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.catchpoints import Catchpoint, CatchpointState, Moment
-from livedbg.intents import Catch, GoOn, Uncatch
 from livedbg.linux.procfs import child_pids, read_stat, status_fields
-from livedbg.linux.tracefs import NoTracefs
-from livedbg.live import LiveView
 from livedbg.model import ExceptionHit, ThreadState
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
+from livedbg.model.intents import Catch, GoOn, Uncatch
+from livedbg.probes.tracefs import NoTracefs
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from tests.adapters.exceptions.ear import take_time
 from tests.adapters.python.test_python_waits import interpreters, label
 from tests.conftest import TARGETS, Target, eventually

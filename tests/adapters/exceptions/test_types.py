@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.demangling import demangled_type
-from livedbg.sanitize import clean_line
+from livedbg.text.demangling import demangled_type
+from livedbg.text.sanitize import clean_line
 
 _PIECES = [
     "N",

@@ -12,9 +12,9 @@ import pytest
 
 from livedbg.adapters.exceptions.debugged import DebuggedListener
 from livedbg.adapters.exceptions.hearing import Heard
-from livedbg.catchpoints import CatchpointState, Moment
 from livedbg.linux import procfs
 from livedbg.model import ExceptionHit
+from livedbg.model.catchpoints import CatchpointState, Moment
 from tests.adapters.exceptions.ear import Ear, functions, tell
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused

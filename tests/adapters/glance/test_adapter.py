@@ -11,15 +11,15 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.glance import GlanceAdapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
-from livedbg.intents import Glance
-from livedbg.live import LiveView
 from livedbg.model import SourceHealth
-from livedbg.snapshot import Snapshot
-from livedbg.view import Update
+from livedbg.model.intents import Glance
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
+from livedbg.session.view import Update
 from tests.adapters.glance.conftest import Spinners, goes_on, untouched
 from tests.conftest import Target, eventually
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from livedbg.gdbmi import find_gdb
-from livedbg.launch import launch
 from livedbg.linux import procfs
 from livedbg.model import ThreadState
+from livedbg.session.launch import launch
 from livedbg.unwind.capture import StackReader
 from livedbg.unwind.glance import Glanced, _Work, glance
 from livedbg.unwind.unwinder import Unwinder, Unwound

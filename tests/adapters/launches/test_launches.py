@@ -14,16 +14,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from livedbg import ids
 from livedbg.adapters.launches.calls import FUNCTIONS, LOOKUPS, Called, is_nested
 from livedbg.adapters.launches.listener import Heard, LaunchListener
 from livedbg.adapters.launches.rate import Closeness, Pace
 from livedbg.adapters.launches.trails import LAST, MOST, Trails
-from livedbg.launches import LaunchTrail
 from livedbg.linux import memory
-from livedbg.linux.perf import PerfEvents
 from livedbg.linux.places import Found, find_places
-from livedbg.linux.tracefs import TraceEvents
+from livedbg.model import ids
+from livedbg.model.launches import LaunchTrail
+from livedbg.probes.perf import PerfEvents
+from livedbg.probes.tracefs import TraceEvents
 from tests.adapters.launches.commands import LISTENS, LONG_S, beside
 from tests.conftest import Target, eventually
 from tests.probes import refused

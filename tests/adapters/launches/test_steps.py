@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from livedbg.adapters.launches.calls import LOOKUPS, Called
 from livedbg.adapters.launches.steps import Step, Steps
-from livedbg.launches import BEAT_NS
+from livedbg.model.launches import BEAT_NS
 
 MS = 1_000_000
 BEGIN = 10**12

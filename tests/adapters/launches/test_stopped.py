@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from livedbg import events as ev
-from livedbg.adapter import Request, TargetProcess
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.common import running
 from livedbg.cli.launches import listen
-from livedbg.hostinfo import host_name
-from livedbg.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
-from livedbg.live import LiveView
 from livedbg.model import Frame, Severity, Stack, ThreadState
+from livedbg.model import events as ev
+from livedbg.model.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.hostinfo import host_name
+from livedbg.session.live import LiveView
 from tests.adapters.cuda.reading import fixture
 from tests.adapters.launches.commands import LISTENS, LONG_S, Beside, beside
 from tests.analysis.world import SECOND, World

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from livedbg import events as ev
+from livedbg.adapters.cuda.rules.launch_threads import silent_threads
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules import Settings
-from livedbg.analysis.rules.launch_threads import silent_threads
-from livedbg.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
 from livedbg.model import Frame, Severity, Stack, ThreadState
+from livedbg.model import events as ev
+from livedbg.model.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
 from tests.analysis.world import SECOND, World
 
 RULE = "thread-launches-stopped"

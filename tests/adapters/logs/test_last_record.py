@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.session import Session
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.session import Session
 
 LAST = [
     "Traceback (most recent call last):",

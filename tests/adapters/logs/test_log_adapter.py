@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from livedbg.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.adapters.logfiles import LogAdapter, feed
 from livedbg.adapters.logfiles import adapter as adapter_module
 from livedbg.adapters.logfiles.catalogue import Catalogue
-from livedbg.events import CounterSeen, Event, Stamp
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, SourceHealth
-from livedbg.session import Session
-from livedbg.snapshot import EMPTY, Snapshot
+from livedbg.model.events import CounterSeen, Event, Stamp
+from livedbg.model.snapshot import EMPTY, Snapshot
+from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
+from livedbg.session.session import Session
 
 
 class _Words(LogDecoder):

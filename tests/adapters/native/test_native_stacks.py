@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.native import NativeAdapter, adapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
 from livedbg.gdbmi import GdbGone, GdbTimeout, find_gdb
-from livedbg.intents import WantStacks
 from livedbg.linux import procfs
-from livedbg.live import LiveView
 from livedbg.model import SourceHealth, Stack
-from livedbg.snapshot import Snapshot
+from livedbg.model.intents import WantStacks
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.unwinder import Unwinder, Unwound
 from tests.conftest import TARGETS, Target, eventually, settled

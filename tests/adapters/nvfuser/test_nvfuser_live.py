@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
+from livedbg.adapters.nvfuser.dumps.trace import TraceReader, is_trace
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.cli.common import running
-from livedbg.live import LiveView
-from livedbg.nvfuser.trace import TraceReader, is_trace
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually, settled
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapter import Request
 from livedbg.cli.common import code_of, running
 from livedbg.cli.report import render
-from livedbg.snapshot import Snapshot
-from livedbg.view import Update
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Request
+from livedbg.session.view import Update
 from tests.cli.conftest import livedbg
 
 _HERE = Path(__file__).parents[2] / "fixtures/nvfuser"

@@ -9,8 +9,8 @@ import pytest
 
 from livedbg.adapters.nvfuser.follow import LogFollower
 from livedbg.adapters.nvfuser.model import NvfuserModel
-from livedbg.events import Stamper, TasksSeen
 from livedbg.model import LogSource
+from livedbg.model.events import Stamper, TasksSeen
 
 _LOG = Path(__file__).parents[2] / "fixtures" / "nvfuser" / "compile_error.log"
 

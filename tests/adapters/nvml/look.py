@@ -10,10 +10,10 @@ import json
 import sys
 import time
 
-from livedbg.adapter import Request, TargetProcess
-from livedbg.adapters.nvml.adapter import NvmlAdapter
+from livedbg.adapters.cuda.nvml.adapter import NvmlAdapter
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.live import LiveView
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.live import LiveView
 
 
 def main(pid: int, how: str, *more: str) -> None:

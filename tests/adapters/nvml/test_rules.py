@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.engine import diagnose
-from livedbg.events import (
+from livedbg.model import Edge, EdgeKind, Frame, Process, Resource, Stack, Thread, ThreadState
+from livedbg.model.events import (
     CounterSeen,
     EdgesReplaced,
     LaunchesSeen,
@@ -15,9 +15,9 @@ from livedbg.events import (
     ThreadsSeen,
     Tick,
 )
-from livedbg.launches import Launch, LaunchTrail
-from livedbg.model import Edge, EdgeKind, Frame, Process, Resource, Stack, Thread, ThreadState
-from livedbg.store import Store
+from livedbg.model.launches import Launch, LaunchTrail
+from livedbg.session.rulebook import diagnose
+from livedbg.state.store import Store
 
 SECOND = 1_000_000_000
 PROCESS, THREAD, GPU = "process:box/7", "thread:box/7/7", "gpu:box/0"

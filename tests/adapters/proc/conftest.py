@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.linux.procfs import child_pids
 from livedbg.model import Edge, EdgeKind, Resource, Thread
-from livedbg.session import Session
-from livedbg.snapshot import Snapshot
-from livedbg.view import Update
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.session import Session
+from livedbg.session.view import Update
 from tests.conftest import settled
 
 HOST = "box"

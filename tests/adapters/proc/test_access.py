@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from livedbg import hostinfo
-from livedbg.errors import TargetDenied, TargetError, TargetGone, TargetUnsuitable
 from livedbg.linux import access
 from livedbg.linux.access import Problem
 from livedbg.linux.procfs import process_ids, read_stat, status_fields
 from livedbg.model import SourceHealth, ThreadState
+from livedbg.model.errors import TargetDenied, TargetError, TargetGone, TargetUnsuitable
+from livedbg.session import hostinfo
 from tests.adapters.proc.conftest import at_rest
 
 NOBODY = 65534
@@ -31,11 +31,11 @@ needs_namespaces = pytest.mark.skipif(
 
 LOOK_AS_NOBODY = """
 import asyncio, json, os, sys
-from livedbg import hostinfo
-from livedbg.adapter import Request, TargetProcess
+from livedbg.session import hostinfo
+from livedbg.session.adapter import Request, TargetProcess
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.errors import TargetError
-from livedbg.session import Session
+from livedbg.model.errors import TargetError
+from livedbg.session.session import Session
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 pid = int(sys.argv[1])
 try:

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapter import Request, TargetProcess
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadReader
 from livedbg.adapters.proc.watch import ProcessWatch
-from livedbg.events import EdgesReplaced, Event, ProcessExited, Stamper, ThreadsSeen, Tick
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import EdgeKind, SourceHealth, ThreadState
-from livedbg.session import Session
-from livedbg.snapshot import Snapshot
-from livedbg.view import Update
+from livedbg.model.events import EdgesReplaced, Event, ProcessExited, Stamper, ThreadsSeen, Tick
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.session import Session
+from livedbg.session.view import Update
 from tests.conftest import eventually, settled
 
 HOST = "box"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.intents import WantStacks
 from livedbg.model import EdgeKind, SourceHealth, SourceStatus
-from livedbg.snapshot import Snapshot
+from livedbg.model.intents import WantStacks
+from livedbg.model.snapshot import Snapshot
 from tests.adapters.python.test_python_waits import PROGRAM, Facts, interpreters, label, until, watching
 from tests.conftest import Target, settled
 
@@ -111,9 +111,9 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
             sys.executable,
             "-c",
             "import concurrent.futures.thread, encodings.idna, os, pwd\n"
-            "from livedbg.adapter import Request, TargetProcess\n"
+            "from livedbg.session.adapter import Request, TargetProcess\n"
             "from livedbg.adapters.python import PythonAdapter\n"
-            "from livedbg.live import LiveView\n"
+            "from livedbg.session.live import LiveView\n"
             "os.setgid(65534); os.setuid(65534)\n"
             f"request = Request(host='box', processes=(TargetProcess({facts.pid}),), once=True)\n"
             "view = LiveView(request, adapters=[PythonAdapter()])\n"

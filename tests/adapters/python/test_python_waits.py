@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapter import Adapter, Request, TargetProcess
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
-from livedbg.intents import WantStacks
-from livedbg.live import LiveView
 from livedbg.model import Edge, EdgeKind
-from livedbg.snapshot import Snapshot
+from livedbg.model.intents import WantStacks
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.adapter import Adapter, Request, TargetProcess
+from livedbg.session.live import LiveView
 from tests.conftest import TARGETS, Target, settled
 
 PROGRAM = TARGETS / "py_waits.py"

@@ -13,20 +13,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from livedbg.adapter import Request
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.values import ValuesAdapter
 from livedbg.adapters.values.finding import Finder
-from livedbg.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
-from livedbg.live import LiveView
 from livedbg.model import SourceHealth
-from livedbg.recording import Recorder
-from livedbg.replay import ReplayView
-from livedbg.snapshot import Snapshot
-from livedbg.valuedump import ValueComparison, ValueLook
+from livedbg.model.dumps import ValueComparison, ValueLook
+from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
+from livedbg.model.snapshot import Snapshot
+from livedbg.recording.file import Recorder
+from livedbg.session.adapter import Request
+from livedbg.session.live import LiveView
+from livedbg.session.replay import ReplayView
+from livedbg.session.view import SessionView
 from livedbg.values import looking, state
 from livedbg.values.stopping import go_on
-from livedbg.view import SessionView
 from tests.values.conftest import tensor, write_deps, write_dump
 
 ASCEND = Path(__file__).parents[2] / "fixtures" / "ascend"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from livedbg import events as ev
 from livedbg.analysis.diagnosis import Verdict, VerdictState
-from livedbg.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model import ExceptionHit, Frame, Intrusion, LogRecord, LogSource, Severity, Thread, ThreadState
+from livedbg.model import events as ev
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from tests.app.fakes import T0_WALL, FakeView, S, stamp
 from tests.app.hostile_strings import HOSTILE
 from tests.app.scenes.parts import PID, PROCESS, healthy, judge, process, thread, tid, twice

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from livedbg import events as ev
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.model import (
     Edge,
@@ -22,6 +21,7 @@ from livedbg.model import (
     TaskState,
     ThreadState,
 )
+from livedbg.model import events as ev
 from tests.app.fakes import T0_MONO, T0_WALL, FakeView, stamp
 from tests.app.hostile_strings import HOSTILE
 from tests.app.scenes.parts import PID, PROCESS, judge, thread, twice

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from livedbg import events as ev
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.model import (
     Edge,
@@ -15,6 +14,7 @@ from livedbg.model import (
     SourceStatus,
     ThreadState,
 )
+from livedbg.model import events as ev
 from tests.app.fakes import T0_WALL, FakeView, S, stamp
 from tests.app.scenes.parts import PID, PROCESS, healthy, judge, process, stack, thread, tid, twice
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg import events as ev
 from livedbg.analysis.diagnosis import Diagnosis, Finding, Verdict
 from livedbg.model import Frame, Process, SourceHealth, SourceStatus, Stack, Thread, ThreadState
-from livedbg.store import Store
+from livedbg.model import events as ev
+from livedbg.state.store import Store
 from tests.app.fakes import T0_MONO, S, stamp
 from tests.app.graphs import PlainGraph
 

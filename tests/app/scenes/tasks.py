@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from livedbg import events as ev
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.model import (
     Edge,
@@ -18,6 +17,7 @@ from livedbg.model import (
     TaskState,
     ThreadState,
 )
+from livedbg.model import events as ev
 from tests.app.fakes import T0_WALL, FakeTimeline, FakeView, S, stamp
 from tests.app.scenes.parts import PROCESS, healthy, judge, process, thread, twice
 

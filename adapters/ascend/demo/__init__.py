@@ -1,0 +1,1 @@
+"""The demo of the Ascend system: a recorded hang, played back."""

@@ -1,0 +1,351 @@
+"""How an Ascend run ended, and what its task graph lacks: crash, error code, false time-out, lost order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from livedbg.adapters.ascend.rules.sentences import (
+    LINES_BEFORE,
+    Job,
+    advice_of,
+    ended_by,
+    evidence,
+    fired,
+    masked,
+    name_of,
+    names_of,
+    progress_of,
+    where_of,
+)
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Diagnostic, Severity, Task, TaskState
+
+__all__ = [
+    "building",
+    "cann",
+    "crash",
+    "flag_cycle",
+    "goes_on",
+    "missing_edge",
+    "run_complete",
+    "run_failed",
+    "slow",
+    "starved",
+]
+
+_CATCH: Final = "livedbg launch --catch std::exception -- COMMAND   (the exception with its stack, where it is thrown)"
+_CATCH_SIGNALS: Final = "livedbg launch --catch signals -- COMMAND   (the stack at the signal)"
+
+_TELLS_LOAD: Final = "to know the load then: livedbg record PID while it runs samples it; so does sar -q, with sysstat"
+_TROUBLE: Final = (
+    "cann-code",
+    "core-anomaly",
+    "deinit-timeout",
+    "fatal",
+    "operation-ended",
+    "ring-full",
+    "runtime-failed",
+    "stall-summary",
+    "tensor-wait-timeout",
+    "terminate",
+    "timeout-exit",
+)
+
+
+def crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The process ended by a signal or an exception."""
+    crash = job.said("terminate")
+    if crash is None:
+        return
+    running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
+    place = ""
+    if len(running) == 1:
+        place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} then."
+    elif not running and job.state.attributes.get("orchestrator") == "submitting" and "::" in crash.sentence:
+        place = (
+            " The orchestrator was still submitting: the orchestration code (aicpu_orchestration_entry) is the "
+            "likely place."
+        )
+    yield Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        severity=Severity.CRITICAL,
+        sentence=f"{crash.sentence}{place}{_fault(job)}{masked(job)}",
+        entities=tuple(task.id for task in running) if len(running) == 1 else (),
+        evidence=evidence(crash, *running, job.said("cann-code")),
+        next=(
+            _CATCH if "::" in crash.sentence else _CATCH_SIGNALS,
+            LINES_BEFORE,
+        ),
+        inferred=bool(place),
+        since_wall_ns=crash.at_wall_ns,
+    )
+
+
+def _fault(job: Job) -> str:
+    """The kernel that CANN's report of a fault names."""
+    code = job.said("cann-code")
+    kernel = code.attributes.get("fault_kernel", "") if code is not None else ""
+    if not kernel:
+        return ""
+    return (
+        f" CANN's report names kernel {kernel}; where its binSize is that of the runtime's own aicore_kernel.o, the "
+        "fault lies in what that one jumped to."
+    )
+
+
+def run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The run ended with an error code that no stall explains."""
+    failed, fatal = job.said("runtime-failed"), job.said("fatal")
+    if (failed is None and fatal is None) or job.completed or any(_explained(job)):
+        return
+    main = fatal or failed
+    assert main is not None
+    message = main.attributes.get("message", "")
+    words = f" It says: “{message}”." if message and message not in main.sentence else ""
+    blame = main.attributes.get("blame", "")
+    whose = f" Usually the fault of: {blame}." if blame else ""
+    by_orchestrator = 0 < int(main.attributes.get("error_code", "0")) < 100
+    steps = dict.fromkeys(step for said in (main, failed) if said is not None for step in advice_of(said))
+    in_prepare = fatal is None and main.attributes.get("call") == "prepare_native_run"
+    if in_prepare and main.attributes.get("error_code") == "0":
+        steps = dict.fromkeys((_CATCH, *steps))
+    yield Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        severity=Severity.CRITICAL,
+        sentence=main.sentence + words + whose + fired(job) + masked(job),
+        entities=(job.orchestrator,) if by_orchestrator else (),
+        evidence=evidence(fatal, failed, job.said("cann-code")),
+        next=tuple(steps) or (LINES_BEFORE,),
+        since_wall_ns=main.at_wall_ns,
+    )
+
+
+def _explained(job: Job) -> Iterator[bool]:
+    """Whether another rule already says why the run failed."""
+    ring = job.said("ring-full")
+    yield ring is not None and ring.attributes.get("host_built") != "yes"
+    for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
+        yield job.said(code) is not None
+
+
+def cann(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """CANN's code, or a time-out, is all that the logs say."""
+    code, ended, deinit = job.said("cann-code"), job.said("operation-ended"), job.said("deinit-timeout")
+    main = code or ended or deinit
+    if main is None or job.completed or any(_explained(job)) or any(map(job.said, ("fatal", "runtime-failed"))):
+        return
+    steps: list[str] = []
+    words = ""
+    if deinit is not None and main is deinit:
+        if deinit.attributes.get("simulator") == "yes":
+            words = " On the simulator, whose cores are threads, that mostly means too many threads for this machine."
+        steps = ["run fewer jobs at a time (--max-parallel 2)", "look whether the kernel on that core ends at all"]
+    elif code is not None and code.attributes.get("mask") == "yes":
+        words = " That code is a mask: it only says that something failed. What did is not in the logs that were read."
+        where = code.attributes.get("device_log", "")
+        steps = [
+            f"read the device log as well: livedbg report --logs of the folder of {where}",
+            "set ASCEND_PROCESS_LOG_PATH to a folder of the run's own (it must exist) and run it again",
+            "look further up for the first failure on that device: after one, every later call fails",
+        ]
+    elif code is not None:
+        steps = [step for step in (code.attributes.get("advice", ""), code.attributes.get("device_log", "")) if step]
+    ended_words = f" {ended.sentence}" if ended is not None and main is not ended else ""
+    if ended is not None:
+        steps.append("raise SIMPLER_OP_EXECUTE_TIMEOUT_US and SIMPLER_STREAM_SYNC_TIMEOUT_MS to see whether it is slow")
+    yield Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        severity=Severity.CRITICAL,
+        sentence=f"{main.sentence}{words}{ended_words}{fired(job)}",
+        entities=main.entities,
+        evidence=evidence(code, ended, deinit),
+        next=tuple(steps),
+        since_wall_ns=main.at_wall_ns,
+    )
+
+
+def starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The watchdog fired without a stall."""
+    starved = job.said("watchdog-starved")
+    if starved is None or job.completed:
+        return
+    yield Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        severity=Severity.ERROR,
+        sentence=f"{starved.sentence} {_load_words(starved)}{fired(job)}",
+        evidence=evidence(starved, job.said("timeout-exit")),
+        next=(
+            "run it again without a debugger that stops it, or with fewer jobs on the machine (--max-parallel 2)",
+            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts)",
+            *(() if starved.attributes.get("load") else (_TELLS_LOAD,)),
+        ),
+        since_wall_ns=starved.at_wall_ns,
+    )
+
+
+def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: Job, state: RuleInput) -> Finding:
+    """The watchdog ended a run whose kernels returned afterwards: they were slow, not stuck.
+
+    Args:
+        rule: that asks.
+        told: the watchdog's last word.
+        tasks: what ran then.
+    """
+    one = len(tasks) == 1
+    where = f" {where_of(tasks[0], state.snapshot)}" if one else ""
+    subject = "Task" if one else "Tasks"
+    then = (
+        "its kernel has returned since, so it was slow for that limit"
+        if one
+        else "their kernels have returned since, so they were slow for that limit"
+    )
+    return Finding(
+        rule=rule,
+        state=VerdictState.CRASHED,
+        roots=tuple(task.id for task in tasks),
+        severity=Severity.ERROR,
+        sentence=(
+            f"{subject} {names_of(tasks)} still ran{where} when the scheduler's watchdog ended the run; {then}, not "
+            f"stuck for ever.{progress_of(job)}{ended_by(told)}{fired(job)}"
+        ),
+        entities=tuple(task.id for task in tasks),
+        evidence=evidence(told, *tasks, job.said("runtime-failed")),
+        next=(
+            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts) above what the kernel takes",
+            "livedbg launch --recipe ascend-patience -- COMMAND   (with five minutes: does it end well then?)",
+            f"or look why {tasks[0].kernel or 'the kernel'} takes so long: a loop, or a wait for another that was late",
+        ),
+        inferred=True,
+        since_wall_ns=told.at_wall_ns,
+    )
+
+
+def building(rule: str, job: Job) -> Finding:
+    """The log ends while the orchestration code runs on the host."""
+    return Finding(
+        rule=rule,
+        state=VerdictState.STALLED,
+        roots=(job.orchestrator,),
+        severity=Severity.ERROR,
+        sentence=(
+            "The orchestration code has not returned: with host_build_graph it runs on the host while the run is "
+            "prepared, and the log says nothing after its begin. No task was started yet."
+        ),
+        entities=(job.orchestrator,),
+        evidence=evidence(job.state),
+        next=(
+            "livedbg stacks PID --glance   (the host's thread stands in aicpu_orchestration_entry)",
+            "look for a value of a tensor that it waits for (get_tensor_data): no task can have written it then",
+        ),
+        inferred=True,
+    )
+
+
+def _load_words(starved: Diagnostic) -> str:
+    """How busy the machine was then, or that nobody knows."""
+    load = starved.attributes.get("load", "")
+    return f"At that time: {load}." if load else "How busy the machine was then is not known: a log does not say it."
+
+
+def missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """An order that the task graph lost."""
+    for lost in job.all_said("missing-edge"):
+        said = lost.attributes
+        reads = said.get("hazard") == "read after write"
+        harm = "so it may read what was there before" if reads else "and the result depends on which ends last"
+        alike = int(said.get("count", "1")) - 1
+        more = f" {alike} more pair{'s' * (alike > 1)} of tasks alike." if alike > 0 else ""
+        yield Finding(
+            rule=rule,
+            state=VerdictState.DIVERGED,
+            topic="dependency",
+            severity=Severity.ERROR,
+            sentence=(
+                f"{_lost_words(lost, state)} They may run at the same time, {harm}. "
+                f"Most likely: {said.get('why', '')}.{more}"
+            ),
+            entities=lost.entities,
+            evidence=evidence(lost),
+            next=tuple(said.get("next", "").splitlines()),
+        )
+
+
+def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
+    """The lost order with the names of the kernels."""
+    second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
+    if first is None or second is None:
+        return lost.sentence
+    said = lost.attributes
+    does = "reads" if said.get("hazard") == "read after write" else "overwrites"
+    return (
+        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.get('region')}, "
+        f"of tensor {said.get('tensor')} ({said.get('second')}) that task {name_of(first)} writes "
+        f"({said.get('first')}), and deps.json has no path between them."
+    )
+
+
+def flag_cycle(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """A flag in memory that may close a cycle."""
+    if job.completed:
+        return
+    for cycle in job.all_said("flag-cycle"):
+        yield Finding(
+            rule=rule,
+            severity=Severity.WARNING,
+            sentence=cycle.sentence,
+            entities=cycle.entities,
+            evidence=evidence(cycle),
+            next=("check in the kernels' code who sets the flag",),
+            inferred=True,
+        )
+
+
+def run_complete(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The run ended well."""
+    complete = job.said("run-complete")
+    if complete is not None and job.completed:
+        alive = any(not process.exited for process in state.snapshot.processes.values())
+        yield Finding(
+            rule=rule,
+            state=VerdictState.EXITED if not alive else None,  # the process may begin another run
+            severity=Severity.INFO,
+            sentence=complete.sentence,
+            evidence=evidence(complete),
+            since_wall_ns=complete.at_wall_ns,
+        )
+
+
+def goes_on(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+    """The run has neither ended nor failed, and its log was written to a moment ago."""
+    if job.state.attributes.get("phase") not in {"starting", "running"} or any(job.said(code) for code in _TROUBLE):
+        return
+    roots = job.roots(state.snapshot)
+    running = [task for task in roots if task.state is TaskState.RUNNING]
+    if job.state.attributes.get("quiet") != "yes":
+        doing = f" {names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
+        if not job.state.attributes.get("last_wall_ns"):
+            return  # no line has a time
+        verdict = VerdictState.RUNNING
+        sentence = f"Running: {job.state.sentence[0].lower()}{job.state.sentence[1:]}{doing}"
+    elif not roots and job.state.attributes.get("building") != "yes":
+        verdict = VerdictState.UNKNOWN
+        sentence = (
+            "The log ends before the run does and shows no task that is under way: whether the run stands still, or "
+            "its log was cut, can't be told from it."
+        )
+    else:
+        return
+    yield Finding(
+        rule=rule,
+        state=verdict,
+        severity=Severity.INFO,
+        sentence=sentence,
+        evidence=evidence(*running, job.state),
+        next=() if verdict is VerdictState.RUNNING else ('run it at log level "debug"', "livedbg attach PID"),
+    )

@@ -1,0 +1,265 @@
+"""What the Ascend rules share: jobs as the diagnostics describe them, and names, places and counts in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState
+from livedbg.model.snapshot import Snapshot
+
+__all__ = [
+    "LINES_BEFORE",
+    "Job",
+    "advice_of",
+    "clock",
+    "code_of",
+    "count_behind",
+    "ended_by",
+    "evidence",
+    "fired",
+    "jobs",
+    "masked",
+    "name_of",
+    "names_of",
+    "progress_of",
+    "quiet_for_s",
+    "ring_name",
+    "shared",
+    "waiters_of",
+    "where_of",
+]
+
+LINES_BEFORE: Final = "look at the log lines before it"
+"""A next step, in the words of the rule `crash`: said by both, it stands once."""
+
+_NAMES_SHOWN: Final = 6
+_EVIDENCE_SHOWN: Final = 8
+_WAITERS_SHOWN: Final = 2
+_COUNTED: Final = 10_000  # of the tasks behind a root
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One Ascend job: its `run-state` diagnostic and the others of the same scope."""
+
+    state: Diagnostic
+    others: tuple[Diagnostic, ...]
+
+    @property
+    def scope(self) -> str:
+        """`ascend`, or `ascend/LABEL` where several jobs are looked at."""
+        return self.state.attributes.get("scope", "ascend")
+
+    @property
+    def label(self) -> str:
+        """What tells it apart from the other jobs in words."""
+        return self.scope.partition("/")[2] or self.state.attributes.get("place", "")
+
+    @property
+    def orchestrator(self) -> str:
+        """Identifier of the thread that submits its tasks."""
+        return f"task:{self.scope}/orchestrator"
+
+    @property
+    def task_prefix(self) -> str:
+        """What the identifiers of its tasks (but the orchestrator) begin with."""
+        return f"task:{self.scope}/r"
+
+    @property
+    def completed(self) -> bool:
+        """Its present run has ended well."""
+        return self.state.attributes.get("phase") == "completed"
+
+    def all_said(self, code: str) -> list[Diagnostic]:
+        """Its diagnostics of one code that still hold."""
+        return [d for d in self.others if d.code == code and d.attributes.get("resolved") != "yes"]
+
+    def said(self, code: str) -> Diagnostic | None:
+        """The first of them."""
+        return next(iter(self.all_said(code)), None)
+
+    def roots(self, snapshot: Snapshot) -> list[Task]:
+        """The tasks that hold it up, as the adapter concluded."""
+        return [snapshot.tasks[entity] for entity in self.state.entities if entity in snapshot.tasks]
+
+    def tasks_in(self, wanted: TaskState, state: RuleInput) -> list[Task]:
+        """Its tasks in a state (not COMPLETED), but for the orchestrator."""
+        return [t for t in state.tasks_in(wanted) if t.system == "ascend" and t.id.startswith(self.task_prefix)]
+
+    def waits_for_orchestrator(self, state: RuleInput) -> bool:
+        """Whether the orchestrator waits for one of the roots."""
+        edges = state.snapshot.edges
+        return any(EdgeKey(EdgeKind.WAITS_FOR, self.orchestrator, root) in edges for root in self.state.entities)
+
+
+def jobs(snapshot: Snapshot) -> list[Job]:
+    """The Ascend jobs of a snapshot."""
+    by_scope: dict[str, list[Diagnostic]] = {}
+    for diagnostic in snapshot.diagnostics.values():
+        if diagnostic.system == "ascend":
+            by_scope.setdefault(diagnostic.attributes.get("scope", ""), []).append(diagnostic)
+    found = []
+    for said in by_scope.values():
+        state = next((d for d in said if d.code == "run-state"), None)
+        if state is not None:
+            found.append(Job(state, tuple(d for d in said if d is not state)))
+    return found
+
+
+def name_of(task: Task) -> str:
+    """`r1t2 (MUL, func 2, id 4294967298)`; the id where it isn't the number itself."""
+    func, raw = task.attributes.get("func"), task.attributes.get("task_id", "")
+    words = [task.kernel] if task.kernel else []
+    if task.kernel and func and not task.kernel.startswith("func "):
+        words.append(f"func {func}")
+    if raw != task.attributes.get("local"):
+        words.append(f"id {raw}")
+    return f"{task.name} ({', '.join(words)})" if words else task.name
+
+
+def names_of(tasks: Sequence[Task]) -> str:
+    """Names of several tasks, cut."""
+    shown = ", ".join(name_of(task) for task in tasks[:_NAMES_SHOWN])
+    return shown + (f" and {len(tasks) - _NAMES_SHOWN} more" if len(tasks) > _NAMES_SHOWN else "")
+
+
+def where_of(task: Task, snapshot: Snapshot) -> str:
+    """`on core 8 (AIV0)`."""
+    cores = [snapshot.resources[core].name if core in snapshot.resources else core for core in task.where]
+    return f"on {', '.join(cores)}" if cores else "on a core that the log doesn't name"
+
+
+def clock(task: Task) -> str:
+    """When a task entered its state: `03:10:17`, `03:10:17 or a little later`, `03:10:17 or earlier`."""
+    at = time.strftime("%H:%M:%S", time.gmtime((task.since_wall_ns or 0) // 1_000_000_000))
+    words = {"exact": "", "not after": " or earlier"}
+    return f"{at} UTC{words.get(task.attributes.get('since', ''), ' or a little later')}"
+
+
+def quiet_for_s(job: Job, snapshot: Snapshot) -> float:
+    """How long a job's log has said nothing."""
+    last = job.state.attributes.get("last_wall_ns")
+    return (snapshot.now().wall_ns - int(last)) / 1e9 if last else 0.0
+
+
+def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
+    """The evidence of diagnostics, and the lines that tasks rest on; each line once."""
+    found: dict[tuple[str, str], Evidence] = {}
+    for one in said:
+        if isinstance(one, Diagnostic):
+            for item in one.evidence:
+                found.setdefault((item.source, item.text), item)
+        elif one is not None:
+            for item in _lines_of(one):
+                found.setdefault((item.source, item.text), item)
+    return tuple(found.values())[:_EVIDENCE_SHOWN]
+
+
+def _lines_of(task: Task) -> Iterator[Evidence]:
+    """The line that the state of a task rests on, and the one that gave it to its core."""
+    said = task.attributes
+    for name in ("entered", "evidence"):
+        if said.get(name):
+            at = int(said.get(f"{name}_wall_ns") or 0) or None
+            kind = "memory" if said[name].startswith("memory of ") else "log"
+            yield Evidence(kind=kind, source=said[name], text=said.get(f"{name}_text", ""), at_wall_ns=at)
+
+
+def count_behind(roots: Sequence[Task], job: Job, state: RuleInput) -> tuple[int, int, bool]:
+    """How many tasks wait behind the roots.
+
+    Returns:
+        all of them (as the runtime counts, where its lists are cut); those that wait directly; and
+        whether that second number is known.
+    """
+    ids = {task.id for task in roots}
+    edges = state.snapshot.edges
+
+    def waiters(task: str) -> Iterator[str]:
+        for waiter in state.graph.waiters_of(task):
+            edge = edges.get(EdgeKey(EdgeKind.DEPENDS_ON, waiter, task))
+            if edge is not None and edge.state is EdgeState.PENDING:
+                yield waiter
+
+    direct = {waiter for root in ids for waiter in waiters(root)}
+    seen, todo = set(direct), list(direct)
+    while todo and len(seen) < _COUNTED:
+        for waiter in waiters(todo.pop()):
+            if waiter not in seen and waiter not in ids:
+                seen.add(waiter)
+                todo.append(waiter)
+    counted = int(job.state.attributes.get("waiting", "0") or 0)
+    known = job.state.attributes.get("graph") == "yes" or (len(seen) == 1 and counted <= 1)
+    return max(len(seen), counted), len(direct), known
+
+
+def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
+    """The first tasks that wait for the roots directly, whose lines say so."""
+    tasks = state.snapshot.tasks
+    found = dict.fromkeys(waiter for root in roots for waiter in state.graph.waiters_of(root.id))
+    return [tasks[waiter] for waiter in islice(found, _WAITERS_SHOWN) if waiter in tasks]
+
+
+def ring_name(entities: Sequence[str]) -> str:
+    """`task ring 1`, from the entities of a ring-full diagnostic."""
+    rings = [entity for entity in entities if entity.startswith("ring:")]
+    return f"task ring {rings[0].rpartition('/')[2]}" if rings else "its task ring"
+
+
+def progress_of(job: Job) -> str:
+    """` 3 of 5 tasks are done.`, or nothing where that is not known."""
+    done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
+    return f" {done} of {total} tasks are done." if done and total else ""
+
+
+def shared(job: Job) -> str:
+    """` 2 chip processes (devices 0, 1) write into this one log …`, where they do."""
+    said = job.said("shared-log")
+    return f" {said.sentence}" if said is not None else ""
+
+
+def code_of(said: Diagnostic) -> str:
+    """` (code 3, FLOW_CONTROL_DEADLOCK)`, or nothing where no code is known."""
+    code = said.attributes.get("code")
+    return f" ({code})" if code else ""
+
+
+def ended_by(told: Diagnostic | None) -> str:
+    """` The scheduler's watchdog ended the run (code 100, …; S1:running-stalled).` where it did."""
+    if told is None or told.code != "timeout-exit":
+        return ""
+    sub_class = told.attributes.get("sub_class", "")
+    if sub_class and told.attributes.get("sub_class_by") == "counts":
+        sub_class += " by its counts"
+    words = "; ".join(word for word in (told.attributes.get("code"), sub_class) if word)
+    return f" The scheduler's watchdog ended the run ({words})."
+
+
+def fired(job: Job) -> str:
+    """` The scheduler's watchdog fired first: no progress for 10 s (…). Next would have come …` where one did."""
+    told = job.said("watchdog-fired")
+    ignored = job.said("limits-ignored")
+    busy = job.said("machine-busy")
+    words = f" {told.sentence}" if told is not None else ""
+    if busy is not None:
+        words += f" {busy.sentence} On the simulator, whose cores are threads, a slow task then looks like a stuck one."
+    return words + (f" {ignored.sentence}" if ignored is not None else "")
+
+
+def masked(job: Job) -> str:
+    """` CANN returned 507018 (…), which only says that something failed.`, where it did."""
+    code = job.said("cann-code")
+    if code is None or code.attributes.get("mask") != "yes":
+        return ""
+    return f" {code.sentence.rstrip('.')}; that code is only a mask of this."
+
+
+def advice_of(said: Diagnostic) -> tuple[str, ...]:
+    """The next steps that a code has: ours, and the runtime's own hint."""
+    advice, hint = said.attributes.get("advice", ""), said.attributes.get("hint", "")
+    return tuple(step for step in (advice, f"the runtime's hint: {hint}" if hint else "") if step)

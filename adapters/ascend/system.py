@@ -1,0 +1,32 @@
+"""What livedbg knows of Ascend, in one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.session.systems import Lazy, Signs, System
+
+__all__ = ["SYSTEM"]
+
+SYSTEM: Final = System(
+    name="ascend",
+    title="Ascend",
+    about="tasks, cores, dependencies, stalls, watchdogs and error codes of the simpler runtime and CANN",
+    rank=10,
+    signs=Signs(
+        files=(
+            r"/lib(?:ascendcl|hccl|torch_npu|host_runtime|aicpu_kernel|runtime|runtime_v[\w.]*)\.so",
+            r"/simpler/",
+            r"/pypto",
+        ),
+        devices=("/dev/davinci",),
+        arguments=(r"pypto|simpler_setup", r"^a[235]a?3?sim$|^a2a3$"),
+        variables=(r"ASCEND_(?:PROCESS_LOG_PATH|WORK_PATH|RT_VISIBLE_DEVICES|GLOBAL_LOG_LEVEL)",),
+        formats=("simpler", "cann"),
+        modules=("lib(?:host_runtime|ascendcl|aicpu_kernel)",),
+    ),
+    adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
+    rules=Lazy("livedbg.adapters.ascend.rules:rules"),
+    judges_tasks=True,
+    page="systems/ascend.md",
+)

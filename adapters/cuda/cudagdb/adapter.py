@@ -1,0 +1,150 @@
+"""The adapter: takes a GPU core dump where it is asked for, reads those that a process writes by itself.
+
+Invariants:
+    G1. Without an intent nothing is asked of a process; where touches are forbidden never.
+    G2. A dump that was asked for stands in the ledger before it is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import ClassVar, Final
+
+from livedbg.adapters.cuda.cudagdb.watching import DumpWatch, watch_of
+from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
+from livedbg.adapters.cuda.debugger.events import events_of
+from livedbg.adapters.cuda.debugger.opening import cores_of, open_core
+from livedbg.adapters.cuda.debugger.pipes import find_place, has_place
+from livedbg.adapters.cuda.debugger.still import compared
+from livedbg.adapters.cuda.debugger.taking import dump, opened, refuse_abort
+from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus
+from livedbg.model.devices import DUMP_READY, DeviceState
+from livedbg.model.errors import LivedbgError, TargetGone
+from livedbg.model.events import StatusSeen, Touched
+from livedbg.model.intents import DumpDevice, Intent
+from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.config import refuse_touch
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["CudaGdbAdapter"]
+
+_LOOK_S: Final = 1.0
+_SHARE: Final = 50  # looks may take 1/50 of the time: of hundreds of processes all descriptors are read
+_SLOWEST_S: Final = 5.0
+_LAST_LOOKS: Final = 4
+_LAST_S: Final = 0.25
+_READ_S: Final = 120.0
+
+
+class CudaGdbAdapter(Adapter):
+    """Says what runs on the devices of a process."""
+
+    name: ClassVar[str] = "cudagdb"
+    sees: ClassVar[str] = "kernels, warps and exceptions on CUDA devices, from GPU core dumps"
+    cost: ClassVar[str] = "only when asked for: kernels stand while the driver writes the dump; host threads go on"
+    level: ClassVar[Level] = Level.TOUCH
+    handles: ClassVar[tuple[type[Intent], ...]] = (DumpDevice,)
+
+    def __init__(self) -> None:
+        self._watches: dict[str, DumpWatch | None] = {}
+        self._ready: set[str] = set()
+        self._newest: dict[str, DeviceState] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @classmethod
+    def applies(cls, request: Request) -> bool:
+        """Whether somebody can ask for a dump, or one can appear."""
+        return bool(request.processes) and not request.once
+
+    async def run(self, context: Context) -> None:
+        """See Adapter."""
+        context.settled()
+        while True:
+            over, begun_s = targets_ended(context), time.monotonic()
+            for process in list(context.snapshot().processes.values()):
+                if process.target:
+                    await self._look(context, process)
+            if over:
+                break
+            took_s = time.monotonic() - begun_s
+            await context.sleep(min(max(_LOOK_S, _SHARE * took_s), _SLOWEST_S))
+        for _ in range(_LAST_LOOKS if any(self._watches.values()) else 0):  # a job often ends right after its dump
+            await asyncio.sleep(_LAST_S)
+            for process in list(context.snapshot().processes.values()):
+                if process.target:
+                    await self._look(context, process)
+
+    async def handle(self, intent: Intent, context: Context) -> None:
+        """Take a dump of one process and read it.
+
+        Raises:
+            TouchRefused: touches are forbidden, or the dump may end the process.
+            ToolMissing: there is no cuda-gdb; nothing was asked.
+            TargetError: the process takes no such order, or no dump came.
+            SourceError: the dump can't be read.
+        """
+        assert isinstance(intent, DumpDevice)
+        process = context.snapshot().processes.get(intent.process)
+        if process is None or process.exited:
+            raise TargetGone("That process has ended.", "", "gone")
+        refuse_touch(context.request, "A GPU core dump makes the kernels stand while it is written")
+        gdb = find_cuda_gdb(_named(context.request))
+        place = await asyncio.to_thread(find_place, process.pid)
+        if not intent.may_abort:
+            refuse_abort(place)
+
+        def touched(touch: Intrusion) -> None:
+            context.emit(Touched(intrusion=touch, **context.stamp()))
+
+        async with self._locks[process.id]:
+            dumped = await dump(place, process.id, touched, intent.limit_s)
+            watch = self._watches.get(process.id)
+            if watch is not None:
+                watch.forget()
+            state = await opened(gdb, dumped, place, process.id, _READ_S)
+        self._emit(context, state)
+
+    async def _look(self, context: Context, process: Process) -> None:
+        """Whether a process takes orders, and the dumps that it wrote."""
+        if process.id not in self._watches:
+            self._watches[process.id] = await asyncio.to_thread(watch_of, process.pid)
+        if process.id not in self._ready and not process.exited and await asyncio.to_thread(has_place, process.pid):
+            self._ready.add(process.id)
+            sentence = "It takes orders for a GPU core dump: D on the screen Device, or livedbg device PID --dump."
+            self._say(context, self._status(process.id, SourceHealth.OK, DUMP_READY, sentence))
+        watch = self._watches[process.id]
+        if watch is None or self._locks[process.id].locked():
+            return
+        for path in await asyncio.to_thread(watch.look):
+            await self._read(context, process.id, path)
+
+    async def _read(self, context: Context, process: str, path: Path) -> None:
+        """Read a dump that appeared."""
+        try:
+            core, _ = cores_of([path])
+            gdb = find_cuda_gdb(_named(context.request))
+            state = await open_core(gdb, core, None, process, limit_s=_READ_S)
+        except LivedbgError as error:
+            said = clean_line(f"A GPU core dump was written, {path}, and can't be read: {error.message}")
+            self._say(context, self._status(process, SourceHealth.DEGRADED, error.code, said, clean_line(error.remedy)))
+            return
+        self._emit(context, state)
+
+    def _emit(self, context: Context, state: DeviceState) -> None:
+        known = compared(self._newest.get(state.target), state)
+        self._newest[state.target] = known
+        context.emit(*events_of(known, context.stamp()))
+
+    def _status(self, target: str, health: SourceHealth, code: str, sentence: str, remedy: str = "") -> SourceStatus:
+        return SourceStatus(source=self.name, target=target, health=health, code=code, sentence=sentence, remedy=remedy)
+
+    def _say(self, context: Context, status: SourceStatus) -> None:
+        context.emit(StatusSeen(status=status, **context.stamp()))
+
+
+def _named(request: Request) -> str | None:
+    """The gdb that was named, where it is a cuda-gdb."""
+    return request.gdb if request.gdb is not None and "cuda-gdb" in Path(request.gdb).name else None

@@ -1,0 +1,133 @@
+"""Asks NVML again and again, and tells what it says, or that it says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from livedbg.adapters.cuda.nvml.samples import NvmlTrouble, Sample
+from livedbg.adapters.cuda.nvml.telling import Teller
+from livedbg.adapters.cuda.nvml.worker import Worker
+from livedbg.linux.nvidia import uses_gpu
+from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model.events import StatusSeen
+from livedbg.session.adapter import Context, targets_ended
+
+if TYPE_CHECKING:
+    from livedbg.adapters.cuda.nvml.reading import Nvml
+
+__all__ = ["Watch"]
+
+_POLL_S: Final = 1.0
+_POLL_UNUSED_S: Final = 5.0  # while none of our processes uses a GPU
+_SHARE: Final = 50  # a look may take 1/50 of the time ...
+_SLOWEST_S: Final = 10.0  # ... and on a busy box, where each takes long, there is one now and then
+_LIMIT_S: Final = 5.0  # for an answer
+_ONCE_S: Final = 2.0  # the same in a session of one look
+_SOURCE: Final = "nvml"
+_TARGET: Final = "NVML"
+
+
+class Watch:
+    """One session's look at the GPUs."""
+
+    def __init__(self) -> None:
+        self._health: SourceStatus | None = None
+
+    async def run(self, context: Context) -> None:
+        """Ask until the targets have ended (or once)."""
+        worker = Worker("livedbg-nvml")
+        try:
+            await self._watch(context, worker)
+        finally:
+            worker.close()
+
+    async def _watch(self, context: Context, worker: Worker) -> None:
+        once = context.request.once
+        options = context.request.options
+        limit_s = float(options.get("nvml.limit_s", _ONCE_S if once else _LIMIT_S))
+        poll_s = float(options.get("nvml.interval_s", _POLL_S))
+        if not once:
+            context.settled()
+        teller = Teller(context.request.host)
+        reader = _Reader()
+        while True:
+            begun = time.monotonic()
+            used = False
+            try:
+                sample = await worker.ask(reader.sample, limit_s)
+            except TimeoutError:
+                said = f"NVML has not answered for {limit_s:g} s: the driver or a GPU may hang."
+                self._say(context, SourceHealth.DEGRADED, "no-answer", said, "nvidia-smi; dmesg | grep 'NVRM: Xid'")
+            except NvmlTrouble as trouble:
+                if trouble.code != "no-bindings" or await asyncio.to_thread(uses_gpu, self._pids(context)):
+                    self._say(context, SourceHealth.DEGRADED, trouble.code, trouble.sentence, trouble.remedy)
+                if trouble.code == "no-bindings":
+                    break
+            else:
+                pids = self._pids(context)
+                used = any(pids & gpu.processes.keys() for gpu in sample.gpus)
+                context.emit(*teller.tell(sample, pids, context.stamp()))
+                self._namespaces(context, sample, used)
+            if once or targets_ended(context):
+                break
+            took_s = 0.0 if worker.busy else time.monotonic() - begun  # a look that was given up costs nothing more
+            await context.sleep(max(poll_s if used else _POLL_UNUSED_S, min(took_s * _SHARE, _SLOWEST_S)))
+        if once:
+            context.settled()
+
+    def _pids(self, context: Context) -> frozenset[int]:
+        found = {target.pid for target in context.request.processes}
+        for process in context.snapshot().processes.values():
+            if process.host == context.request.host and process.target and not process.exited:
+                found.add(process.pid)
+        return frozenset(found)
+
+    def _namespaces(self, context: Context, sample: Sample, used: bool) -> None:
+        """NVML names processes as the host does: from inside a container ours can't be told."""
+        listed = sum(len(gpu.processes) for gpu in sample.gpus)
+        if used or not listed or not uses_gpu(self._pids(context)):
+            self._say(context, SourceHealth.OK, "", "", "")
+            return
+        sentence = (
+            "A process that is looked at has a GPU open, but NVML lists none of ours: it names them as the host does."
+        )
+        self._say(context, SourceHealth.DEGRADED, "pid-namespace", sentence, "run livedbg in the host's PID namespace")
+
+    def _say(self, context: Context, health: SourceHealth, code: str, sentence: str, remedy: str) -> None:
+        before = self._health
+        if before is not None and before.code != code and before.code:  # what was said before is over
+            over = SourceStatus(source=_SOURCE, target=_TARGET, health=SourceHealth.OK, code=before.code)
+            context.emit(StatusSeen(status=over, **context.stamp()))
+        status = SourceStatus(
+            source=_SOURCE, target=_TARGET, health=health, code=code, sentence=sentence, remedy=remedy
+        )
+        if status != before and (code or before is None or before.code):
+            context.emit(StatusSeen(status=status, **context.stamp()))
+        self._health = status
+
+
+class _Reader:
+    """Opens NVML at its first use, again after a failure. Belongs to the worker's thread."""
+
+    def __init__(self) -> None:
+        self._nvml: Nvml | None = None
+
+    def sample(self) -> Sample:
+        """One look.
+
+        Raises:
+            NvmlTrouble: it can't be had.
+        """
+        if self._nvml is None:
+            try:
+                from livedbg.adapters.cuda.nvml.reading import Nvml
+            except ImportError:
+                raise NvmlTrouble(
+                    "no-bindings",
+                    "The GPUs' counters can't be read: nvidia-ml-py is not installed.",
+                    "pip install nvidia-ml-py",
+                ) from None
+            self._nvml = Nvml()
+        return self._nvml.sample()

@@ -1,0 +1,15 @@
+"""The rules of the CUDA system: errors in logs, GPU counters, launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from livedbg.adapters.cuda.rules import errors, gpus, launches
+from livedbg.analysis.rules.base import Rule
+
+__all__ = ["rules"]
+
+
+def rules() -> Sequence[Rule]:
+    """The rules for CUDA, most telling first."""
+    return (*errors.rules(), *gpus.rules(), *launches.rules())

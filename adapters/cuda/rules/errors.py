@@ -1,0 +1,236 @@
+"""Diagnosis of errors of CUDA: the first one of a context, what only follows from it, and what pins it down.
+
+All rules read the diagnostics that the CUDA adapter made of logs (docs/systems/cuda.md); none looks at a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.adapters.cuda.rules.others import found_by_sanitizer, out_of_memory, returned, waits, xid
+from livedbg.adapters.cuda.rules.sentences import (
+    ASYNCHRONOUS,
+    PIN_DOWN,
+    CudaContext,
+    contexts,
+    evidence,
+    launched_last,
+    process_of,
+    said,
+    synchronous,
+)
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import many
+from livedbg.model import Diagnostic, Severity
+
+__all__ = ["CudaRule", "rules"]
+
+_SHOWN: Final = 10  # faults of one context that are findings of their own
+
+
+@dataclass(frozen=True, slots=True)
+class CudaRule:
+    """A rule that asks one question of the errors of each process in turn."""
+
+    name: str
+    doc: str
+    look: Callable[[str, CudaContext, RuleInput], Iterable[Finding]]
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """What it finds in `state`."""
+        for context in contexts(state.snapshot):
+            yield from self.look(self.name, context, state)
+
+
+@dataclass(frozen=True, slots=True)
+class XidRule:
+    """Xids are the kernel's words about GPUs, whoever's process it was."""
+
+    name: str = "cuda-xid"
+    doc: str = (
+        "The NVIDIA driver wrote an Xid into the kernel's log: a fault of a program on the GPU, of the GPU, its memory "
+        "or links, or of the driver; its number in words, with NVIDIA's advice. One that blames the program does not "
+        "count where it names a process that is not looked at, or where the program's own log tells of the fault."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding an Xid, process and GPU."""
+        told = any(context.root is not None for context in contexts(state.snapshot))
+        before: list[Diagnostic] = []
+        for error in state.snapshot.diagnostics.values():
+            if error.system == "cuda" and error.code == "xid":
+                yield xid(self.name, error, state, told, before)
+                before.append(error)
+
+
+def _fault(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
+    """What lost the context."""
+    precise = context.precise
+    if precise:
+        following = context.consequences()
+        for number, error in enumerate(precise[:_SHOWN]):
+            yield _precise(rule, context, error, following if not number else [])
+        return
+    root = context.root
+    if root is not None:
+        yield _noticed(rule, context, root, state)
+
+
+def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequence[Diagnostic]) -> Finding:
+    """The GPU's side of the fault is known: no question which kernel it was."""
+    told = error.attributes
+    sentence = f"{context.owner}{told.get('what', error.sentence)}{said(error)}."
+    if told.get("mixed"):
+        sentence += " Lines of several processes are mixed in this log: kernel and thread may be those of another."
+    if told.get("address"):
+        sentence += f" {told['address']}."
+    if told.get("host"):
+        sentence += f" It was launched by {told['host']}."
+    reporter = next((e for e in following if e.attributes.get("host")), None)
+    if reporter is not None:
+        sentence += f" The program noticed it at {reporter.attributes['host']}."
+    sentence += _consequences(following) + _unlisted(context)
+    dumps = context.of("coredump")
+    return Finding(
+        rule=rule,
+        severity=Severity.CRITICAL,
+        sentence=sentence,
+        entities=process_of(error),
+        evidence=evidence(error, *dumps, *following[:3]),
+        next=(*_of_dumps(dumps), *_steps(error)),
+        since_wall_ns=error.at_wall_ns,
+        state=VerdictState.CRASHED,
+    )
+
+
+def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInput) -> Finding:
+    """Only the host's side of the fault is known."""
+    told = error.attributes
+    exact = synchronous(error, state.snapshot)
+    call, host = told.get("call"), told.get("host")
+    places = [f"by {call}" if call and call not in told.get("what", "") else "", f"at {host}" if host else ""]
+    where = " ".join(filter(None, places))
+    sentence = f"{context.owner}{told.get('what', error.sentence)}"
+    sentence += f", reported {where}." if where else "."
+    driver = next((e.attributes for e in context.first_faults if e is not error and e.code == "api-error"), None)
+    if driver is not None and driver.get("call"):
+        sentence += f" The driver's log has it first from {driver['call']}."
+    if exact and told.get("of_kernel") == "yes":
+        sentence += (
+            " Launches were synchronous (CUDA_LAUNCH_BLOCKING=1), so the kernel launched there is the one that failed."
+        )
+    elif not exact:
+        sentence += f" {ASYNCHRONOUS}"
+    kernels, launches = launched_last(told.get("process", ""), state.snapshot, error.at_wall_ns)
+    if kernels and told.get("of_kernel") == "yes":
+        sentence += f" Launched last before it (newest first): {kernels}."
+    following = context.consequences()
+    sentence += _consequences(following, int(told.get("count", "1")) - 1)
+    dumps = context.of("coredump")
+    steps = PIN_DOWN[1:] if exact else PIN_DOWN
+    if told.get("error") == "cudaErrorECCUncorrectable":
+        steps = ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "dmesg | grep 'NVRM: Xid'")
+    elif told.get("error") == "cudaErrorAssert":
+        steps = ("look for the assert's own lines (`Assertion … failed`) in the program's standard error", *steps)
+    return Finding(
+        rule=rule,
+        severity=Severity.CRITICAL,
+        sentence=sentence,
+        entities=process_of(error),
+        evidence=(*evidence(error, *dumps, *following[:3]), *launches),
+        next=(*_of_dumps(dumps), *steps),
+        inferred=not exact,
+        since_wall_ns=error.at_wall_ns,
+        state=VerdictState.CRASHED,
+    )
+
+
+def _consequences(following: Sequence[Diagnostic], again: int = 0) -> str:
+    """How many reports follow from the first error; `again`: how often that one was reported once more."""
+    count = again + sum(int(error.attributes.get("count", "1")) for error in following)
+    if not count:
+        return ""
+    verb = "is a consequence" if count == 1 else "are consequences"
+    return f" {many(count, 'report')} of the host {verb}: after such an error every call in that context fails."
+
+
+def _unlisted(context: CudaContext) -> str:
+    """What compute-sanitizer counted beyond what it printed or what the log still holds."""
+    printed = sum(
+        int(error.attributes.get("count", "1")) for error in context.of("sanitizer", "sanitizer-api", "leak", "hazard")
+    )
+    for error in context.of("sanitizer-summary"):
+        counted = int(error.attributes.get("errors") or "0")
+        if error.attributes.get("tool") == "error" and counted > printed > 0:
+            are = "is" if printed == 1 else "are"
+            return f" compute-sanitizer counted {counted:,} errors; {printed:,} {are} in the log."
+    return ""
+
+
+def _of_dumps(dumps: Sequence[Diagnostic]) -> list[str]:
+    return [
+        f"livedbg device {dump.attributes['file']}   (the state of all warps)"
+        for dump in dumps
+        if "file" in dump.attributes
+    ]
+
+
+def _steps(error: Diagnostic) -> tuple[str, ...]:
+    told = error.attributes
+    where = told.get("where") or told.get("kernel") or "the kernel"
+    if error.code == "device-assert":
+        return (
+            f"look at what {told.get('kernel') or 'the kernel'} was given: {told.get('assertion', 'the assertion')}",
+            PIN_DOWN[0],
+        )
+    if error.code == "device-exception":
+        advice = told.get("next", "")
+        return tuple(filter(None, (advice, f"look at {where}", "" if "compute-sanitizer" in advice else PIN_DOWN[1])))
+    steps = [f"look at {where}"]
+    if not told.get("where"):
+        steps.append("compile with -lineinfo: the report then has source lines")
+    if told.get("tool") == "synccheck":
+        steps.append("let all threads of the block reach the same barrier, or pass the right mask")
+    return tuple(steps)
+
+
+def rules() -> Sequence[Rule]:
+    """The rules for CUDA, most telling first."""
+    return (
+        CudaRule(
+            "cuda-fault",
+            "A CUDA context was lost: an illegal access, an assert of device code, a trap. The first error of a "
+            "process counts; what the host reports after it is named as its consequence. Where only the host told, the "
+            "finding says that the call which reports it is not the one that failed (inferred), and which recipes "
+            "pin it down; a report of compute-sanitizer, an assert, a GPU core dump or CUDA_LAUNCH_BLOCKING=1 (in the "
+            "process's environment, or told by PyTorch's words) is exact.",
+            _fault,
+        ),
+        CudaRule(
+            "cuda-out-of-memory",
+            "PyTorch's allocator ran out of GPU memory, with its numbers. A crash where nothing caught the exception "
+            "and no process is alive.",
+            out_of_memory,
+        ),
+        CudaRule(
+            "cuda-error",
+            "A call of CUDA, cuBLAS, cuDNN or NCCL returned an error, and no fault explains it. A crash where it was "
+            "not caught, or where a kernel could not be launched, and no process is alive.",
+            returned,
+        ),
+        CudaRule(
+            "cuda-sanitizer",
+            "compute-sanitizer told of races, of reads of memory that nobody wrote, or of leaks: nothing stops at "
+            "these, but results may be wrong. Races it calls warnings, and leaks, decide nothing.",
+            found_by_sanitizer,
+        ),
+        CudaRule(
+            "cuda-waits",
+            "A program stands at an error of the device and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION).",
+            waits,
+        ),
+        XidRule(),
+    )

@@ -1,0 +1,237 @@
+"""The errors of CUDA in one state, by whose they are, and how findings speak of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.analysis.rules.words import name_of
+from livedbg.model import Diagnostic, Evidence
+from livedbg.model.launches import kernel_text, launch_text
+from livedbg.model.snapshot import Snapshot
+
+__all__ = [
+    "ASYNCHRONOUS",
+    "PIN_DOWN",
+    "CudaContext",
+    "alive",
+    "bytes_of",
+    "contexts",
+    "evidence",
+    "launched_last",
+    "process_of",
+    "said",
+    "synchronous",
+]
+
+_PRECISE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})
+_REPORTED: Final = frozenset({"error", "api-error", "sanitizer-api", "library-error"})
+_PROOFS: Final = 6
+_LAUNCHES: Final = 3  # the last ones that are named
+_SECOND_NS: Final = 1_000_000_000
+
+ASYNCHRONOUS: Final = (
+    "Kernels run asynchronously: one that was launched earlier made the error, and this is only where it was noticed."
+)
+PIN_DOWN: Final = (
+    "livedbg launch --recipe cuda-blocking -- COMMAND   (each launch waits, so the stack is that of the kernel)",
+    "livedbg launch --recipe compute-sanitizer=memcheck -- COMMAND   (names kernel, thread and source line)",
+    "livedbg launch --recipe cuda-coredump -- COMMAND   (keeps the state of all warps at the fault)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CudaContext:
+    """The errors of one process, in the order in which they were logged.
+
+    Attributes:
+        name: its log, and its rank or worker there.
+    """
+
+    name: str
+    errors: Sequence[Diagnostic]
+
+    @property
+    def owner(self) -> str:
+        """`Rank 3: `, where the log has several."""
+        owner = self.errors[0].attributes.get("owner", "")
+        return f"{owner[:1].upper()}{owner[1:]}: " if owner else ""
+
+    @property
+    def precise(self) -> list[Diagnostic]:
+        """What tells by itself which kernel failed and where."""
+        return [error for error in self.errors if error.code in _PRECISE and not _undefined(error)]
+
+    @property
+    def faults(self) -> list[Diagnostic]:
+        """Reports on the host of an error that the context does not survive."""
+        return [error for error in self.reported if error.attributes.get("sticky") == "yes"]
+
+    @property
+    def reported(self) -> list[Diagnostic]:
+        """Reports on the host."""
+        return [error for error in self.errors if error.code in _REPORTED]
+
+    @property
+    def first_faults(self) -> list[Diagnostic]:
+        """The first of `faults` in each log: all tell of the same error."""
+        found: dict[str, Diagnostic] = {}
+        for fault in self.faults:
+            found.setdefault(fault.attributes.get("source", ""), fault)
+        return list(found.values())
+
+    @property
+    def root(self) -> Diagnostic | None:
+        """The error that lost the context, in the words of the log that says most of it."""
+        faults = self.first_faults
+        told = (fault for fault in faults if "host" in fault.attributes)
+        return next(iter(self.precise), None) or next(told, None) or next(iter(faults), None)
+
+    def of(self, *codes: str) -> list[Diagnostic]:
+        """The errors of some kinds."""
+        return [error for error in self.errors if error.code in codes]
+
+    def consequences(self) -> list[Diagnostic]:
+        """What follows from the root: whatever the host reports after it, and its own report of it."""
+        root = self.root
+        if root is None:
+            return []
+        before = self.errors[: self.errors.index(root)]
+        return [
+            error
+            for error in self.reported
+            if error is not root and (error not in before or error.attributes.get("sticky") == "yes")
+        ]
+
+
+def contexts(snapshot: Snapshot) -> list[CudaContext]:
+    """Whose errors there are."""
+    found: dict[str, list[Diagnostic]] = {}
+    for diagnostic in snapshot.diagnostics.values():
+        if diagnostic.system == "cuda" and diagnostic.code != "xid":
+            found.setdefault(diagnostic.attributes.get("context", ""), []).append(diagnostic)
+    sorted_ = [CudaContext(name, _in_order(errors)) for name, errors in found.items()]
+    return sorted(sorted_, key=lambda context: not context.precise)  # what is certain comes first
+
+
+def _in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """By time, where all have one (they may be of several logs), else as they were read."""
+    read = sorted(errors, key=_order)
+    if any(error.at_wall_ns is None for error in read):
+        return read
+    return sorted(read, key=lambda error: error.at_wall_ns or 0)
+
+
+def _order(error: Diagnostic) -> int:
+    return int(error.attributes.get("order", "0"))
+
+
+def _undefined(error: Diagnostic) -> bool:
+    """Whether it tells of undefined values, at which nothing stops."""
+    return error.attributes.get("tool") == "initcheck"
+
+
+def process_of(error: Diagnostic) -> tuple[str, ...]:
+    """The process that it happened in, where it is known."""
+    process = error.attributes.get("process")
+    return (process,) if process else ()
+
+
+def alive(error: Diagnostic, snapshot: Snapshot) -> bool:
+    """Whether the process that it happened in may go on: its own, or any where that is not known."""
+    owner = snapshot.processes.get(error.attributes.get("process", ""))
+    return any(not process.exited for process in ([owner] if owner else snapshot.processes.values()))
+
+
+def synchronous(error: Diagnostic, snapshot: Snapshot) -> bool:
+    """Whether the call that reports it is the one that failed."""
+    told = error.attributes.get("synchronous")
+    if told is not None:
+        return told == "yes"
+    if error.attributes.get("of_kernel") != "yes":
+        return True
+    owner = snapshot.processes.get(error.attributes.get("process", ""))
+    environment: Mapping[str, str] = owner.environment if owner is not None else {}
+    return environment.get("CUDA_LAUNCH_BLOCKING") == "1"
+
+
+def said(error: Diagnostic) -> str:
+    """Where on the GPU it happened: kernel, source line, block and thread, in words."""
+    told = error.attributes
+    kernel, function = told.get("kernel", ""), told.get("function", "")
+    words = f" in kernel {kernel}" if kernel else ""
+    if function and function != kernel:
+        words += f" (function {function})"
+    if told.get("where"):
+        words += f" at {told['where']}"
+    count = int(told.get("count", "1"))
+    block, thread = told.get("block"), told.get("thread")
+    if block and thread:
+        words += (
+            f", by thread{'s' if ' to ' in thread else ''} {thread} of block{'s' if ' to ' in block else ''} {block}"
+        )
+    place = ", ".join(f"{name} {told[key]}" for key, name in _ON_GPU if told.get(key))
+    if place:
+        words += f" ({place})"
+    return words + (f", {count:,} times" if count > 1 else "")
+
+
+_ON_GPU: Final = (("device", "GPU"), ("sm", "SM"), ("warp", "warp"), ("lane", "lane"), ("pc", "PC"))
+
+
+def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
+    """The log lines behind errors."""
+    proofs = (proof for error in errors for proof in error.evidence)
+    return tuple({(proof.source, proof.text): proof for proof in proofs}.values())[:_PROOFS]
+
+
+def launched_last(
+    process: str, snapshot: Snapshot, until_wall_ns: int | None = None, thread: str = ""
+) -> tuple[str, tuple[Evidence, ...]]:
+    """Which kernels a process launched last, newest first, in words; "" where nobody listened to its launches.
+
+    Args:
+        process: its identifier.
+        snapshot: what is known.
+        until_wall_ns: launches after it don't matter; a time in whole seconds was rounded down by who logged it.
+        thread: what this one launched; "" for all threads.
+    """
+    if until_wall_ns is not None and until_wall_ns % _SECOND_NS == 0:
+        until_wall_ns += _SECOND_NS
+    launches = [
+        (launch, trail.thread)
+        for trail in snapshot.launches.values()
+        if trail.process == process and thread in ("", trail.thread)
+        for launch in trail.last
+        if until_wall_ns is None or launch.wall_ns <= until_wall_ns
+    ]
+    newest = sorted(launches, key=lambda one: -one[0].wall_ns)[:_LAUNCHES]
+    names = [kernel_text(launch) for launch, _thread in newest]
+    proofs = tuple(
+        Evidence(
+            kind="proc",
+            source=f"{launch.function} of {name_of(launcher, snapshot)}",
+            text=launch_text(launch),
+            at_wall_ns=launch.wall_ns,
+        )
+        for launch, launcher in newest
+    )
+    return ", ".join(dict.fromkeys(names)), proofs
+
+
+_SIZE: Final = re.compile(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")
+
+
+def bytes_of(texts: Iterable[str | None]) -> list[float]:
+    """Sizes as PyTorch writes them (`2.50 GiB`), in bytes; 0 for what is none."""
+    sizes = []
+    for text in texts:
+        match = _SIZE.fullmatch(text or "")
+        try:
+            number = float((match[1] or match[3]) if match is not None else 0)
+        except ValueError:
+            number = 0.0
+        sizes.append(number * 1024 ** " KMGT".index((match[2] if match is not None else "") or " "))
+    return sizes

@@ -1,0 +1,30 @@
+"""What livedbg knows of CUDA, in one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.session.systems import Lazy, Signs, System
+
+__all__ = ["SYSTEM"]
+
+SYSTEM: Final = System(
+    name="cuda",
+    title="CUDA",
+    about="errors of the runtime and the driver, Xid, kernels and warps from GPU core dumps, GPU counters",
+    rank=30,
+    signs=Signs(
+        files=(r"/libcuda(?:rt|dart)?[.-]|/libnvrtc",),
+        devices=("/dev/nvidia",),
+        variables=(r"CUDA_\w+",),
+        formats=("cuda", "compute-sanitizer", "nccl"),
+        modules=(r"libcuda(?:rt)?\.so",),
+    ),
+    adapters={
+        "cudagdb": Lazy("livedbg.adapters.cuda.cudagdb:CudaGdbAdapter"),
+        "cuda": Lazy("livedbg.adapters.cuda:CudaAdapter"),
+        "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
+    },
+    rules=Lazy("livedbg.adapters.cuda.rules:rules"),
+    page="systems/cuda.md",
+)

@@ -1,0 +1,21 @@
+"""What livedbg knows of IREE, in one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.session.systems import Signs, System
+
+__all__ = ["SYSTEM"]
+
+SYSTEM: Final = System(
+    name="iree",
+    title="IREE",
+    about="IREE in a process: its failed statuses as catch presets",
+    rank=20,
+    signs=Signs(
+        files=(r"/(?:lib)?iree\w*[.-]|_iree_|/iree/",),
+        arguments=(r"(?:^|/)iree-",),
+        modules=("(?:lib)?iree",),
+    ),
+)

@@ -1,0 +1,262 @@
+"""nvFuser's error texts: what failed, in which group, where it was thrown, with which C++ stack.
+
+The form: NVIDIA/Fuser csrc/exceptions.cpp (`nvfError`, whose `what()` ends with its backtrace) and
+csrc/runtime/fusion_kernel_runtime.cpp: when groups are compiled in parallel, the messages of all threads stand in one,
+each behind `Error from segmentation group N:`; at run time the one that failed is rethrown with the same words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.model import Frame
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["TRIGGERS", "Failure", "FailureReader", "begins", "groups_in", "parts_of", "short_path"]
+
+TRIGGERS: Final = (b"Error from segmentation group", b"INTERNAL ASSERT FAILED at", b"Exception raised from ")
+
+_GROUP: Final = re.compile(r"Error from segmentation group (\d+):\s?(.*)$")
+_ASSERT: Final = re.compile(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d+)")
+_RAISED: Final = re.compile(r"Exception raised from (\S.*?) at ([^\s:]+):(\d+) \(most recent call first\):")
+_FRAME: Final = re.compile(r"frame #\d+: (.+?)(?: \+ 0x[0-9a-f]+)? \((0x[0-9a-f]+) in ([^)]+)\)")
+_OUTER: Final = re.compile(r"Use NVFUSER_DISABLE=parallel_compile")
+_TYPE: Final = re.compile(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): ?")
+_NOTE: Final = re.compile(
+    r"(?:: (?:fatal )?error[: ]|\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))"
+)
+_OURS: Final = re.compile(r"Fuser/|(?<!torch)/csrc/|nvfuser")  # PyTorch has a torch/csrc of its own
+_REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
+_QUOTED: Final = re.compile(r'\d*[\^*+=][a-z-]+(?:,|$)|[~@&]"')
+"""A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed."""
+_KERNEL: Final = re.compile(r"(?:\b|__tmp_)nvfuser_\w+?_f\d+_c\d+_r\d+_g(\d+)\b")
+_SUM: Final = re.compile(r"thread_pool_error_message\.empty\(\)")
+_LINES: Final = 60  # of one message that are kept
+_NOTES: Final = 12
+_FRAMES: Final = 100
+_LONG: Final = 2_000  # characters of a line
+_GAP: Final = 3  # empty lines that may stand inside an error text
+_FOREIGN: Final = 200  # lines of others that may stand in the midst of an error that gathers several
+_LONGEST: Final = 50_000  # lines after which an error text without an end is over
+
+
+@dataclass(slots=True)
+class Failure:
+    """One error.
+
+    Attributes:
+        group: the segmentation group that it is about, where it is said.
+        lines: its message, cut at some length.
+        notes: those lines further down that say what is wrong (a compiler's errors).
+        function, file, line: where it was thrown.
+        exception: type of the Python exception that it came as.
+        at_line: number of its first line in its log.
+        parts: the messages of the single groups, where it is the one that gathers them.
+        ours: nvFuser threw it (and not a library below).
+        complete: its text was there to its end.
+    """
+
+    group: int | None = None
+    lines: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    frames: list[Frame] = field(default_factory=list)
+    exception: str = ""
+    at_line: int | None = None
+    parts: list[Failure] = field(default_factory=list)
+    ours: bool = False
+    complete: bool = False
+
+    @property
+    def message(self) -> str:
+        """The message without the stack."""
+        return "\n".join(self.lines).strip()
+
+    @property
+    def place(self) -> str:
+        """`csrc/index_compute.cpp:1983`, where it was thrown, or ""."""
+        return f"{short_path(self.file)}:{self.line}" if self.file else ""
+
+    @property
+    def summary(self) -> str:
+        """The one line that says most."""
+        if self.notes:
+            return self.notes[0]
+        told = [line.strip() for line in self.lines if line.strip()]
+        expected = next((line for line in told if line.startswith("Expected ")), "")
+        said = expected or next((line for line in told if not _ASSERT.search(line)), "")
+        return said or (told[0] if told else "")
+
+
+def short_path(path: str) -> str:
+    """A path of nvFuser's sources from `csrc` on."""
+    cut = path.find("csrc/")
+    return path[cut:] if cut >= 0 else path.rpartition("/")[2]
+
+
+def begins(line: str) -> bool:
+    """Whether a line begins or holds an error text."""
+    if "Error from segmentation group" in line or "INTERNAL ASSERT FAILED at" in line or _RAISED.search(line):
+        return _QUOTED.match(line) is None
+    return False
+
+
+class FailureReader:
+    """Reads the lines of one error text.
+
+    Args:
+        line: the first line, which `begins`.
+        number: its number.
+        before: the lines just above, the nearest last; a check's message stands there.
+    """
+
+    def __init__(self, line: str, number: int | None, before: list[str]) -> None:
+        self._first = number
+        self._outer: Failure | None = None
+        self._parts: list[Failure] = []
+        self._now: Failure | None = None
+        self._in_frames = False
+        self._gap = 0
+        self._foreign = 0
+        self._count = 0
+        if _RAISED.search(line) and "INTERNAL ASSERT" not in line:
+            message = _above(before)
+            self._open(message[0] if message else "", number)
+            for above in message[1:]:
+                self._text(above)
+        self.feed(line, number)
+
+    def feed(self, line: str, number: int | None) -> bool:
+        """Take a line; False when it belongs to the error text no more."""
+        self._count += 1
+        if self._count > _LONGEST:
+            return False
+        group = _GROUP.search(line) if "Error from segmentation group" in line else None
+        if group is not None:
+            self._begin_group(int(group[1]), group[2], number)
+            return True
+        raised = _RAISED.search(line) if "Exception raised from " in line else None
+        if raised is not None:
+            self._raised(raised)
+            return True
+        if self._in_frames:
+            return self._below(line)
+        if self._now is None:
+            self._open(line, number)
+        else:
+            self._text(line)
+        return True
+
+    def end(self) -> Failure | None:
+        """The error that was read; None where it is none of nvFuser's."""
+        parts = self._parts
+        found = self._outer or (parts[0] if len(parts) == 1 else Failure(at_line=self._first) if parts else None)
+        if found is None:
+            return None
+        if found is self._outer or len(parts) > 1:
+            found.parts = parts
+        ours = bool(parts) or found.ours
+        return found if ours else None
+
+    def _begin_group(self, group: int, rest: str, number: int | None) -> None:
+        if self._outer is None and self._now is not None and _SUM.search(self._now.message):
+            self._outer = self._now
+        elif self._outer is None and self._now is not None and self._now.group is None and not self._parts:
+            self._outer = self._now if self._now.function or len(self._now.lines) > 1 else None
+        exception = self._now.exception if self._now is not None and self._outer is None else ""
+        self._now = Failure(group=group, at_line=number, exception=exception)
+        self._parts.append(self._now)
+        self._in_frames, self._gap = False, 0
+        if rest.strip():
+            self._text(rest)
+
+    def _open(self, line: str, number: int | None) -> None:
+        kind = _TYPE.match(line)
+        self._now = Failure(at_line=number, exception=kind[1] if kind is not None else "")
+        self._outer = self._now
+        self._text(line[kind.end() :] if kind is not None else line)
+
+    def _text(self, line: str) -> None:
+        now = self._now
+        if now is None:
+            return
+        line = clean_line(line, _LONG)
+        if len(now.lines) < _LINES:
+            now.lines.append(line)
+        may_note = "rror" in line or "CUDA_ERROR_" in line or "ptxas fatal" in line  # what _NOTE asks for
+        if may_note and len(now.notes) < _NOTES and _NOTE.search(line) and not _SUM.search(line):
+            now.notes.append(line.strip())
+        place = _ASSERT.search(line) if "INTERNAL ASSERT" in line else None
+        if place is not None:
+            now.ours = now.ours or _REPORT in line or _OURS.search(place[1]) is not None
+            if not now.file:
+                now.file, now.line = place[1], int(place[2])
+
+    def _raised(self, match: re.Match[str]) -> None:
+        now = self._now
+        if now is not None and now.group is not None and now.function:
+            now = self._now = self._outer  # the one that gathers them ends after all of them
+        if now is None:
+            now = self._now = self._outer = Failure(at_line=self._first)
+        now.function, now.file, now.line = clean_line(match[1]), clean_line(match[2]), int(match[3])
+        now.ours = now.ours or bool(_OURS.search(match[2]))
+        now.complete = True
+        self._in_frames, self._gap = True, 0
+
+    def _below(self, line: str) -> bool:
+        frame = _FRAME.search(line)
+        if frame is not None and self._now is not None:
+            self._gap = 0
+            if len(self._now.frames) < _FRAMES:
+                self._now.frames.append(_frame(frame))
+            return True
+        if line.lstrip().startswith(("frame #", "<omitting python frames>")):
+            return True
+        if not line.strip():
+            self._gap += 1
+            return self._gap <= _GAP
+        if _OUTER.search(line) is not None and self._parts:
+            return True
+        self._foreign += 1  # the end is known to come: what others print meanwhile is passed over
+        return self._outer is not None and not self._outer.complete and self._foreign <= _FOREIGN
+
+
+def _frame(match: re.Match[str]) -> Frame:
+    function = match[1].replace(
+        "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string"
+    )
+    return Frame(
+        function=clean_line(match[2] if function == "<unknown function>" else function),
+        module=clean_line(match[3].rpartition("/")[2]),
+        address=int(match[2], 16),
+    )
+
+
+def _above(before: list[str]) -> list[str]:
+    """Of the lines above `Exception raised from`, those of its message."""
+    found: list[str] = []
+    for line in reversed(before):
+        if not line.strip() or line.startswith((" ", "\t", "frame #", "Traceback")):
+            break
+        found.insert(0, line)
+        if _TYPE.match(line) or line.startswith("Expected "):
+            break
+    return found
+
+
+def groups_in(failure: Failure) -> set[int]:
+    """The groups whose kernels a message names (`nvfuser_reduction_f0_c1_r0_g1`)."""
+    return {int(match[1][:9]) for line in (*failure.notes, *failure.lines) for match in _KERNEL.finditer(line)}
+
+
+def parts_of(failure: Failure) -> Iterator[Failure]:
+    """The errors of single groups that one error tells of, or itself where it tells of none."""
+    if failure.parts:
+        yield from failure.parts
+    else:
+        yield failure

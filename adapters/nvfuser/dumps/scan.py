@@ -1,0 +1,192 @@
+"""From lines of output to nvFuser's statements: a pure state machine, fed one line at a time.
+
+What no statement begins with is passed over: `TRIGGERS` are the byte strings of which each beginning holds one, so that
+a reader may skip to the next while `idle`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from livedbg.adapters.nvfuser.dumps.blocks import (
+    ArgumentsBlock,
+    Block,
+    ConsideredBlock,
+    DomainsBlock,
+    FailedBlock,
+    LongBlock,
+    ScriptBlock,
+    SegmentedBlock,
+    WholeBlock,
+)
+from livedbg.adapters.nvfuser.dumps.failures import TRIGGERS as FAILURE_TRIGGERS
+from livedbg.adapters.nvfuser.dumps.failures import begins
+from livedbg.adapters.nvfuser.dumps.segments import BEGIN
+from livedbg.adapters.nvfuser.dumps.statements import Arguments, BadOption, Kernel, Launch, Statement
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["LOOK_BACK", "TRIGGERS", "Scanner", "kernel_in"]
+
+TRIGGERS: Final = (
+    b"Segmented_Fusion{",
+    b"Re-written complete fusion:{",
+    b"Segment the fusion (",
+    b"**Segmenter** Considering fusion:",
+    b"***Runtime***",
+    b"__tmp_nvfuser_",
+    b"Codegen output for kernel",
+    b"Arguments for fusion",
+    b"Launch Parameters:",
+    b"failed. Invalid option",
+    b"# CUDA devices:",
+    b"from nvfuser",
+    b"def nvfuser_",
+    b"Python definition for segmented group",
+    *FAILURE_TRIGGERS,
+)
+
+LOOK_BACK: Final = 12
+"""Lines above a trigger that an error's message may begin at."""
+
+_KERNEL: Final = re.compile(r"\b(nvfuser_(\w+?)_f(\d+)_c(\d+)_r(\d+)_g(\d+))\b")
+_FILE: Final = re.compile(r"(__tmp_(nvfuser_(\w+?)_f(\d+)_c(\d+)_r(\d+)_g(\d+))\.\w+)")
+_ARGUMENTS: Final = re.compile(r"Arguments for fusion ?(\d+)(?: group (\d+))?:")
+_LAUNCH: Final = re.compile(r"(Block|Grid)Dim\.([xyz]) = (-?\d+)|Smem Size = (\d+)")
+_OPTION: Final = re.compile(r"Parsing (\w+) failed\. Invalid option: '?([^'\n]*)'?")
+_DEFINITION: Final = re.compile(r"Python definition for segmented group (\d+):")
+_SCRIPT: Final = re.compile(
+    r"^(?:# CUDA devices:|# torch version: |import torch$|from nvfuser(?:_direct)? import |def nvfuser_)"
+)
+
+
+def kernel_in(line: str, number: int | None) -> list[Kernel]:
+    """The kernels whose code a line announces (threads that compile at once may tear the line)."""
+    if "PRINTING: " in line:
+        found = [(match, match[1]) for match in _FILE.finditer(line)]
+        return [Kernel(m[2], m[3], int(m[4]), int(m[5]), int(m[6]), int(m[7]), number, file) for m, file in found]
+    if "Codegen output for kernel" in line:
+        return [Kernel(m[1], m[2], int(m[3]), int(m[4]), int(m[5]), int(m[6]), number) for m in _KERNEL.finditer(line)]
+    return []
+
+
+class Scanner:
+    """Reads the output of one process (of one rank)."""
+
+    def __init__(self) -> None:
+        self._block: Block | None = None
+        self._group: int | None = None
+        self._before: deque[str] = deque(maxlen=LOOK_BACK)
+
+    @property
+    def idle(self) -> bool:
+        """No statement is being read: lines without a trigger may be left out."""
+        return self._block is None and self._group is None
+
+    @property
+    def long(self) -> LongBlock | None:
+        """The statement that is being read, where it takes most lines as they are."""
+        return self._block if isinstance(self._block, SegmentedBlock | DomainsBlock) else None
+
+    def feed(self, line: str, number: int | None = None) -> Sequence[Statement]:
+        """Take a line.
+
+        Args:
+            line: without its end and without a launcher's prefix.
+            number: its number.
+
+        Returns:
+            The statements that are whole now.
+        """
+        found: list[Statement] = []
+        if self._block is not None:
+            if self._block.feed(line, number):
+                return ()
+            found += self.finish()
+        found += self._begin(line, number)
+        self._before.append(line)
+        return found
+
+    def feed_lines(self, lines: list[str], number: int) -> tuple[int, list[Statement]]:
+        """Take lines until no statement is being read any more.
+
+        Args:
+            lines: as for `feed`.
+            number: of the first.
+
+        Returns:
+            How many were taken, and the statements that are whole.
+        """
+        found: list[Statement] = []
+        for count, line in enumerate(lines):
+            if self._block is None or not self._block.feed(line, number + count):
+                found += self.finish()
+                found += self._begin(line, number + count)
+                self._before.append(line)
+                if self.idle:
+                    return count + 1, found
+        return len(lines), found
+
+    def finish(self) -> list[Statement]:
+        """No line comes any more, or lines were left out: the statement that was being read, as far as it goes."""
+        block, self._block = self._block, None
+        statement = block.end() if block is not None else None
+        return [statement] if statement is not None else []
+
+    def above(self, lines: list[str]) -> None:
+        """The lines above the next one, where lines were left out."""
+        self._before.clear()
+        self._before.extend(lines)
+
+    def _begin(self, line: str, number: int | None) -> list[Statement]:
+        if self._group is not None and not line.strip():
+            return []  # an empty line stands between the head and the definition
+        group, self._group = self._group, None
+        kernels = kernel_in(line, number)
+        if kernels:
+            return list(kernels)
+        option = _OPTION.search(line)
+        if option is not None:
+            self._block = FailedBlock(number, [])
+            self._block.feed(line, number)
+            return [BadOption(clean_line(option[1]), clean_line(option[2].rstrip("'")), number)]
+        if "Launch Parameters:" in line:
+            return _launch(line, number)
+        defined = _DEFINITION.search(line)
+        if defined is not None:
+            self._group = int(defined[1])
+            return []
+        self._block = self._of(line, number, group)
+        if self._block is not None:
+            self._block.feed(line, number)
+        return []
+
+    def _of(self, line: str, number: int | None, group: int | None) -> Block | None:
+        if line.startswith(BEGIN):
+            return SegmentedBlock(number)
+        if "Considering fusion:" in line or "***Runtime***: Try to schedule fusion un-segmented" in line:
+            return ConsideredBlock(number)
+        if "Re-written complete fusion:{" in line:
+            return DomainsBlock(number)
+        if line.startswith("Segment the fusion ("):
+            return WholeBlock(number)
+        arguments = _ARGUMENTS.search(line)
+        if arguments is not None:
+            which = int(arguments[2]) if arguments[2] else None
+            return ArgumentsBlock(Arguments(int(arguments[1]), which, number))
+        if _SCRIPT.match(line):
+            return ScriptBlock(number, group)
+        if begins(line):
+            return FailedBlock(number, list(self._before))
+        return None
+
+
+def _launch(line: str, number: int | None) -> list[Statement]:
+    sizes: dict[str, int] = {}
+    for match in _LAUNCH.finditer(line):
+        sizes[f"{match[1]}{match[2]}" if match[1] else "smem"] = int(match[3] or match[4])
+    block = tuple(max(1, sizes.get(f"Block{axis}", 1)) for axis in "xyz")
+    grid = tuple(max(1, sizes.get(f"Grid{axis}", 1)) for axis in "xyz")
+    return [Launch(block, grid, sizes.get("smem", 0), number)]

@@ -1,0 +1,205 @@
+"""What nvFuser's output says, statement by statement."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from livedbg.adapters.nvfuser.dumps.failures import Failure
+from livedbg.adapters.nvfuser.dumps.ir import Tensor
+from livedbg.adapters.nvfuser.dumps.segments import SegmentedFusion
+
+__all__ = [
+    "Arguments",
+    "BadOption",
+    "Considered",
+    "Definition",
+    "Domain",
+    "Domains",
+    "Failed",
+    "Kernel",
+    "Launch",
+    "Script",
+    "Segmented",
+    "Statement",
+    "Whole",
+]
+
+_AXIS: Final = re.compile(r"\b([irbsnv])[A-Za-z.]*(\d+)\{")
+_AXES: Final = 1_000  # of a tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Segmented:
+    """A fusion was cut into groups (`NVFUSER_DUMP=segmented_fusion`)."""
+
+    fusion: SegmentedFusion
+    line: int | None
+
+
+@dataclass(slots=True)
+class Considered:
+    """The segmenter asked all schedulers about some expressions (`segmenter_logging`).
+
+    Attributes:
+        defines: numbers of the tensors that the expressions define; empty: the whole fusion, uncut.
+        rejected: (scheduler, why not).
+        accepted: the scheduler that took them, or "".
+    """
+
+    line: int | None
+    defines: frozenset[int] = frozenset()
+    rejected: list[tuple[str, str]] = field(default_factory=list)
+    accepted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel's code is there, and is being compiled.
+
+    Attributes:
+        name: `nvfuser_reduction_f0_c1_r0_g1`.
+        file: the file that its code was written to, or "".
+    """
+
+    name: str
+    scheduler: str
+    fusion: int
+    concrete: int
+    runtime: int
+    group: int
+    line: int | None
+    file: str = ""
+
+
+@dataclass(slots=True)
+class Arguments:
+    """A kernel is about to be launched with these (`kernel_args`).
+
+    Attributes:
+        group: None where a whole fusion's arguments are told (`fusion_args`).
+        inputs, outputs: as printed: `Tensor: shape: [64, 128], dtype: float, …`.
+    """
+
+    fusion: int
+    group: int | None
+    line: int | None
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Launch parameters (`launch_param`), printed just before the arguments of the same launch."""
+
+    block: tuple[int, ...]
+    grid: tuple[int, ...]
+    shared_bytes: int
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An error text."""
+
+    failure: Failure
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BadOption:
+    """nvFuser doesn't know a word in one of its variables; `variable` is `DUMP`, `ENABLE`, `DISABLE` or `PROF`."""
+
+    variable: str
+    option: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A reproduction script.
+
+    Attributes:
+        generation: `nvfuser_direct` or `nvfuser` (the older bindings).
+        versions: `torch`, `cuda`, `nvfuser` -> version, as far as its header says.
+        devices: names of the GPUs.
+        complete: it was there to its end.
+    """
+
+    text: str
+    generation: str
+    versions: dict[str, str]
+    devices: tuple[str, ...]
+    line: int | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A Python definition without a script around it: of the fusion (`python_definition`), or of one segment
+    (`python_definition_segments`, until February 2026)."""
+
+    text: str
+    group: int | None
+    line: int | None
+
+
+@dataclass(slots=True)
+class Whole:
+    """The inputs of the fusion that is being cut, in the order of its arguments.
+
+    Attributes:
+        inputs: tensors, and names of numbers (`d10`).
+    """
+
+    line: int | None
+    inputs: list[Tensor | str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The axes of a tensor as the whole fusion's transforms print them, each its kind and number (`i3`), in order.
+
+    Attributes:
+        said: of `logical`, `root`, `allocation` and `contiguity`, as printed; few are ever asked for.
+    """
+
+    said: tuple[str, str, str, str] = ("", "", "", "")
+
+    @property
+    def logical(self) -> tuple[str, ...]:
+        """As who reads it sees them."""
+        return _axes(self.said[0])
+
+    @property
+    def root(self) -> tuple[str, ...]:
+        """Before a permutation or reshape; empty where it has none."""
+        return _axes(self.said[1])
+
+    @property
+    def allocation(self) -> tuple[str, ...]:
+        """As it lies in memory, outermost first; empty where that is the logical order."""
+        return _axes(self.said[2])
+
+    @property
+    def contiguity(self) -> tuple[str, ...]:
+        """For each axis in memory: `t`, `f`, or `n` (none: it is a broadcast)."""
+        return tuple(self.said[3].split()[:_AXES])
+
+
+def _axes(said: str) -> tuple[str, ...]:
+    return tuple(kind + number for kind, number in _AXIS.findall(said)[:_AXES])
+
+
+@dataclass(slots=True)
+class Domains:
+    """The axes of the tensors of the fusion that was cut, by number."""
+
+    line: int | None
+    tensors: dict[int, Domain] = field(default_factory=dict)
+
+
+Statement: TypeAlias = (
+    Segmented | Considered | Kernel | Arguments | Launch | Failed | BadOption | Script | Definition | Whole | Domains
+)

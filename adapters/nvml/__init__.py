@@ -1,5 +1,0 @@
-"""GPUs as NVIDIA's management library (NVML) counts them: how busy, how full, how hot, who uses them."""
-
-from livedbg.adapters.nvml.adapter import NvmlAdapter
-
-__all__ = ["NvmlAdapter"]

@@ -1,0 +1,21 @@
+"""What livedbg knows of PyTorch, in one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.session.systems import Signs, System
+
+__all__ = ["SYSTEM"]
+
+SYSTEM: Final = System(
+    name="pytorch",
+    title="PyTorch",
+    about="PyTorch in a process: its errors as catch presets",
+    rank=40,
+    signs=Signs(
+        files=(r"/libtorch(?:_cpu|_cuda|_python)?\.so|/libc10\.so",),
+        variables=(r"TORCH_\w+",),
+        modules=("lib(?:torch|c10)",),
+    ),
+)

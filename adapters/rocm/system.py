@@ -1,0 +1,22 @@
+"""What livedbg knows of ROCm, in one value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.session.systems import Signs, System
+
+__all__ = ["SYSTEM"]
+
+SYSTEM: Final = System(
+    name="rocm",
+    title="ROCm",
+    about="AMD's runtime in a process, and its log",
+    rank=30,
+    signs=Signs(
+        files=(r"/libamdhip64\.so",),
+        devices=("/dev/kfd",),
+        formats=("amd-log",),
+        modules=(r"libamdhip64\.so",),
+    ),
+)

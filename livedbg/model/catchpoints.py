@@ -1,0 +1,207 @@
+"""Catchpoints: what is to be caught, in a user's words, and which types and messages match.
+
+A pattern is an exact type name (`nvfuser::nvfError`), a glob (`c10::*`), or a regular expression between slashes
+(`/Error$/`). It is compared with the demangled name of the thrown type and, where its bases can be read, of those.
+The name of a signal (`SIGSEGV`) means that signal. Behind `python:` a pattern is of Python exceptions.
+
+Invariants:
+    H1. A name or glob matches whole names: templates and namespaces are part of them.
+    H2. A preset is nothing but patterns with a name: what it catches can be seen.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.model.errors import UsageError
+
+__all__ = ["HOLD_MOST_S", "PRESETS", "Catchpoint", "CatchpointState", "Moment", "Pattern", "Preset", "patterns_of"]
+
+HOLD_MOST_S: Final = 600
+"""A thread that is held goes on after so many seconds, whatever was asked for."""
+
+
+class Moment(StrEnum):
+    """When something is caught."""
+
+    THROW = "throw"
+    RETHROW = "rethrow"
+    CATCH = "catch"
+    RAISE = "raise"
+    """A Python exception is raised."""
+    CALL = "call"
+    """A function is called: `abort`, `_exit`, `cudaLaunchKernel`, any one that the target exports."""
+    SIGNAL = "signal"
+    """A signal is delivered: before its handler runs, or before it ends the process."""
+
+
+class CatchpointState(StrEnum):
+    """What has become of a catchpoint."""
+
+    ARMING = "arming"
+    ARMED = "armed"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One catchpoint, as panels and reports show it.
+
+    Attributes:
+        process: identifier of the process; what it starts is included where `follow` is set.
+        pattern: as the user wrote it: a type, a preset, a function.
+        message: only exceptions with this text in their message; "" for all.
+        engine: how it is done: `listen` (kernel probe), `registers` (debug registers), neither with a stop; or `gdb`,
+            for which a thread stands.
+        note: what it can't see, or why it failed.
+        remedy: what to do about that.
+        seen: all throws, whatever their type.
+        hits: those that matched.
+        lost: those that the kernel could not hand over in time; of `gdb`: those that went on while another stood.
+        ending: how the process ended, in words, such as `was killed by SIGSEGV`; "" while it lives.
+        standing: identifier of the thread that stands at it now.
+        until_wall_ns: when that one goes on at the latest.
+        until_why: why that is earlier than was asked for.
+    """
+
+    id: str
+    process: str
+    pattern: str
+    moment: Moment = Moment.THROW
+    message: str = ""
+    engine: str = ""
+    state: CatchpointState = CatchpointState.ARMING
+    note: str = ""
+    remedy: str = ""
+    follow: bool = False
+    seen: int = 0
+    hits: int = 0
+    lost: int = 0
+    ending: str = ""
+    standing: str | None = None
+    until_wall_ns: int | None = None
+    until_why: str = ""
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    """A name for patterns.
+
+    Attributes:
+        patterns: of types; for `CALL` names of functions.
+        about: what it catches, in words.
+        but: names of types that it leaves out, with their children.
+    """
+
+    moment: Moment
+    patterns: tuple[str, ...]
+    about: str
+    but: tuple[str, ...] = ()
+
+
+PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
+    {
+        "any": Preset(moment=Moment.THROW, patterns=("*",), about="every C++ exception"),
+        "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's one exception"),
+        "c10": Preset(moment=Moment.THROW, patterns=("c10::Error", "c10::*Error"), about="PyTorch's errors"),
+        "python": Preset(
+            moment=Moment.RAISE,
+            patterns=("*",),
+            about="every Python exception but those that only end a loop or a generator; python:TYPE for one type",
+            but=("StopIteration", "StopAsyncIteration", "GeneratorExit"),
+        ),
+        "iree": Preset(
+            moment=Moment.CALL,
+            patterns=("iree_status_allocate", "iree_status_allocate_f"),
+            about="IREE statuses that are not OK, where they are made",
+        ),
+        "abort": Preset(
+            moment=Moment.CALL, patterns=("abort", "__assert_fail"), about="abort(), a failed assert, std::terminate"
+        ),
+        "exit": Preset(moment=Moment.CALL, patterns=("exit", "_exit"), about="an end by exit() or _exit()"),
+        "signals": Preset(
+            moment=Moment.SIGNAL,
+            patterns=("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"),
+            about="signals that a program's own faults bring, handled or fatal (SIGSYS, SIGTRAP: where fatal)",
+        ),
+        "cuda": Preset(
+            moment=Moment.CALL,
+            patterns=("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"),
+            about="CUDA errors, where a program asks for their text",
+        ),
+    }
+)
+"""Presets by name."""
+
+
+_PYTHON: Final = "python:"
+_SIGNAL: Final = re.compile(r"SIG[A-Z][A-Z0-9]*")
+
+
+class Pattern:
+    """Matches names.
+
+    Args:
+        text: exact name, glob, or `/regular expression/`.
+        but: names that don't match, whatever else they are.
+
+    Raises:
+        UsageError: the regular expression is not one.
+    """
+
+    def __init__(self, text: str, but: Iterable[str] = ()) -> None:
+        self.text = text
+        self._but = frozenset(but)
+        self._regex: re.Pattern[str] | None = None
+        if len(text) > 1 and text.startswith("/") and text.endswith("/"):
+            try:
+                self._regex = re.compile(text[1:-1])
+            except re.error as error:
+                wrong = f"{text} is not a regular expression: {error}."
+                raise UsageError(wrong, "see `livedbg catch --help`") from None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is one name."""
+        return self._regex is None and not any(sign in self.text for sign in "*?[")
+
+    def matches(self, names: Collection[str]) -> bool:
+        """Whether one of the names matches: a type and its bases."""
+        if not self._but.isdisjoint(names):
+            return False
+        if self._regex is not None:
+            return any(self._regex.search(name) for name in names)
+        if self.exact:
+            return self.text in names
+        return any(fnmatchcase(name, self.text) for name in names)
+
+
+def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:
+    """What a user's word means: a preset, or a pattern by itself.
+
+    Returns:
+        When it is caught (None: the user may choose), and the patterns.
+
+    Raises:
+        UsageError: it is empty, no regular expression, or no signal though it looks like one.
+    """
+    if not text.removeprefix(_PYTHON).strip():
+        raise UsageError("An empty pattern catches nothing.", "name a type, such as std::runtime_error, or 'any'")
+    preset = PRESETS.get(text)
+    if preset is None and text.startswith(_PYTHON):
+        return Moment.RAISE, (Pattern(text.removeprefix(_PYTHON)),)
+    if preset is None and _SIGNAL.fullmatch(text):
+        if text not in signal.Signals.__members__:
+            remedy = f"`kill -L` prints their names; a type of that name: /^{text}$/"
+            raise UsageError(f"There is no signal {text}.", remedy)
+        return Moment.SIGNAL, (Pattern(text),)
+    if preset is None:
+        return None, (Pattern(text),)
+    return preset.moment, tuple(Pattern(pattern, preset.but) for pattern in preset.patterns)

@@ -1,0 +1,393 @@
+"""The entities of the state, as immutable values.
+
+Invariants:
+    M1. Every value is frozen: a change is a new value, so a snapshot can share them.
+    M2. `None` in an optional field means "not known", never "no" or "zero".
+    M3. Times are nanoseconds: `*_mono_ns` on CLOCK_MONOTONIC of the entity's host,
+        `*_wall_ns` since the Unix epoch.
+    M4. Strings that come from a target are already sanitised (livedbg.text.sanitize) when they
+        stand in a model value: no control or escape character is left in them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from livedbg.model.states import EdgeKind, EdgeState, Severity, SourceHealth, TaskState, ThreadState
+
+__all__ = [
+    "Diagnostic",
+    "Edge",
+    "EdgeKey",
+    "EdgeKind",
+    "EdgeState",
+    "Evidence",
+    "ExceptionHit",
+    "Frame",
+    "Intrusion",
+    "LogRecord",
+    "LogSource",
+    "Process",
+    "Resource",
+    "Severity",
+    "SourceHealth",
+    "SourceStatus",
+    "Stack",
+    "Task",
+    "TaskState",
+    "Thread",
+    "ThreadState",
+]
+
+
+class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A target process.
+
+    Attributes:
+        start_ticks: start time in clock ticks since boot (/proc/PID/stat field 22); with the pid
+            it identifies the process (pid reuse).
+        start_wall_ns: the same on the wall clock.
+        environment: the few variables that analyses and panels use (RANK, ASCEND_…), never secrets.
+        target: whether it is one of the job; False for others that hold what a target waits for.
+        named: the user named it; False for those that were found through one.
+        notes: what is special about it (`zombie`, `kernel thread`, `pid namespace: 1`, …).
+    """
+
+    id: str
+    host: str
+    pid: int
+    ppid: int | None = None
+    start_ticks: int | None = None
+    start_wall_ns: int | None = None
+    rank: int | None = None
+    exe: str | None = None
+    command: tuple[str, ...] = ()
+    cwd: str | None = None
+    user: str | None = None
+    state: ThreadState = ThreadState.UNKNOWN
+    thread_count: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    target: bool = True
+    named: bool = False
+    exited: bool = False
+    exit_status: int | None = None
+
+
+class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An OS thread.
+
+    Attributes:
+        process: identifier of its process.
+        wait_channel: /proc/PID/task/TID/wchan, e.g. `futex_wait_queue`.
+        syscall: name of the system call it sits in.
+        waits_in: the same in a user's words, e.g. `pthread_mutex_lock`, `poll of 3 fds`, `sleep 30 s`.
+        timed: the wait has a time limit of its own (it will wake by itself).
+        cpu_ns: CPU time used so far.
+        switches: voluntary + involuntary context switches so far.
+        role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
+    """
+
+    id: str
+    process: str
+    tid: int
+    name: str = ""
+    state: ThreadState = ThreadState.UNKNOWN
+    wait_channel: str | None = None
+    syscall: str | None = None
+    waits_in: str | None = None
+    timed: bool | None = None
+    cpu_ns: int | None = None
+    switches: int | None = None
+    since_mono_ns: int | None = None
+    exited: bool = False
+    role: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its role and its name: `core 8 (AIV0), python3`."""
+        return f"{self.role}, {self.name}" if self.role and self.name else self.role or self.name
+
+
+class Frame(Struct, frozen=True, omit_defaults=True):
+    """One frame of a stack, innermost first in its stack.
+
+    Attributes:
+        function: demangled name, or `0x…` where no symbol is known.
+        module: base name of the ELF file, or the Python module.
+        language: `native` or `python`.
+        address: program counter, for native frames.
+        local_variables: `name=value` texts; empty unless asked for.
+        source: lines of its source around `line`; empty unless asked for.
+        source_from: number of the first of them.
+    """
+
+    function: str
+    file: str | None = None
+    line: int | None = None
+    module: str | None = None
+    language: str = "native"
+    address: int | None = None
+    local_variables: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    source_from: int = 0
+
+
+class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The stack of one thread at one moment, innermost frame first.
+
+    Attributes:
+        partial: outer frames may be missing or wrong; `note` says why.
+        source: how it was taken: `py-spy`, `zero`, `glance`, `gdb`; merged: `zero+py-spy`.
+        layer: `python` (Python frames only), `native` (native frames only) or `merged`. The store
+            keeps the newest stack of each layer and shows them merged (livedbg.state.stacks).
+    """
+
+    thread: str
+    frames: tuple[Frame, ...]
+    taken_mono_ns: int
+    source: str
+    layer: str = "native"
+    partial: bool = False
+    note: str | None = None
+    holds_gil: bool | None = None
+    waits_gil: bool | None = None
+
+
+class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A unit of work of a runtime.
+
+    The store merges what several events say of one task: a `None` (or `UNKNOWN`) never
+    overwrites what is known.
+
+    Attributes:
+        name: its name inside its system (`r0t12`), the last part of its id.
+        kernel: name (or number) of what it runs.
+        since_mono_ns: when it entered its present state.
+        since_wall_ns: the same on the wall clock, where only a log's clock is known.
+        fanin_left: unmet dependencies.
+        fanin_total: all dependencies.
+        where: identifiers or names of what it runs on (`core:ascend/8`).
+        owner: who drives it (`scheduler thread 0`).
+        attributes: whatever else the runtime said, as text.
+    """
+
+    id: str
+    system: str
+    name: str
+    kernel: str | None = None
+    state: TaskState = TaskState.UNKNOWN
+    since_mono_ns: int | None = None
+    since_wall_ns: int | None = None
+    fanin_left: int | None = None
+    fanin_total: int | None = None
+    where: tuple[str, ...] = ()
+    owner: str | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that is waited for or held. Who holds it stands in `holds` edges.
+
+    Attributes:
+        kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `pipe`,
+            `socket`, `eventfd`, `flock`, `file`, `core`, `stream`, `ring`, `group`.
+        name: what a user would call it, e.g. `pipe 3 of worker`, `core 8 (AIV0)`.
+        state: free text of its state (`locked`, `3 waiters`, `busy`).
+    """
+
+    id: str
+    kind: str
+    name: str = ""
+    state: str | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+class EdgeKey(NamedTuple):
+    """What identifies an edge."""
+
+    kind: EdgeKind
+    source: str
+    target: str
+
+
+class Edge(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One edge of the one graph. On the wire its ends are called `from` and `to`.
+
+    Attributes:
+        evidence: where this was read, e.g. `futex 0x7f.. owner word = 4713`.
+        since_mono_ns: since when it has been so.
+        any_of: for `waits_for` edges: the source waits for *any* of its `any_of` targets
+            (poll over several descriptors, a pipe with several writers); otherwise for all.
+            For `holds` edges on one resource: any one of the holders can serve it.
+        inferred: it was concluded, not read.
+        timed: the wait ends by itself (it has a time limit).
+    """
+
+    kind: EdgeKind
+    source: str = field(name="from")
+    target: str = field(name="to")
+    state: EdgeState = EdgeState.PENDING
+    evidence: str = ""
+    since_mono_ns: int | None = None
+    any_of: bool = False
+    inferred: bool = False
+    timed: bool = False
+
+    @property
+    def key(self) -> EdgeKey:
+        """(kind, source, target)."""
+        return EdgeKey(self.kind, self.source, self.target)
+
+
+class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One log that is being read.
+
+    Attributes:
+        id: `log:HOST/PATH`, or `log:HOST/PID/stdout`.
+        name: short name for the screen (`scheduler`, `device-0`, `stderr`).
+        format: which shape was recognised (`simpler-host`, `glog`, `plain`, …).
+        lines: lines seen so far, `None` while they are still being counted.
+        size: bytes.
+    """
+
+    id: str
+    name: str
+    path: str | None = None
+    format: str | None = None
+    lines: int | None = None
+    size: int | None = None
+    process: str | None = None
+
+
+class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One record of one log; `text` may hold several lines, joined by newline.
+
+    Attributes:
+        source: id of its LogSource.
+        wall_ns: its own time stamp on the wall clock, where it has one.
+        mono_ns: its own time stamp on CLOCK_MONOTONIC, where it has one.
+        line: number of its first line in the source, from 1.
+        offset: byte offset of its first line.
+        links: entities that it speaks of.
+    """
+
+    source: str
+    text: str
+    severity: Severity = Severity.INFO
+    wall_ns: int | None = None
+    mono_ns: int | None = None
+    line: int | None = None
+    offset: int | None = None
+    pid: int | None = None
+    tid: int | None = None
+    links: tuple[str, ...] = ()
+
+
+class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a claim rests on.
+
+    Attributes:
+        kind: `memory`, `proc`, `log`, `file`, `stack`, `counter`, `inference`.
+        source: where it was read: `futex 0x7f12…`, `err.txt:214`, `/proc/4711/task/4712/syscall`.
+        text: what was read.
+        at_wall_ns: when.
+    """
+
+    kind: str
+    source: str
+    text: str
+    at_wall_ns: int | None = None
+
+
+class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something a runtime itself said about its health, taken from its log or its files.
+
+    Attributes:
+        system: `ascend`, `nccl`, `cuda`, `python`, …
+        code: stable word for the kind of statement, lower case with dashes, e.g. `timeout-exit`,
+            `stall-summary`, `fatal`, `terminate`, `traceback`, `run-complete`.
+        severity: how bad the runtime's statement is.
+        sentence: what it means, one sentence for the user.
+        entities: what it is about.
+        attributes: the fields it carried, as text (`sub_class`, `error_code`, …).
+    """
+
+    id: str
+    system: str
+    code: str
+    severity: Severity
+    sentence: str
+    entities: tuple[str, ...] = ()
+    attributes: dict[str, str] = field(default_factory=dict)
+    evidence: tuple[Evidence, ...] = ()
+    at_wall_ns: int | None = None
+
+
+class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something thrown, failed or aborted.
+
+    Attributes:
+        type: demangled type name.
+        at_wall_ns: when it was seen last.
+        first_wall_ns: when it was seen first.
+        history: how many came in each second up to the one of `at_wall_ns`, the newest last.
+        count: how many times the same thing (type, message, stack) was seen.
+        catchpoint: which catchpoint (or log rule) saw it.
+        paused_ms: how long the target stood still for it.
+        partial: the stack is not whole.
+    """
+
+    id: str
+    type: str
+    message: str
+    thread: str | None = None
+    process: str | None = None
+    stack: tuple[Frame, ...] = ()
+    at_wall_ns: int | None = None
+    catchpoint: str | None = None
+    count: int = 1
+    paused_ms: float = 0.0
+    first_wall_ns: int | None = None
+    history: tuple[int, ...] = ()
+    partial: bool = False
+
+
+class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One touch of the target, for the ledger.
+
+    Attributes:
+        what: `attach`, `glance`, `catchpoint`, `probe`, …
+        why: who asked for it and for what.
+        paused_ns: how long the target stood still.
+        measured: `paused_ns` was measured (not estimated).
+    """
+
+    target: str
+    what: str
+    why: str
+    paused_ns: int = 0
+    stops: int = 0
+    measured: bool = True
+    at_wall_ns: int | None = None
+
+
+class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How well one adapter sees one target, for the user.
+
+    Attributes:
+        source: adapter's name (`proc`, `python`, `native`, `logs`, `ascend`).
+        target: entity id or path that it looks at.
+        code: stable word for the situation (`no-permission`, `zombie`, `gdb-missing`, …), or "".
+        sentence: what is the matter, one sentence.
+        remedy: the command or setting that mends it.
+    """
+
+    source: str
+    target: str
+    health: SourceHealth
+    code: str = ""
+    sentence: str = ""
+    remedy: str = ""

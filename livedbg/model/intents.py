@@ -1,0 +1,183 @@
+"""What a user (a panel, a command) can ask of the session. Values only; the session routes them.
+
+A panel never acts on a process or a file itself: it sends one of these.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from livedbg.model.catchpoints import Moment
+
+__all__ = [
+    "GLANCE_ONCE",
+    "VALUES_DUMP",
+    "VALUES_GOLDEN",
+    "Catch",
+    "CompareValues",
+    "DumpDevice",
+    "Glance",
+    "GoOn",
+    "Intent",
+    "LookAtValues",
+    "OpenLog",
+    "Refresh",
+    "Uncatch",
+    "WantStacks",
+    "WatchLaunches",
+]
+
+GLANCE_ONCE = "glance.once"
+"""Key of `Request.options`: glance once at every target process before settling, for a command that looks once."""
+
+
+VALUES_DUMP = "values.dump"
+"""Option of a session: a dump to show whatever its file is called."""
+
+VALUES_GOLDEN = "values.golden"
+"""Key of `Request.options`: what every dump of tensors that is found is compared with."""
+
+
+class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
+    """Take stacks now.
+
+    Attributes:
+        process: its identifier.
+        threads: thread identifiers; empty means all threads of the process.
+        native: native frames too (needs gdb for names), not only Python's.
+        local_variables: Python local variables too (`py-spy --locals`).
+    """
+
+    process: str
+    threads: tuple[str, ...] = ()
+    native: bool = True
+    local_variables: bool = False
+
+
+class Glance(Struct, frozen=True, kw_only=True, tag="glance"):
+    """Take the native stacks of running threads now: each is stopped for well under a millisecond.
+
+    Attributes:
+        process: its identifier.
+        threads: thread identifiers; empty means all threads of the process.
+    """
+
+    process: str
+    threads: tuple[str, ...] = ()
+
+
+class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
+    """Set a catchpoint.
+
+    Attributes:
+        process: identifier of the process.
+        pattern: type, glob, /regular expression/ or preset; for `CALL` a function.
+        moment: when; None where the pattern says it, else when it is thrown.
+        message: only with this text in the message.
+        count: take it out after so many hits; 0 never.
+        follow: processes that it starts too.
+        files: files that the process has not loaded and may load: listened to from the first moment.
+        stop: have the thread stand for a look at its frames, variables and source, by an attached gdb.
+        hold_s: with `stop`: how long it stands after that, unless `GoOn` comes.
+    """
+
+    process: str
+    pattern: str
+    moment: Moment | None = None
+    message: str = ""
+    count: int = 0
+    follow: bool = False
+    files: tuple[str, ...] = ()
+    stop: bool = False
+    hold_s: float = 0.0
+
+
+class GoOn(Struct, frozen=True, kw_only=True, tag="go-on"):
+    """Let the thread that stands at a catchpoint go on."""
+
+    catchpoint: str
+
+
+class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):
+    """Take a catchpoint out."""
+
+    catchpoint: str
+
+
+class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
+    """Have the CUDA driver write a GPU core dump of a process, and read it: its kernels stand meanwhile.
+
+    Attributes:
+        process: its identifier.
+        may_abort: also where the driver may end the process after it.
+        limit_s: how long the dump is waited for.
+    """
+
+    process: str
+    may_abort: bool = False
+    limit_s: float = 60.0
+
+
+class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
+    """Listen to what a process launches on its devices, or no more.
+
+    Attributes:
+        process: its identifier.
+        on: listen.
+        share: of the launching threads' time that this may take; 0 for the usual.
+    """
+
+    process: str
+    on: bool = True
+    share: float = 0.0
+
+
+class LookAtValues(Struct, frozen=True, kw_only=True, tag="look-at-values"):
+    """Look at a tensor of a dump that was found.
+
+    Attributes:
+        path: of the dump.
+        number: of the entry.
+    """
+
+    path: str
+    number: int
+
+
+class CompareValues(Struct, frozen=True, kw_only=True, tag="compare-values"):
+    """Compare a dump that was found with another, or with golden data.
+
+    Attributes:
+        path: of the dump.
+        golden: of a second dump, of a run's folder, or of a folder with in/ and out/.
+    """
+
+    path: str
+    golden: str
+
+
+class Refresh(Struct, frozen=True, kw_only=True, tag="refresh"):
+    """Look at everything again now instead of at the next turn."""
+
+
+class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):
+    """Start to read one more log file or directory."""
+
+    path: str
+
+
+Intent: TypeAlias = (
+    WantStacks
+    | Glance
+    | Catch
+    | GoOn
+    | Uncatch
+    | WatchLaunches
+    | DumpDevice
+    | LookAtValues
+    | CompareValues
+    | Refresh
+    | OpenLog
+)

@@ -1,0 +1,234 @@
+"""The immutable state that analyses, panels and reports read.
+
+Invariants:
+    S1. A snapshot never changes; two snapshots share what didn't change between them.
+    S2. `EMPTY` is a valid snapshot: every reader works on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from livedbg.model import (
+    Diagnostic,
+    Edge,
+    EdgeKey,
+    ExceptionHit,
+    Intrusion,
+    LogRecord,
+    LogSource,
+    Process,
+    Resource,
+    SourceStatus,
+    Stack,
+    Task,
+    Thread,
+)
+from livedbg.model.catchpoints import Catchpoint
+from livedbg.model.devices import DeviceState
+from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
+from livedbg.model.launches import LaunchTrail
+from livedbg.model.numbering import Numbering
+from livedbg.model.tables import FrozenTable
+
+__all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey", "Touches"]
+
+
+class Clock(NamedTuple):
+    """The newest stamp seen from one host."""
+
+    mono_ns: int
+    wall_ns: int
+
+
+class CounterKey(NamedTuple):
+    """What identifies a counter."""
+
+    entity: str
+    name: str
+
+
+class StatusKey(NamedTuple):
+    """What identifies a status."""
+
+    source: str
+    target: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Touches:
+    """Some touches of targets in total."""
+
+    count: int = 0
+    stops: int = 0
+    paused_ns: int = 0
+
+    @classmethod
+    def of(cls, touch: Intrusion) -> Touches:
+        """A single one."""
+        return cls(1, touch.stops, touch.paused_ns)
+
+    def plus(self, other: Touches) -> Touches:
+        """Both together."""
+        return Touches(self.count + other.count, self.stops + other.stops, self.paused_ns + other.paused_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A number of progress and when it last changed.
+
+    Attributes:
+        changed_mono_ns: when the value last changed.
+        changes: how many times it changed since it was first seen.
+    """
+
+    value: float
+    total: float | None
+    first_mono_ns: int
+    changed_mono_ns: int
+    changes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What was seen of a thread's progress.
+
+    Attributes:
+        first_mono_ns: first look at it.
+        changed_mono_ns: last look at which anything had changed (CPU used, state, system call,
+            context switches).
+        cpu_ns: CPU time between the last two looks that differed.
+        window_ns: time between those two looks.
+        cpu_total_ns: CPU time since the first look.
+        waiting_since_mono_ns: since when it sits in the same system call with no CPU used; None
+            while it makes progress.
+    """
+
+    first_mono_ns: int
+    changed_mono_ns: int
+    cpu_ns: int = 0
+    window_ns: int = 0
+    cpu_total_ns: int = 0
+    waiting_since_mono_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long a kernel's completed runs took.
+
+    Attributes:
+        count: completed runs seen.
+        total_ns: their sum.
+        longest_ns: the longest one.
+    """
+
+    count: int
+    total_ns: int
+    longest_ns: int
+
+    @property
+    def mean_ns(self) -> float:
+        """Mean run time."""
+        return self.total_ns / self.count if self.count else 0.0
+
+
+def _empty() -> Mapping[Any, Any]:
+    return MappingProxyType({})
+
+
+def _empty_table() -> FrozenTable[Any, Any]:
+    return FrozenTable(({},), str)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state after `revision` events.
+
+    Attributes:
+        clocks: host -> newest stamp.
+        stacks: by thread id.
+        edges: by (kind, source, target).
+        dependencies: the pending `depends_on` edges that block as they stand (those of tasks, but for those on a
+            process): the numbers of both ends. There can be millions.
+        waits: all other pending edges.
+        names: the numbers.
+        recent_logs: the newest records, oldest first (bounded; the whole log is read through the
+            session's log reader).
+        log_count: all records seen.
+        kernels: (system, kernel) -> how long its completed runs took.
+        activity: by thread id.
+        forgotten_processes: how many exited processes are no longer kept.
+        intrusions: the newest ones (bounded), oldest first.
+        older_touches: target -> the total of its older ones; "": of targets that were forgotten.
+        devices: what was seen on devices last, by process identifier or `file:PATH`.
+        launches: by thread id, what it launched.
+        dumps: of tensors, by path.
+        value_looks: the newest looks at tensors, by path and number.
+        comparisons: of dumps with golden ones, by path.
+    """
+
+    revision: int = 0
+    clocks: Mapping[str, Clock] = field(default_factory=_empty)
+    processes: Mapping[str, Process] = field(default_factory=_empty)
+    threads: Mapping[str, Thread] = field(default_factory=_empty)
+    stacks: Mapping[str, Stack] = field(default_factory=_empty)
+    tasks: FrozenTable[str, Task] = field(default_factory=_empty_table)
+    resources: FrozenTable[str, Resource] = field(default_factory=_empty_table)
+    edges: FrozenTable[EdgeKey, Edge] = field(default_factory=_empty_table)
+    dependencies: FrozenTable[EdgeKey, tuple[int, int]] = field(default_factory=_empty_table, compare=False)
+    waits: FrozenTable[EdgeKey, Edge] = field(default_factory=_empty_table)
+    names: Numbering = field(default_factory=Numbering, compare=False)
+    log_sources: Mapping[str, LogSource] = field(default_factory=_empty)
+    recent_logs: Sequence[LogRecord] = ()
+    log_count: int = 0
+    counters: Mapping[CounterKey, Counter] = field(default_factory=_empty)
+    diagnostics: Mapping[str, Diagnostic] = field(default_factory=_empty)
+    exceptions: Mapping[str, ExceptionHit] = field(default_factory=_empty)
+    catchpoints: Mapping[str, Catchpoint] = field(default_factory=_empty)
+    intrusions: Sequence[Intrusion] = ()
+    older_touches: Mapping[str, Touches] = field(default_factory=_empty)
+    forgotten_processes: int = 0
+    statuses: Mapping[StatusKey, SourceStatus] = field(default_factory=_empty)
+    activity: Mapping[str, Activity] = field(default_factory=_empty)
+    kernels: Mapping[tuple[str, str], Durations] = field(default_factory=_empty)
+    devices: Mapping[str, DeviceState] = field(default_factory=_empty)
+    launches: Mapping[str, LaunchTrail] = field(default_factory=_empty)
+    dumps: Mapping[str, ValueDump] = field(default_factory=_empty)
+    value_looks: Mapping[tuple[str, int], ValueLook] = field(default_factory=_empty)
+    comparisons: Mapping[str, ValueComparison] = field(default_factory=_empty)
+
+    def now(self, host: str | None = None) -> Clock:
+        """The newest stamp of `host`, or of the host that was heard last."""
+        if host is not None:
+            return self.clocks.get(host, Clock(0, 0))
+        return max(self.clocks.values(), key=lambda clock: clock.wall_ns, default=Clock(0, 0))
+
+    @property
+    def touches(self) -> Touches:
+        """All touches in total."""
+        return reduce(Touches.plus, chain(self.older_touches.values(), map(Touches.of, self.intrusions)), Touches())
+
+    def touches_of(self, target: str) -> Touches:
+        """The touches of one target in total."""
+        newest = (Touches.of(touch) for touch in self.intrusions if touch.target == target)
+        return reduce(Touches.plus, newest, self.older_touches.get(target, Touches()))
+
+    @property
+    def paused_ns(self) -> int:
+        """How long targets stood still because of us, in all."""
+        return self.touches.paused_ns
+
+    def threads_of(self, process: str) -> list[Thread]:
+        """The threads of a process that are alive, by tid."""
+        found = [t for t in self.threads.values() if t.process == process and not t.exited]
+        return sorted(found, key=lambda thread: thread.tid)
+
+
+EMPTY = Snapshot()
+"""The state before the first event."""

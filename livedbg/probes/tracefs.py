@@ -1,0 +1,215 @@
+"""Trace events for functions of user programs: `uprobe_events` of tracefs (Documentation/trace/uprobetracer.rst).
+
+The kernel reads the arguments that the event names at the very call, so nothing is missed or torn; a perf event of
+the trace event's number can be inherited, unlike one of the PMU `uprobe` (livedbg.probes.perf P3).
+
+Invariants:
+    X1. A definition by itself changes no program: the trap stands only while a perf event counts it.
+    X2. What a killed livedbg left behind is a line in `uprobe_events`, and the next one takes it out.
+    X3. tracefs is used where it is mounted, else through a mount of our own that nobody else sees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import re
+from collections.abc import Sequence
+from itertools import count
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from livedbg.linux.procfs import process_exists
+
+__all__ = ["Field", "NoTracefs", "TraceEvent", "TraceEvents", "kernel_event"]
+
+_PLACES: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432  # the same on all machines (asm-generic/unistd.h)
+_CREATE, _CLOEXEC = 6, 1  # FSCONFIG_CMD_CREATE; FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC
+_FIELD: Final = re.compile(
+    r"field:(?P<type>[^;]*?) ?(?P<name>\w+)(\[\w*\])?;\s*offset:(?P<offset>\d+);\s*size:(?P<size>\d+)"
+)
+_GROUP: Final = "livedbg_"
+
+_numbers = count()  # names are unique in this process: there may be several of TraceEvents
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+class NoTracefs(OSError):
+    """tracefs can't be reached: it is not mounted, or our rights don't suffice."""
+
+
+class Field(NamedTuple):
+    """A field of a trace event's raw data.
+
+    Attributes:
+        text: it is a string: four bytes say where (`__data_loc`: length in the upper half, offset in the lower).
+    """
+
+    name: str
+    offset: int
+    size: int
+    text: bool
+
+    def read(self, raw: bytes) -> int | bytes:
+        """Its value: a number, or a string's bytes without the NUL."""
+        value = int.from_bytes(raw[self.offset : self.offset + self.size], "little")
+        if not self.text:
+            return value
+        start, length = value & 0xFFFF, value >> 16
+        return raw[start : start + length].rstrip(b"\0")
+
+
+class TraceEvent(NamedTuple):
+    """A defined event.
+
+    Attributes:
+        number: for perf events of type TRACEPOINT.
+    """
+
+    name: str
+    number: int
+    fields: dict[str, Field]
+
+
+class TraceEvents:
+    """Trace events of ours. A context manager; close it to take their definitions out.
+
+    Raises:
+        NoTracefs: there is no way to it.
+    """
+
+    def __init__(self) -> None:
+        self._folder = _opened("uprobe_events", os.O_WRONLY)
+        self._group = f"{_GROUP}{os.getpid()}"
+        self._names: list[str] = []
+        self._drop_stale()
+
+    def __enter__(self) -> TraceEvents:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def define(self, file: str, offset: int, arguments: Sequence[str]) -> TraceEvent:
+        """An event for a function.
+
+        Args:
+            file: a path of ours to the file that holds its code.
+            offset: of its first instruction in that file.
+            arguments: what to read at a call, as `NAME=FETCHARG:TYPE`.
+
+        Raises:
+            OSError: the kernel refuses it.
+        """
+        name = f"e{os.getpid()}_{next(_numbers)}"
+        opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:  # by its descriptor: a path may hold blanks and colons
+            place = f"/proc/self/fd/{opened}:{offset:#x}"
+            self._write(f"p:{self._group}/{name} {place} {' '.join(arguments)}")
+        finally:
+            os.close(opened)
+        self._names.append(name)
+        return _event(self._folder, f"{self._group}/{name}")
+
+    def defined(self) -> str:
+        """All definitions, also those of others, as tracefs tells them."""
+        return self._read("uprobe_events")
+
+    def remove(self, name: str) -> None:
+        """Take a definition out; the kernel refuses while somebody listens."""
+        with contextlib.suppress(OSError):
+            self._write(f"-:{self._group}/{name}")
+            self._names.remove(name)
+
+    def close(self) -> None:
+        """Take all definitions out."""
+        for name in list(self._names):
+            self.remove(name)
+        os.close(self._folder)
+
+    def _drop_stale(self) -> None:
+        for group, name in re.findall(rf"^p:({_GROUP}\d+)/(\w+) ", self.defined(), re.MULTILINE):
+            if not process_exists(int(group.removeprefix(_GROUP))):
+                with contextlib.suppress(OSError):
+                    self._write(f"-:{group}/{name}")
+
+    def _read(self, name: str) -> str:
+        return _read(self._folder, name)
+
+    def _write(self, line: str) -> None:
+        file = os.open("uprobe_events", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=self._folder)
+        try:
+            os.write(file, line.encode() + b"\n")
+        finally:
+            os.close(file)
+
+
+def kernel_event(system: str, name: str) -> TraceEvent:
+    """A trace event that the kernel has by itself (Documentation/trace/events.rst), such as `signal:signal_deliver`.
+
+    Raises:
+        NoTracefs: there is no way to tracefs (EACCES, EPERM), or this kernel has no such event (ENOENT).
+    """
+    folder = _opened(f"events/{system}/{name}/id", os.O_RDONLY)
+    try:
+        return _event(folder, f"{system}/{name}")
+    except FileNotFoundError:
+        raise NoTracefs(errno.ENOENT, f"this kernel has no trace event {system}:{name}") from None
+    finally:
+        os.close(folder)
+
+
+def _event(folder: int, name: str) -> TraceEvent:
+    fields = [
+        Field(m["name"], int(m["offset"]), int(m["size"]), "__data_loc" in m["type"])
+        for m in _FIELD.finditer(_read(folder, f"events/{name}/format"))
+    ]
+    number = int(_read(folder, f"events/{name}/id"))
+    return TraceEvent(name.rpartition("/")[2], number, {field.name: field for field in fields})
+
+
+def _read(folder: int, name: str) -> str:
+    file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(file, encoding="utf-8", errors="replace") as text:
+        return text.read()
+
+
+def _opened(file: str, flags: int) -> int:
+    """A descriptor of tracefs's folder: of one that lets us open a file of it so, else of a mount of our own."""
+    for place in _PLACES:
+        try:
+            folder = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            os.close(os.open(file, flags | os.O_CLOEXEC, dir_fd=folder))
+        except OSError:
+            os.close(folder)
+            continue
+        return folder
+    return _mounted()
+
+
+def _mounted() -> int:
+    """A mount of tracefs that has no place in the file system (fsopen(2), fsmount(2))."""
+    context = _call(_FSOPEN, ctypes.c_char_p(b"tracefs"), ctypes.c_uint(_CLOEXEC))
+    try:
+        _call(_FSCONFIG, ctypes.c_int(context), ctypes.c_uint(_CREATE), None, None, ctypes.c_int(0))
+        return _call(_FSMOUNT, ctypes.c_int(context), ctypes.c_uint(_CLOEXEC), ctypes.c_uint(0))
+    finally:
+        os.close(context)
+
+
+def _call(number: int, *arguments: object) -> int:
+    answer = int(_libc.syscall(ctypes.c_long(number), *arguments))
+    if answer < 0:
+        code = ctypes.get_errno() or errno.EPERM
+        raise NoTracefs(code, os.strerror(code))
+    return answer

@@ -1,0 +1,1 @@
+"""The event stream in a file, and back from it."""

@@ -1,0 +1,113 @@
+"""The options of a catchpoint, the same words on the command line (`livedbg catch`) and in the app's prompt.
+
+Invariants:
+    O1. What can be typed behind `livedbg catch PID` can be typed in the app, and means the same.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from livedbg.model.catchpoints import HOLD_MOST_S, Moment, patterns_of
+from livedbg.model.errors import UsageError
+from livedbg.model.intents import Catch
+
+__all__ = ["catch_intent", "catch_options", "typed_catch"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def catch_options(command: _Command) -> _Command:
+    """Give a command the options that say what is caught, and how."""
+    for option in reversed(
+        (
+            click.option("--message", default="", metavar="TEXT", help="Only with this text in the message."),
+            click.option("--moment", type=click.Choice([m.value for m in Moment]), help="When.  [default: throw]"),
+            click.option("--count", type=click.IntRange(1), metavar="N", help="End after N; with --stop after 1."),
+            click.option("--follow", is_flag=True, help="Child processes too, those that it starts later included."),
+            click.option("--stop", is_flag=True, help="Stop the thread that throws, to read its variables and source."),
+            click.option(
+                "--hold",
+                type=click.FloatRange(0, HOLD_MOST_S),
+                metavar="SECONDS",
+                help="With --stop: then hold it, or until it is let go.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def catch_intent(
+    process: str,
+    pattern: str,
+    *,
+    message: str = "",
+    moment: str | None = None,
+    count: int | None = None,
+    follow: bool = False,
+    stop: bool = False,
+    hold: float | None = None,
+) -> Catch:
+    """The intent that the options mean.
+
+    Args:
+        process: its identifier.
+        pattern: what is caught.
+
+    Raises:
+        UsageError: the pattern is none, or options contradict each other.
+    """
+    patterns_of(pattern)
+    if hold is not None and not stop:
+        raise UsageError("Only a thread that was stopped can be held.", "add --stop", "usage")
+    if stop and follow:
+        raise UsageError("A stop works in one process, not in its children.", "leave out --follow", "usage")
+    return Catch(
+        process=process,
+        pattern=pattern,
+        moment=Moment(moment) if moment else None,
+        message=message,
+        count=count or int(stop),
+        follow=follow,
+        stop=stop,
+        hold_s=hold or 0.0,
+    )
+
+
+def typed_catch(text: str, process: str) -> Catch:
+    """What a user typed in the app: options, and a type, preset or pattern, which may begin with a moment (`call f`).
+
+    Args:
+        text: as it was typed: quotes hold words together, a backslash is a backslash.
+        process: identifier of the process.
+
+    Raises:
+        UsageError: it can't be understood.
+    """
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = lexer.escape = ""
+    try:
+        words = list(lexer)
+        context = _typed.make_context("", words)
+    except click.UsageError as error:
+        raise UsageError(error.format_message(), "", "usage") from None
+    except ValueError:
+        raise UsageError("A quote is not closed.", "", "usage") from None
+    options = dict(context.params)
+    said: list[str] = list(options.pop("words"))
+    if options["moment"] is None and len(said) > 1 and said[0] in {moment.value for moment in Moment}:
+        options["moment"] = said.pop(0)
+    return catch_intent(process, " ".join(said), **options)
+
+
+@click.command(add_help_option=False)
+@click.argument("words", nargs=-1)
+@catch_options
+def _typed(**_options: object) -> None:
+    """Only parsed, never run."""

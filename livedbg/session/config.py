@@ -1,0 +1,108 @@
+"""Configuration files, and the one question that stands before every touch: is it forbidden?
+
+    # /etc/livedbg/config.toml (for everybody on this box), ~/.config/livedbg/config.toml (one user's own)
+    read_only = true
+
+Invariants:
+    C1. Every touch asks `refuse_touch` first; a session's request is read-only from its start where a file says so.
+    C2. Files and options add up: what one forbids, no other allows.
+    C3. A file that is there and can't be understood forbids: a slip of the pen lifts no ban.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from platformdirs import user_config_path
+
+from livedbg.model.errors import TouchRefused
+from livedbg.session.adapter import Request
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["SYSTEM_FILE", "Ban", "ban_of", "files", "refuse_touch", "restricted"]
+
+SYSTEM_FILE: Path = Path("/etc/livedbg/config.toml")
+"""What holds for everybody on this box."""
+
+_KEY: Final = "read_only"
+_LINE: Final = re.compile(rf"""^\s*["']?{_KEY}["']?\s*=""")
+
+
+class Ban(NamedTuple):
+    """Why nothing may be touched.
+
+    Attributes:
+        by: what forbids it, as the beginning of `… forbids that`.
+        remedy: how it is lifted, and by whom.
+    """
+
+    by: str
+    remedy: str
+
+
+def files() -> tuple[Path, Path]:
+    """The configuration of this box, and the user's own (XDG Base Directory Specification)."""
+    return SYSTEM_FILE, user_config_path("livedbg") / "config.toml"
+
+
+def ban_of(request: Request | None = None) -> Ban | None:
+    """What forbids touches now; None where nothing does. The files are read anew each time."""
+    system, own = files()
+    by = _forbidden_by(system)
+    if by:
+        return Ban(by, f"ask who keeps {system}: no option and no file of your own lifts this")
+    by = _forbidden_by(own)
+    if by:
+        return Ban(by, f"change {own}")
+    if request is not None and request.read_only:
+        return Ban(request.read_only_by or "--read-only", "start again without it")
+    return None
+
+
+def restricted(request: Request) -> Request:
+    """The same request; read-only where a file says so."""
+    ban = ban_of(request)
+    return request if ban is None else replace(request, read_only=True, read_only_by=ban.by)
+
+
+def refuse_touch(request: Request | None, what: str) -> None:
+    """Ask before a touch; every touch does.
+
+    Args:
+        request: of the session; None where there is none: then the files alone decide.
+        what: what would be done, as a sentence without its full stop.
+
+    Raises:
+        TouchRefused: it is forbidden.
+    """
+    ban = ban_of(request)
+    if ban is not None:
+        raise TouchRefused(f"{what}, and {ban.by} forbids that.", ban.remedy, "read-only")
+
+
+def _forbidden_by(path: Path) -> str:
+    """What in a file forbids touches; "" where nothing does."""
+    try:
+        text = path.read_text("utf-8")
+        said = tomllib.loads(text)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return _unclear(path, f"it can't be read: {error.strerror}")
+    except ValueError as error:  # not UTF-8, or not TOML
+        return _unclear(path, str(error))
+    value = said.pop(_KEY, False)
+    if said:
+        return _unclear(path, f"it has `{next(iter(said))}`, and the only key there is is `{_KEY}`")
+    if not isinstance(value, bool):
+        return _unclear(path, f"`{_KEY}` is true or false")
+    number = next((place for place, line in enumerate(text.splitlines(), 1) if _LINE.match(line)), 1)
+    return f"`{_KEY} = true` in line {number} of {path}" if value else ""
+
+
+def _unclear(path: Path, why: str) -> str:
+    return clean_line(f"{path}, which can't be understood ({why}),")

@@ -1,0 +1,196 @@
+"""This host, for commands: what could be attached to, whether a target can be looked at, what is allowed.
+
+The facade over livedbg.linux for the command line; it never touches a process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from livedbg.linux import access, procfs
+from livedbg.linux.access import Problem, access_problem, hidden_processes, ptrace_scope, unsuitable, user_name
+from livedbg.linux.capabilities import Capability, capabilities
+from livedbg.linux.descriptors import fd_links
+from livedbg.linux.nvidia import nvidia_facts
+from livedbg.model import ThreadState
+from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
+from livedbg.session.adapter import TargetProcess
+from livedbg.text.sanitize import clean_line
+
+__all__ = [
+    "Candidate",
+    "Capability",
+    "Problem",
+    "access_problem",
+    "capabilities",
+    "check_target",
+    "find_by_name",
+    "hidden_processes",
+    "host_name",
+    "list_candidates",
+    "nvidia_facts",
+    "ptrace_scope",
+]
+
+_LIBRARIES: Final = {
+    "cuda": re.compile(rb"/libcuda(rt|dart)?[.-]"),
+    "torch": re.compile(rb"/libtorch(_cpu|_cuda|_python|_npu)?\.so"),
+    "ascend": re.compile(rb"/lib(ascendcl|hccl|runtime_v|torch_npu)[.\w]*so"),
+    "iree": re.compile(rb"/(lib)?iree\w*[.-]|_iree_|/iree/"),
+    "nvfuser": re.compile(rb"/(lib)?nvfuser\w*\."),
+    "rocm": re.compile(rb"/libamdhip64\.so"),
+}
+_DEVICES: Final = {"/dev/nvidia": "cuda", "/dev/davinci": "ascend", "/dev/kfd": "rocm", "/dev/accel": "accelerator"}
+_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+_NOT_IN_NAMES: Final = re.compile(r"[/:\s]+")
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A process that could be attached to.
+
+    Attributes:
+        uses: what makes it one: `cuda`, `torch`, `ascend`, `iree`, `nvfuser`, `rocm`, `accelerator`.
+        age_s: time since it started.
+        cpu_share: CPU time per time since it started; above 1 for several busy threads.
+    """
+
+    pid: int
+    user: str
+    command: tuple[str, ...]
+    uses: tuple[str, ...]
+    state: ThreadState
+    threads: int
+    age_s: float
+    cpu_share: float
+    rank: int | None = None
+
+
+def host_name() -> str:
+    """The name of this host as it stands in identifiers: no `/`, `:` or space."""
+    return _NOT_IN_NAMES.sub("-", clean_line(os.uname().nodename)) or "localhost"
+
+
+def list_candidates() -> list[Candidate]:
+    """The GPU, NPU and ML processes that we may see, oldest first."""
+    found = []
+    for pid in procfs.process_ids():
+        if pid == os.getpid():
+            continue
+        try:
+            uses = _uses(pid)
+            candidate = _candidate(pid, uses) if uses else None
+        except (OSError, ValueError, IndexError):
+            continue  # gone, or not ours to see
+        if candidate is not None:
+            found.append(candidate)
+    return sorted(found, key=lambda candidate: (-candidate.age_s, candidate.pid))
+
+
+def _uses(pid: int) -> tuple[str, ...]:
+    maps = Path(f"/proc/{pid}/maps").read_bytes()
+    uses = {name for name, pattern in _LIBRARIES.items() if pattern.search(maps)}
+    for link in fd_links(pid).values():
+        uses.update(name for prefix, name in _DEVICES.items() if link.startswith(prefix))
+    return tuple(sorted(uses))
+
+
+def _candidate(pid: int, uses: tuple[str, ...]) -> Candidate | None:
+    stat = procfs.read_stat(pid)
+    if stat.state in (ThreadState.ZOMBIE, ThreadState.DEAD):
+        return None
+    environment = procfs.read_environment(pid)
+    ranks = [int(environment[name]) for name in _RANKS if environment.get(name, "").isdecimal()]
+    age_s = max(0.01, time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks * procfs.CLOCK_TICK_NS / 1e9)
+    return Candidate(
+        pid=pid,
+        user=user_name(Path(f"/proc/{pid}").stat().st_uid),
+        command=tuple(clean_line(word, 1000) for word in procfs.command_line(pid)),
+        uses=uses,
+        state=stat.state,
+        threads=stat.threads,
+        age_s=age_s,
+        cpu_share=stat.cpu_ticks * procfs.CLOCK_TICK_NS / 1e9 / age_s,
+        rank=ranks[0] if ranks else None,
+    )
+
+
+def check_target(pid: int, *, partial: bool = False) -> TargetProcess:
+    """Whether a process can be looked at.
+
+    Args:
+        pid: as the user named it; the number of a thread gives its process.
+        partial: states and CPU times are enough.
+
+    Raises:
+        TargetGone: there is no such process (`gone`).
+        TargetDenied: it, or what it waits for, is not ours to see (`hidepid`, `other-user`,
+            `ptrace-scope`, `container`, `not-dumpable`).
+        TargetUnsuitable: it is a kernel thread or a zombie (`kernel-thread`, `zombie`).
+    """
+    pid = _leader(pid)
+    problem = unsuitable(pid)
+    if problem is not None:
+        raise _error(problem)
+    denied = None if partial else access.access_problem(pid)
+    if denied is not None:
+        raise _error(denied)
+    try:
+        return TargetProcess(pid, procfs.read_stat(pid).start_ticks)
+    except OSError:
+        raise TargetGone(f"Process {pid} has just ended.", "", "gone") from None
+
+
+def _leader(pid: int) -> int:
+    try:
+        return int(procfs.status_fields(pid)["Tgid"])
+    except (OSError, KeyError, ValueError):
+        return pid
+
+
+def _error(problem: Problem) -> TargetGone | TargetDenied | TargetUnsuitable:
+    if problem.code == "gone":
+        return TargetGone(problem.sentence, problem.remedy, problem.code)
+    if problem.code in ("kernel-thread", "zombie"):
+        return TargetUnsuitable(problem.sentence, problem.remedy, problem.code)
+    return TargetDenied(problem.sentence, problem.remedy, problem.code)
+
+
+def find_by_name(name: str) -> list[int]:
+    """The processes of that name: its comm, the base name of its program, or of a script that it runs.
+
+    Never livedbg itself, nor the processes that started it.
+    """
+    ours = _ancestors()
+    found = []
+    for pid in procfs.process_ids():
+        if pid in ours:
+            continue
+        try:
+            stat, command = procfs.read_stat(pid), procfs.command_line(pid)
+        except OSError:
+            continue
+        if stat.state is ThreadState.ZOMBIE or stat.kernel_thread:
+            continue
+        words = {Path(word).name for word in command[:1]} | {
+            Path(word).name for word in command[1:3] if word[:1] != "-"
+        }
+        if name == stat.name or name in words:
+            found.append(pid)
+    return sorted(found)
+
+
+def _ancestors() -> set[int]:
+    pid, found = os.getpid(), set[int]()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        try:
+            pid = procfs.read_stat(pid).ppid
+        except OSError:
+            break
+    return found

@@ -1,0 +1,182 @@
+"""Starting a command that is to be watched: its output in files, its end known.
+
+Invariants:
+    C1. The command runs in our environment, with what a recipe adds and nothing else (behind a gate, where the shell
+        may add PWD), in a session of its own (a Ctrl-C meant for livedbg doesn't reach it), with no input.
+    C2. `end` leaves no process of its session or below it behind, unless it was told to let it run
+        (livedbg.linux.family).
+    C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
+        take a stop for its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from livedbg.linux.family import Family
+from livedbg.linux.procfs import read_stat
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.session.adapter import TargetProcess
+
+__all__ = ["Launched", "launch", "launch_folder"]
+
+_LOOK_S: Final = 0.5
+_KILLED_S: Final = 10.0  # how long what was killed, and what was born meanwhile, may take to end
+_GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$0" "$@" </dev/null')
+"""Waits for a line, or for the end of its input, which ends it; then becomes the command."""
+
+
+def launch_folder() -> Path:
+    """A new folder for the output of one launched command, in the user's state directory.
+
+    Raises:
+        SourceError: it can't be made.
+    """
+    from platformdirs import user_state_path
+
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    folder = user_state_path("livedbg") / "launches" / f"{stamp}-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise _no_room(folder, error) from None
+    return folder
+
+
+class Launched:
+    """A command that livedbg started.
+
+    Attributes:
+        target: for the session's request.
+        folder: where `stdout.log` and `stderr.log` grow.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, gate: int | None = None) -> None:
+        self._process = process
+        self._gate = gate
+        self.folder = folder
+        self.stdout = folder / "stdout.log"
+        self.stderr = folder / "stderr.log"
+        start: int | None = None
+        cwd: Path | None = None
+        with contextlib.suppress(OSError):
+            start = read_stat(process.pid).start_ticks
+        with contextlib.suppress(OSError):  # ours may have been removed
+            cwd = Path.cwd()
+        self.target = TargetProcess(process.pid, start, self.stdout, self.stderr, cwd)
+        self._pidfd = os.pidfd_open(process.pid)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def go(self) -> None:
+        """Let a command that was started behind a gate begin; does nothing the second time."""
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            with contextlib.suppress(BrokenPipeError):  # it was ended meanwhile
+                os.write(gate, b"go\n")
+            os.close(gate)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code as a shell gives it (128 + signal); None while it runs."""
+        code = self._process.poll() if self._has_ended(0) else None
+        return None if code is None else code if code >= 0 else 128 - code
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Wait for its end; its exit code, or None when it still runs after `timeout_s`."""
+        self._has_ended(timeout_s)
+        return self.exit_code
+
+    def _has_ended(self, timeout_s: float | None) -> bool:
+        """Wait for its end."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
+
+    def end(self, grace_s: float = 5.0) -> None:
+        """End it and all that it started: SIGTERM, and SIGKILL to what is left after `grace_s`."""
+        if self._gate is not None:
+            os.close(self._gate)  # nobody goes through any more
+            self._gate = None
+        family = Family(self.pid, self.target.start_ticks)
+        try:
+            family.look()
+            family.send(signal.SIGTERM)
+            family.send(signal.SIGCONT)  # one that is stopped can't end
+            limit = time.monotonic() + grace_s
+            while not family.wait(_LOOK_S) and time.monotonic() < limit:
+                pass
+            limit = time.monotonic() + _KILLED_S
+            while (family.look() or not family.wait(0)) and time.monotonic() < limit:
+                family.send(signal.SIGKILL)  # also to what was born meanwhile
+                family.wait(_LOOK_S)
+        finally:
+            family.close()
+        self.wait()
+
+
+def launch(
+    argv: Sequence[str], folder: Path, *, gated: bool = False, environment: Mapping[str, str] | None = None
+) -> Launched:
+    """Start a command.
+
+    Args:
+        argv: the program and its arguments; no shell reads them.
+        folder: for its output (`launch_folder`); removed again when the command can't be run.
+        gated: it waits, before its program is executed, until `Launched.go` is called.
+        environment: variables to add to ours.
+
+    Raises:
+        UsageError: there is no such program, or it can't be run.
+        SourceError: its output can't be written.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            out, err = (stack.enter_context((folder / name).open("wb")) for name in ("stdout.log", "stderr.log"))
+        except OSError as error:
+            raise _no_room(folder, error) from None
+        way_in, gate = os.pipe2(os.O_CLOEXEC) if gated else (None, None)
+        try:
+            if gated and shutil.which(argv[0]) is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            process = subprocess.Popen(
+                [*_GATE, *argv] if gated else list(argv),
+                stdin=subprocess.DEVNULL if way_in is None else way_in,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
+            )
+        except OSError as error:
+            if gate is not None:
+                os.close(gate)
+            shutil.rmtree(folder, ignore_errors=True)
+            raise UsageError(
+                f"{argv[0]} can't be run: {error.strerror}.", "check the command behind --", "launch"
+            ) from None
+        finally:
+            if way_in is not None:
+                os.close(way_in)
+    return Launched(process, folder, gate)
+
+
+def _no_room(folder: Path, error: OSError) -> SourceError:
+    return SourceError(
+        f"The output can't be kept in {folder}: {error.strerror}.",
+        "export XDG_STATE_HOME=DIR with a folder that you can write to",
+        "state-folder",
+    )

@@ -1,0 +1,184 @@
+"""A live session as front ends see it: the session on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from livedbg.logs.reader import LogReader
+from livedbg.model import LogSource
+from livedbg.model.intents import Intent
+from livedbg.session.adapter import Adapter, Request
+from livedbg.session.latch import Latch
+from livedbg.session.registry import adapter_classes
+from livedbg.session.session import EventSink, Session
+from livedbg.session.view import NOTHING_YET, Timeline, Update
+
+__all__ = ["LiveView", "adapters_for"]
+
+
+NICE: Final = 10
+"""Niceness (setpriority(2)) of the session's thread, its workers, gdb and py-spy: on a busy box the target goes
+first, and the screen before the looking."""
+_STOP_S: Final = 45.0  # adapters may take 10 s to let go (livedbg.session.session), threads of theirs longer
+
+
+def adapters_for(request: Request) -> list[Adapter]:
+    """An instance of every adapter that a session with this request needs."""
+    return [cls() for cls in adapter_classes().values() if cls.applies(request)]
+
+
+class LiveView:
+    """Implements livedbg.session.view.SessionView over a running session.
+
+    Args:
+        request: what to look at.
+        title: what the header shows; made from the request when None.
+        sink: gets all events in order (a recorder); called on the session's thread.
+        adapters: the adapters to run, instead of all that apply.
+    """
+
+    timeline: Timeline | None = None
+
+    def __init__(
+        self,
+        request: Request,
+        *,
+        title: str | None = None,
+        sink: EventSink | None = None,
+        adapters: Sequence[Adapter] | None = None,
+    ) -> None:
+        self._title = title
+        self._latest = NOTHING_YET
+        self._callbacks: list[Callable[[Update], None]] = []
+        self._settled = Latch()
+        self._ended = Latch()
+        self._lock = threading.Lock()
+        chosen = adapters_for(request) if adapters is None else list(adapters)
+        self._session = Session(request, chosen, self._take, sink)
+        self.request = self._session.request
+        self._thread = threading.Thread(target=self._main, name="livedbg-session", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._up = Latch()
+        self._logs: LogReader | None = None
+
+    @property
+    def mode(self) -> str:
+        """For the header: whether touches are forbidden."""
+        return "read-only" if self.request.read_only else "observe"
+
+    @property
+    def title(self) -> str:
+        """What is looked at."""
+        if self._title is not None:
+            return self._title
+        parts = []
+        for target in self.request.processes:
+            known = self._latest.snapshot.processes.get(f"process:{self.request.host}/{target.pid}")
+            command = " ".join(known.command) if known is not None and known.command else ""
+            parts.append(f"{self.request.host}:{target.pid} {command}".rstrip())
+        return " · ".join([*parts, *self.request.logs])
+
+    @property
+    def logs(self) -> LogReader:
+        """Random access to the logs that the session found."""
+        if self._logs is None:
+            from livedbg.logs.files import FileLogReader
+
+            self._logs = FileLogReader(self._source)
+        return self._logs
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+        self._up.wait()
+
+    def stop(self) -> None:
+        """Let go of everything; returns when that is done, or after `_STOP_S` (`stuck` tells)."""
+        loop = self._loop
+        if loop is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # the loop ended in between
+                loop.call_soon_threadsafe(self._session.stop)
+            self._thread.join(_STOP_S)
+
+    @property
+    def stuck(self) -> bool:
+        """After `stop`: whether something did not let go."""
+        return self._thread.is_alive()
+
+    def latest(self) -> Update:
+        """The newest update."""
+        return self._latest
+
+    def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
+        """Call `callback` on the session's thread with every update from now on."""
+        with self._lock:
+            self._callbacks.append(callback)
+
+        def end() -> None:
+            with self._lock, contextlib.suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return end
+
+    def send(self, intent: Intent) -> None:
+        """Ask the session for something."""
+        loop = self._loop
+        if loop is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # the loop ended in between
+                loop.call_soon_threadsafe(self._session.send, intent)
+
+    def wait_settled(self, timeout_s: float) -> bool:
+        """Wait until every adapter's first full look stands in `latest()`; False after `timeout_s`."""
+        return self._settled.wait(timeout_s)
+
+    def wait_ended(self, timeout_s: float | None = None) -> bool:
+        """Wait until no more updates will come."""
+        return self._ended.wait(timeout_s)
+
+    def _source(self, source: str) -> LogSource | None:
+        return self._latest.snapshot.log_sources.get(source)
+
+    def _take(self, update: Update) -> None:
+        self._latest = update
+        with self._lock:
+            callbacks = list(self._callbacks)
+        for callback in callbacks:
+            callback(update)
+
+    def _main(self) -> None:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # and of all that it starts
+        if not os.environ.get("LIVEDBG_DEBUG"):  # a child that ended while it was killed: no news for a screen
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        with asyncio.Runner() as runner:
+            runner.run(self._run())
+        self._settled.set()
+        self._ended.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_report_bug)
+        self._loop = loop
+        running = asyncio.create_task(self._session.run())
+        await asyncio.sleep(0)  # the session has made its events when `start` returns
+        self._up.set()
+        settled = asyncio.create_task(self._session.settled.wait())
+        settled.add_done_callback(lambda task: None if task.cancelled() else self._settled.set())
+        try:
+            await running
+        finally:
+            settled.cancel()
+
+
+def _report_bug(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Show what an adapter raised, for those who ask for it; the state already says that it failed."""
+    error = context.get("exception")
+    if os.environ.get("LIVEDBG_DEBUG") and isinstance(error, BaseException):
+        traceback.print_exception(error)

@@ -1,0 +1,61 @@
+"""Which adapters there are: the sources of any process by name, and those that systems declare.
+
+Adapter modules are imported only when a session asks for them. Nothing else imports a concrete adapter.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from livedbg.session.systems import Lazy, declared, note_problem, systems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from livedbg.session.adapter import Adapter
+
+__all__ = ["adapter_classes"]
+
+_SOURCES: Final[Mapping[str, Lazy[type[Adapter]]]] = MappingProxyType(
+    {
+        "proc": Lazy("livedbg.adapters.proc:ProcAdapter"),
+        "python": Lazy("livedbg.adapters.python:PythonAdapter"),
+        "native": Lazy("livedbg.adapters.native:NativeAdapter"),
+        "glance": Lazy("livedbg.adapters.glance:GlanceAdapter"),
+        "exceptions": Lazy("livedbg.adapters.exceptions:ExceptionsAdapter"),
+        "stopping": Lazy("livedbg.adapters.exceptions:StoppingAdapter"),
+        "launches": Lazy("livedbg.adapters.launches:LaunchesAdapter"),
+        "logs": Lazy("livedbg.adapters.logfiles:LogAdapter"),
+        "values": Lazy("livedbg.adapters.values:ValuesAdapter"),
+    }
+)
+"""The sources of any process, whatever it runs."""
+
+
+@cache
+def adapter_classes() -> dict[str, type[Adapter]]:
+    """All adapter classes by name: the sources of any process, then those of the systems.
+
+    An adapter of a system that can't be imported, or is none, is left out (livedbg.session.systems.problems).
+    """
+    found = {name: lazy.value for name, lazy in _SOURCES.items()}
+    names = dict.fromkeys(name for system in systems() for name in system.adapters)
+    for name in names:
+        for system, adapter in declared(lambda system, name=name: system.adapters.get(name)):  # type: ignore[misc]
+            if name in found:
+                note_problem(system.name, f"there is another adapter called {name}", None)
+            elif not _is_adapter(adapter):
+                note_problem(
+                    system.name, f"{system.adapters[name].where} is not a livedbg.session.adapter.Adapter", None
+                )
+            else:
+                found[name] = adapter
+    return found
+
+
+def _is_adapter(candidate: object) -> bool:
+    from livedbg.session.adapter import Adapter
+
+    return isinstance(candidate, type) and issubclass(candidate, Adapter)

@@ -1,0 +1,250 @@
+"""A recording as front ends see it: the same screens as live, with a time line.
+
+Invariants:
+    P1. What is shown at a step is the fold of the events up to it, however the replay came there.
+    P2. A recording that is still written can be watched: its end moves on.
+    P3. Only the time after `play` moves it on, and nothing does after `pause` or `step`, however late its thread is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from livedbg.logs.reader import LogReader
+from livedbg.logs.recorded import RecordedLogReader
+from livedbg.model.intents import Intent
+from livedbg.recording.file import RecordingReader
+from livedbg.recording.tape import Tape
+from livedbg.session.rulebook import diagnose
+from livedbg.session.view import NOTHING_YET, Timeline, Update
+from livedbg.state.store import Store
+
+__all__ = ["ReplayView", "last_update"]
+
+_LOOK_S: Final = 0.5  # how often growth is looked for
+_TURN_S: Final = 0.1
+
+
+class ReplayView:
+    """Implements livedbg.session.view.SessionView and livedbg.session.view.Timeline over a recording.
+
+    Args:
+        path: the recording.
+        speed: recorded seconds per second.
+        playing: begin to play at once, at the start; otherwise stand at the end.
+
+    Raises:
+        RecordingError: it can't be read.
+    """
+
+    mode = "replay"
+
+    def __init__(self, path: Path, *, speed: float = 1.0, playing: bool = False) -> None:
+        self._reader = RecordingReader(path)
+        self.title = f"{path.name} · {self._reader.header.title}"
+        self._tape = Tape()
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._speed = speed
+        self._playing = playing
+        self._step = 0
+        self._at_ns = 0.0  # where on the time line the play head stands, wall clock
+        self._moved_s = 0.0  # until when the time that goes by is counted in
+        self._latest = NOTHING_YET
+        self._callbacks: list[Callable[[Update], None]] = []
+        self._thread = threading.Thread(target=self._main, name="livedbg-replay", daemon=True)
+        self._logs = RecordedLogReader(lambda: self._latest.snapshot)
+        self._notice = ""
+        self._said = ""  # of what is wrong with the recording
+
+    # SessionView
+
+    @property
+    def timeline(self) -> Timeline:
+        """The time line: this object itself."""
+        return self
+
+    @property
+    def logs(self) -> LogReader:
+        """The records that the state at this moment keeps."""
+        return self._logs
+
+    def start(self) -> None:
+        """Read what is there, and begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the recording."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._reader.close()
+
+    def latest(self) -> Update:
+        """The newest update."""
+        return self._latest
+
+    def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
+        """Call `callback` on the replay's thread with every update from now on."""
+        with self._lock:
+            self._callbacks.append(callback)
+
+        def end() -> None:
+            with self._lock:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
+
+        return end
+
+    def send(self, intent: Intent) -> None:
+        """Nothing can be asked of the past; the notice says so."""
+        self._notice = "This is a recording: nothing can be asked of its targets."
+        self._wake.set()
+
+    # Timeline
+
+    @property
+    def start_wall_ns(self) -> int:
+        """Wall clock of the first event."""
+        return self._tape.start_wall_ns
+
+    @property
+    def end_wall_ns(self) -> int:
+        """Wall clock of the last event that is there."""
+        return self._tape.end_wall_ns
+
+    @property
+    def position_wall_ns(self) -> int:
+        """Where the replay stands."""
+        with self._lock:
+            return max(self._tape.times[self._step], int(self._at_ns))
+
+    @property
+    def playing(self) -> bool:
+        """Whether it moves by itself."""
+        return self._playing
+
+    @property
+    def speed(self) -> float:
+        """Recorded seconds per second."""
+        return self._speed
+
+    def play(self) -> None:
+        """Move on by itself; from the start again when it stands at the end."""
+        with self._lock:
+            if self._step >= len(self._tape.steps) - 1:
+                self._go(1)
+            if not self._playing:
+                self._playing, self._moved_s = True, time.monotonic()
+        self._wake.set()
+
+    def pause(self) -> None:
+        """Stand still."""
+        with self._lock:
+            self._playing = False
+        self._wake.set()
+
+    def step(self, count: int = 1) -> None:
+        """Move `count` updates on, or back when negative; stands still afterwards."""
+        with self._lock:
+            self._playing = False
+            self._go(self._step + count)
+        self._wake.set()
+
+    def seek(self, wall_ns: int) -> None:
+        """Go to a time."""
+        with self._lock:
+            self._go(self._tape.step_at(wall_ns))
+            self._at_ns = float(max(self._tape.start_wall_ns, min(wall_ns, self._tape.end_wall_ns)))
+            self._moved_s = time.monotonic()
+        self._wake.set()
+
+    def set_speed(self, speed: float) -> None:
+        """Recorded seconds per second.
+
+        Raises:
+            ValueError: not above 0.
+        """
+        if not speed > 0:
+            raise ValueError(f"a replay's speed is above 0, not {speed}")
+        self._speed = speed
+        self._wake.set()
+
+    # the replay's thread
+
+    def _go(self, step: int) -> None:
+        last = len(self._tape.steps) - 1
+        self._step = max(min(1, last), min(step, last))
+        self._at_ns = float(self._tape.times[self._step])
+
+    def _main(self) -> None:
+        with self._lock:  # who seeks meanwhile comes after
+            self._grow()
+            self._go(1 if self._playing else len(self._tape.steps) - 1)
+            self._moved_s = time.monotonic()
+        self._publish()
+        looked = time.monotonic()
+        while not self._stopping:
+            self._wake.wait(_TURN_S if self._playing else _LOOK_S)
+            self._wake.clear()
+            now = time.monotonic()
+            before = self._step
+            if now - looked >= _LOOK_S:
+                looked = now
+                self._grow()
+            self._advance()
+            if self._step != before or self._latest.snapshot.revision != self._tape.steps[self._step] or self._notice:
+                self._publish()
+
+    def _advance(self) -> None:
+        with self._lock:
+            if not self._playing:
+                return
+            now_s = time.monotonic()
+            seconds, self._moved_s = now_s - self._moved_s, now_s
+            self._at_ns = min(self._at_ns + seconds * self._speed * 1e9, float(self._tape.end_wall_ns))
+            self._step = max(self._step, self._tape.step_at(int(self._at_ns)))
+            if self._step == len(self._tape.steps) - 1 and self._at_ns >= self._tape.end_wall_ns:
+                self._playing = False
+
+    def _grow(self) -> None:
+        """Take in what the recording has more of; who stood at its end stays there."""
+        with self._lock:
+            at_end = self._step == len(self._tape.steps) - 1
+            grown = self._tape.extend(self._reader.events())
+            if grown and at_end and not self._playing:
+                self._go(len(self._tape.steps) - 1)
+
+    def _publish(self) -> None:
+        with self._lock:
+            step = self._step
+            snapshot = self._tape.state(self._tape.steps[step]).snapshot()
+            callbacks = list(self._callbacks)
+        notice, self._notice = self._notice, ""
+        if not notice and self._reader.incomplete != self._said:
+            notice = self._said = self._reader.incomplete
+        self._latest = Update(snapshot, diagnose(snapshot), 0.0, False, notice)
+        for callback in callbacks:
+            callback(self._latest)
+
+
+def last_update(path: Path) -> tuple[Update, str]:
+    """What a recording says at its end, and what is wrong with it ("" when nothing is).
+
+    Raises:
+        RecordingError: it can't be read.
+    """
+    reader = RecordingReader(path)
+    try:
+        store = Store()
+        store.apply_all(reader.events())
+        snapshot = store.snapshot()
+        return Update(snapshot, diagnose(snapshot), 0.0, True), reader.incomplete
+    finally:
+        reader.close()

@@ -1,0 +1,55 @@
+"""All rules of the diagnosis: the generic ones and those of the systems, and the page that describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from livedbg.analysis.diagnosis import Diagnosis
+from livedbg.analysis.engine import Diagnostician
+from livedbg.analysis.rules import CHAPTERS
+from livedbg.analysis.rules.base import Rule, Settings
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.systems import declared, note_problem
+
+__all__ = ["all_rules", "diagnose", "diagnostician", "rules_page"]
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule of the diagnosis."""
+    return tuple(rule for _, rules in _chapters() for rule in rules)
+
+
+def diagnostician(settings: Settings | None = None) -> Diagnostician:
+    """What diagnoses one snapshot after another, by all rules."""
+    return Diagnostician(all_rules(), settings)
+
+
+def diagnose(snapshot: Snapshot, settings: Settings | None = None) -> Diagnosis:
+    """The diagnosis of one snapshot, by all rules, from nothing."""
+    return diagnostician(settings).diagnose(snapshot)
+
+
+def rules_page() -> str:
+    """The text of docs/rules.md."""
+    lines = [
+        "# Rules",
+        "",
+        "Every finding names the rule that made it. Each rule is a small pure function of the state and its wait-for",
+        "graph; this page is made from the rules themselves (`livedbg.session.rulebook.rules_page()`).",
+    ]
+    for title, rules in _chapters():
+        lines += ["", f"## {title}"]
+        for rule in rules:
+            lines += ["", f"### `{rule.name}`", "", rule.doc]
+    return "\n".join(lines) + "\n"
+
+
+def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
+    yield from ((title, make()) for title, make in CHAPTERS)
+    for system, make in declared(lambda system: system.rules):
+        try:
+            rules = tuple(make())
+        except Exception as error:  # systems.Y2: a system that fails is a problem, and ends nothing
+            note_problem(system.name, "its rules can't be made", error)
+        else:
+            yield system.title, rules

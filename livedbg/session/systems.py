@@ -1,0 +1,319 @@
+"""The contract of a system: what one runtime (Ascend, CUDA, nvFuser, …) declares about itself, and who declared it.
+
+A system is one frozen `System`, found by the entry point group `livedbg.systems`. The built-in ones are found in the
+same way and use nothing that others can't (docs/writing-a-system.md).
+
+Invariants:
+    system.Y1. A `System` holds values and names of values; what it names is imported when it is used, not before.
+    system.Y2. A system that can't be imported, or one of whose parts can't, is a `Problem` with its name. It ends
+        nothing: the other systems, and its other parts, go on.
+    system.Y3. Two systems with one name are a problem, and the first one found stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from livedbg.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from livedbg.analysis.rules.base import Rule
+    from livedbg.linux.capabilities import Capability
+    from livedbg.logs.shapes import Shape
+    from livedbg.model import ExceptionHit
+    from livedbg.model.catchpoints import Preset
+    from livedbg.model.snapshot import Snapshot
+    from livedbg.session.adapter import Adapter
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "Command",
+    "Demo",
+    "DeviceVariable",
+    "Lazy",
+    "LogPlaces",
+    "Problem",
+    "Signs",
+    "System",
+    "declared",
+    "problems",
+    "system_named",
+    "systems",
+]
+
+ENTRY_POINT_GROUP: Final = "livedbg.systems"
+"""A package registers `name = "package.module:SYSTEM"` here."""
+
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """A value that is imported when it is first used.
+
+    Args:
+        where: `package.module:attribute`.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    @cached_property
+    def value(self) -> T:
+        """The value.
+
+        Raises:
+            Exception: whatever its module raises as it is imported.
+        """
+        module, _, attribute = self.where.partition(":")
+        found: T = getattr(import_module(module), attribute)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Lazy({self.where!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """How a process, a log or a state shows that it uses a system. All are regular expressions, searched for.
+
+    Attributes:
+        files: in the path of a file that the process has mapped (libraries, kernels).
+        devices: at the beginning of the path of a device that it has open.
+        arguments: in one word of its command line.
+        variables: the whole name of an environment variable that it has.
+        formats: at the beginning of the name of a log shape (`LogSource.format`).
+        modules: at the beginning of the module of a stack frame (`Frame.module`).
+        tasks: the whole `Task.system` of its tasks, cores and runs, where that is not the system's name.
+    """
+
+    files: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def expressions(self) -> Iterator[str]:
+        """All of them."""
+        for name in self.__slots__:
+            yield from getattr(self, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of the command line.
+
+    Attributes:
+        where: its click command.
+        summary: one line for the list of commands.
+        example: what its help shows as an example: command first, then what it does.
+        exits: the exit codes that it can end with.
+        exits_note: what else there is to say about them.
+    """
+
+    name: str
+    where: Lazy[Any]
+    summary: str
+    example: tuple[tuple[str, str], ...]
+    exits: tuple[int, ...] = (0, 2, 3)
+    exits_note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """One workload of `livedbg demo`.
+
+    Attributes:
+        about: one line: what is stuck in it.
+        start: starts it; takes the folder that it may write to, gives the command line and the logs to read.
+    """
+
+    name: str
+    about: str
+    start: Lazy[Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceVariable:
+    """An environment variable that says which devices a process may use.
+
+    Attributes:
+        always: `launch --gpus` sets it in any case; else only where the user has set it.
+    """
+
+    name: str
+    always: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlaces:
+    """Where a process writes the logs of a system.
+
+    Attributes:
+        variables: names of the environment variables that `paths` wants to know.
+        paths: takes these variables, the process's pids (here, and in its own namespace) and the host's names; gives
+            paths or globs as the process names them: absolute, or relative to its working folder.
+    """
+
+    variables: tuple[str, ...]
+    paths: Lazy[Callable[[Mapping[str, str], Sequence[int], Sequence[str]], Iterable[str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One runtime, and everything that livedbg knows of it.
+
+    Attributes:
+        name: as it stands in identifiers and in `Task.system`: small letters, digits, `-`.
+        title: as people write it.
+        about: one line: what livedbg shows of it.
+        rank: the narrower of two systems that a process uses has the smaller rank, and is named first.
+        signs: how it is recognised.
+        adapters: its sources by name.
+        rules: the rules of its diagnosis; they stand under its title in docs/rules.md.
+        judges_tasks: its own rules judge its running tasks: the generic ones leave them alone.
+        explains: whether its rules speak of an exception that a log shows, so that the generic ones need not.
+        shapes: shapes of its logs.
+        log_places: where a process writes its logs.
+        recipes: the package that holds its launch presets as `*.toml`.
+        device_variables: what `launch --gpus` sets.
+        presets: catch presets by name.
+        checks: facts for `livedbg doctor`.
+        commands: its commands.
+        demos: its demos.
+        page: its page in docs, relative to `docs/`.
+    """
+
+    name: str
+    title: str
+    about: str = ""
+    rank: int = 50
+    signs: Signs = field(default_factory=Signs)
+    adapters: Mapping[str, Lazy[type[Adapter]]] = field(default_factory=dict)
+    rules: Lazy[Callable[[], Sequence[Rule]]] | None = None
+    judges_tasks: bool = False
+    explains: Lazy[Callable[[ExceptionHit, Snapshot], bool]] | None = None
+    shapes: Lazy[Sequence[Shape]] | None = None
+    log_places: LogPlaces | None = None
+    recipes: str = ""
+    device_variables: tuple[DeviceVariable, ...] = ()
+    presets: Lazy[Mapping[str, Preset]] | None = None
+    checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
+    commands: tuple[Command, ...] = ()
+    demos: tuple[Demo, ...] = ()
+    page: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A system, or a part of one, that can't be used.
+
+    Attributes:
+        system: its name.
+        package: the distribution that brings it, or "".
+        sentence: what is wrong.
+    """
+
+    system: str
+    package: str
+    sentence: str
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        return f"pip install --upgrade {self.package}" if self.package else "reinstall livedbg"
+
+
+_problems: dict[tuple[str, str], Problem] = {}
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+
+
+@cache
+def systems() -> tuple[System, ...]:
+    """All systems that can be imported, the narrower ones first, then by name."""
+    found: dict[str, System] = {}
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_built_in_first):
+        try:
+            system = _checked(entry.load())
+        except Exception as error:  # a package that fails must not end a look at another one's job (Y2)
+            _report(entry.name, entry, f"its module {entry.module} can't be imported", error)
+            continue
+        if system.name in found:
+            _report(system.name, entry, "a system of this name is there already", None)
+        else:
+            found[system.name] = system
+            _package_of[system.name] = _package(entry)
+    return tuple(sorted(found.values(), key=lambda system: (system.rank, system.name)))
+
+
+_package_of: dict[str, str] = {}
+
+
+def system_named(name: str) -> System | None:
+    """The system of a name."""
+    return next((system for system in systems() if system.name == name), None)
+
+
+def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System, T]]:
+    """One part of every system that declares it, imported. A part that can't be imported is a problem (Y2).
+
+    Args:
+        part: takes the part out of a system, such as `lambda system: system.rules`.
+    """
+    for system in systems():
+        lazy = part(system)
+        if lazy is None:
+            continue
+        try:
+            value = lazy.value
+        except Exception as error:  # see `systems`
+            note_problem(system.name, f"{lazy.where} can't be imported", error)
+        else:
+            yield system, value
+
+
+def note_problem(system: str, what: str, error: Exception | None) -> None:
+    """Keep a problem of a system; the same one is kept once."""
+    text = f"{what}: {type(error).__name__}: {error}" if error is not None else what
+    sentence = clean_line(f"System {system} can't be used in full: {text}.")
+    _problems.setdefault((system, what), Problem(system, _package_of.get(system, ""), sentence))
+
+
+def problems() -> tuple[Problem, ...]:
+    """What could not be used so far."""
+    systems()
+    return tuple(_problems.values())
+
+
+def _report(name: str, entry: EntryPoint, what: str, error: Exception | None) -> None:
+    text = f"{what}: {type(error).__name__}: {error}" if error is not None else what
+    package = _package(entry)
+    by = f" of package {package}" if package else ""
+    sentence = clean_line(f"System {name}{by} is left out: {text}.")
+    _problems.setdefault((name, what), Problem(clean_line(name), clean_line(package), sentence))
+
+
+def _checked(candidate: object) -> System:
+    if not isinstance(candidate, System):
+        raise TypeError(f"{candidate!r} is not a livedbg.session.systems.System")
+    if not _NAME.fullmatch(candidate.name):
+        raise ValueError(f"{candidate.name!r} is not a system's name: small letters, digits and -")
+    for expression in candidate.signs.expressions:
+        re.compile(expression)
+    return candidate
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else ""
+
+
+def _built_in_first(entry: EntryPoint) -> tuple[bool, str]:
+    return _package(entry) != "livedbg", entry.name

@@ -1,0 +1,89 @@
+"""What a user can write for TARGET on the command line, and which processes that is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from livedbg.model.errors import TargetError, TargetGone, UsageError
+from livedbg.session.adapter import TargetProcess
+from livedbg.session.hostinfo import check_target, find_by_name
+
+__all__ = ["Targets", "resolve"]
+
+_REMOTE: Final = re.compile(r"^(?P<host>[^:/\s]+):(?P<rest>\d+)$")
+_LATER: Final = ("slurm:", "kubectl:", "ssh:")
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The processes that were named.
+
+    Attributes:
+        problems: why some of them can be seen in part only; the session shows it too.
+    """
+
+    processes: tuple[TargetProcess, ...]
+    problems: tuple[TargetError, ...] = ()
+
+
+def resolve(words: Sequence[str]) -> Targets:
+    """The processes behind the TARGETs of a command line.
+
+    Args:
+        words: `PID`, `NAME` (of exactly one process), or `torchrun:PID` (a launcher: its whole tree).
+
+    Raises:
+        UsageError: a name that fits several processes, or a form of target that this version can't do.
+        TargetGone: no such process.
+        TargetUnsuitable: a kernel thread or a zombie.
+        TargetDenied: not even its state can be seen.
+    """
+    processes: dict[int, TargetProcess] = {}
+    problems: list[TargetError] = []
+    for word in words:
+        pid = _pid(word)
+        try:
+            target = check_target(pid)
+        except TargetError as error:
+            if error.code in _HOPELESS:
+                raise
+            target = check_target(pid, partial=True)
+            problems.append(error)
+        processes[target.pid] = target
+    return Targets(tuple(processes.values()), tuple(problems))
+
+
+_HOPELESS: Final = {"gone", "zombie", "kernel-thread", "hidepid"}
+
+
+def _pid(word: str) -> int:
+    if word.startswith("torchrun:"):
+        word = word.partition(":")[2]
+        if not word.isdigit():
+            raise UsageError("torchrun: wants the launcher's pid.", "pgrep -f torchrun", "usage")
+    if word.isdigit():
+        return int(word)
+    later = word.startswith(_LATER)
+    if later or _REMOTE.match(word):
+        host = word.partition(":")[0]
+        raise UsageError(
+            f"{word}: targets on other hosts are not in this version.",
+            "run livedbg on that host" if later else f"run livedbg there: ssh -t {host} livedbg attach PID",
+            "remote",
+        )
+    found = find_by_name(word)
+    if not found:
+        remedy = (
+            f"for the logs in it: --logs {word}"
+            if Path(word).exists()
+            else "livedbg ps lists what could be attached to"
+        )
+        raise TargetGone(f"No process is called {word!r}.", remedy, "gone")
+    if len(found) > 1:
+        pids = " ".join(str(pid) for pid in found[:8])
+        raise UsageError(f"{len(found)} processes are called {word!r}: {pids}.", "give one of the pids", "ambiguous")
+    return found[0]

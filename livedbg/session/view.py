@@ -1,0 +1,133 @@
+"""How a front end (the app, a headless command) sees a session: live or replayed, the same.
+
+Invariants:
+    V1. A front end sees whole updates only: a snapshot and the diagnosis made from it.
+    V2. Callbacks come from the session's thread; they must be quick and never raise.
+    V3. A front end acts on targets only by sending intents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis
+from livedbg.logs.reader import LogReader
+from livedbg.model.intents import Intent
+from livedbg.model.snapshot import EMPTY, Snapshot
+
+__all__ = ["NOTHING_YET", "SessionView", "Timeline", "Update"]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One consistent look at everything.
+
+    Attributes:
+        events_per_s: events taken in per second, lately.
+        ended: no more updates will come (target gone, recording at its end and not seekable, stopped).
+        notice: something to tell the user about an intent (an error with its remedy), or "".
+    """
+
+    snapshot: Snapshot = EMPTY
+    diagnosis: Diagnosis = NO_DIAGNOSIS
+    events_per_s: float = 0.0
+    ended: bool = False
+    notice: str = ""
+
+
+NOTHING_YET = Update()
+
+
+class Timeline(Protocol):
+    """The time line of a recording."""
+
+    @property
+    def start_wall_ns(self) -> int:
+        """Wall clock of the first event."""
+        ...
+
+    @property
+    def end_wall_ns(self) -> int:
+        """Wall clock of the last event that is there (grows while the recording is written)."""
+        ...
+
+    @property
+    def position_wall_ns(self) -> int:
+        """Where the replay stands."""
+        ...
+
+    @property
+    def playing(self) -> bool:
+        """Whether it moves by itself."""
+        ...
+
+    @property
+    def speed(self) -> float:
+        """Recorded seconds per second."""
+        ...
+
+    def play(self) -> None:
+        """Move on by itself."""
+        ...
+
+    def pause(self) -> None:
+        """Stand still."""
+        ...
+
+    def step(self, count: int = 1) -> None:
+        """Move `count` updates on, or back when negative."""
+        ...
+
+    def seek(self, wall_ns: int) -> None:
+        """Go to a time."""
+        ...
+
+    def set_speed(self, speed: float) -> None:
+        """Recorded seconds per second; above 0."""
+        ...
+
+
+class SessionView(Protocol):
+    """A session as front ends know it."""
+
+    @property
+    def title(self) -> str:
+        """What is looked at, e.g. `box:4711 python moe.py`."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """`observe`, `replay`, … for the header."""
+        ...
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The time line of a recording; None when live."""
+        ...
+
+    @property
+    def logs(self) -> LogReader:
+        """Random access to the log records."""
+        ...
+
+    def start(self) -> None:
+        """Begin to watch, in a thread of its own."""
+        ...
+
+    def stop(self) -> None:
+        """Let go of everything. Waits until that is done; safe to call twice."""
+        ...
+
+    def latest(self) -> Update:
+        """The newest update."""
+        ...
+
+    def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
+        """Call `callback` with every update from now on; returns what ends that."""
+        ...
+
+    def send(self, intent: Intent) -> None:
+        """Ask for something; what becomes of it stands in later updates."""
+        ...

@@ -1,0 +1,1 @@
+"""The fold: events in, one immutable state out."""

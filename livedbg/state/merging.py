@@ -1,0 +1,61 @@
+"""What one more look adds to what is known of a task or a thread: pure functions of both and of the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from livedbg.model import Task, TaskState, Thread
+from livedbg.model.snapshot import Activity
+
+__all__ = ["activity_after", "merge_task"]
+
+
+def merge_task(known: Task, new: Task) -> Task:
+    """What is known of a task after one more statement about it: `None` and UNKNOWN don't overwrite (model.Task)."""
+    changed: dict[str, Any] = {}
+    for name in ("kernel", "since_mono_ns", "since_wall_ns", "fanin_left", "fanin_total", "owner"):
+        value = getattr(new, name)
+        if value is not None and value != getattr(known, name):
+            changed[name] = value
+    if new.state is not TaskState.UNKNOWN and new.state is not known.state:
+        changed["state"] = new.state
+        changed["since_mono_ns"] = new.since_mono_ns
+        changed["since_wall_ns"] = new.since_wall_ns
+    if new.where and new.where != known.where:
+        changed["where"] = new.where
+    if new.attributes:
+        changed["attributes"] = {**known.attributes, **new.attributes}
+    return msgspec.structs.replace(known, **changed) if changed else known
+
+
+def activity_after(old: Activity | None, before: Thread | None, after: Thread, mono_ns: int) -> Activity:
+    """The activity of a thread after one more look at it.
+
+    Args:
+        old: until now; None for a thread that is new.
+        before: the thread at the last look.
+        after: the thread now.
+        mono_ns: when it was looked at.
+    """
+    waits = after.syscall is not None
+    if old is None or before is None or before.exited:
+        return Activity(mono_ns, mono_ns, waiting_since_mono_ns=mono_ns if waits else None)
+    used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
+    same_wait = (
+        waits
+        and used == 0
+        and before.syscall == after.syscall
+        and before.waits_in == after.waits_in
+        and (after.switches is None or before.switches == after.switches)
+    )
+    since = old.waiting_since_mono_ns if same_wait else (mono_ns if waits else None)
+    return Activity(
+        first_mono_ns=old.first_mono_ns,
+        changed_mono_ns=old.changed_mono_ns if same_wait else mono_ns,
+        cpu_ns=used,
+        window_ns=mono_ns - old.changed_mono_ns,
+        cpu_total_ns=old.cpu_total_ns + used,
+        waiting_since_mono_ns=since,
+    )

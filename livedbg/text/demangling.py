@@ -1,0 +1,115 @@
+"""C++ names as a programmer writes them, from the linker's names (Itanium C++ ABI, 5.1).
+
+The demangling is done by `__cxa_demangle` of the C++ runtime, in this process. Names are data of the target, and
+that function has no limits of its own: a substitution (`S_`) repeats what came before it, so sixty letters can
+ask for gigabytes. A name is therefore measured before the call, and the text is cut after it.
+
+Where no C++ runtime is installed, names stay mangled.
+
+Invariants:
+    G1. Any name gives one clean line, and a name that is not understood gives itself, cleaned.
+    G2. No name costs more than some 50 MB and a few tenths of a second, nor a stack deeper than `_LONGEST_NAME` calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any, Final
+
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["demangled_symbol", "demangled_type"]
+
+_LIBRARIES: Final = ("libstdc++.so.6", "libc++abi.so.1")
+
+_LONGEST_NAME: Final = 1024
+"""Bytes of a mangled name. libstdc++ refuses longer ones itself; the recursion of libc++abi is bounded by it."""
+
+_MOST_EXPANDED: Final = 1 << 24
+"""Limit for `_expanded`; 46 of the 52,700 names that libtorch_cpu and libstdc++ export are above it."""
+
+_MOST_TEXT: Final = 1 << 14
+"""Bytes of the demangled text that are read; `clean_line` shortens what it gets."""
+
+_REFERENCE: Final = re.compile(r"[ST][0-9A-Z]*_")
+_PACK: Final = re.compile(r"(?:Dp|sp)(?![KORPV]*T[0-9A-Z]*_)")  # of a mere parameter it costs as a reference does
+_CLOSING: Final = re.compile(r"(?<!operator)(?<!operator-)> (?=>)")
+
+_Demangle = Callable[..., int | None]
+
+
+@lru_cache(maxsize=1024)
+def demangled_type(name: str) -> str:
+    """The name of a type, from its `std::type_info`; what can't be demangled stays as it is, cleaned."""
+    name = name.removeprefix("*")  # names of types that are local to a file (libstdc++, tinfo.cc)
+    text = _demangled("_ZTI" + name).removeprefix("typeinfo for ")
+    return text.replace("decltype(nullptr)", "std::nullptr_t") or clean_line(name)
+
+
+@lru_cache(maxsize=1024)
+def demangled_symbol(name: str) -> str:
+    """The name of a function or variable; what can't be demangled stays as it is, cleaned."""
+    return _demangled(name) or clean_line(name)
+
+
+def _demangled(name: str) -> str:
+    """What the runtime makes of a mangled name; "" where that is nothing, or might be too much."""
+    mangled = name.encode("utf-8", "replace")
+    if not mangled.startswith(b"_Z") or b"\0" in mangled or len(mangled) > _LONGEST_NAME:
+        return ""
+    if _expanded(name) > _MOST_EXPANDED:
+        return ""
+    text = _call(mangled).decode("utf-8", "replace")
+    return clean_line(_CLOSING.sub(">", text.replace("std::__1::", "std::")))
+
+
+def _expanded(name: str) -> int:
+    """An upper bound of how many pieces the text of a name has.
+
+    A reference repeats at most the largest part that is complete before it. Parts with more than one reference are
+    complete at an `E`. So what `n` references in the stretch up to an `E` make of the largest part is at most
+    `1 + n` times as large. The expansion of a pack repeats its pattern for each element. Letters of identifiers are
+    counted too, which makes the bound larger, never smaller.
+    """
+    pieces = len(name)
+    for stretch in name.split("E"):
+        pieces *= 1 + len(_REFERENCE.findall(stretch))
+    if "J" in name or "II" in name:  # there are packs
+        pieces *= len(name) ** len(_PACK.findall(name))
+    return pieces
+
+
+def _call(mangled: bytes) -> bytes:
+    """The runtime's text for a name that has been measured; b"" for an invalid one, or without a runtime."""
+    demangle, free = _runtime()
+    if demangle is None:
+        return b""
+    size, status = ctypes.c_size_t(), ctypes.c_int()
+    text = demangle(mangled, None, ctypes.byref(size), ctypes.byref(status))
+    if text is None:
+        return b""  # status -1: no memory; -2: not a mangled name
+    try:
+        if status.value != 0:
+            return b""
+        return ctypes.string_at(text, min(size.value, _MOST_TEXT)).partition(b"\0")[0]
+    finally:
+        free(text)
+
+
+@cache
+def _runtime() -> tuple[_Demangle | None, Callable[[int], Any]]:
+    """`__cxa_demangle` of the first C++ runtime that is installed (None without any), and `free`."""
+    free = ctypes.CDLL(None).free
+    free.argtypes, free.restype = (ctypes.c_void_p,), None
+    for library in _LIBRARIES:
+        try:
+            demangle = ctypes.CDLL(library).__cxa_demangle
+        except (OSError, AttributeError):
+            continue
+        demangle.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        demangle.restype = ctypes.c_void_p
+        return demangle, free
+    return None, free

@@ -1,0 +1,202 @@
+"""The session and its live view, with small adapters of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from livedbg.model import SourceHealth
+from livedbg.model.errors import ToolMissing
+from livedbg.model.events import CounterSeen, Event
+from livedbg.model.intents import Intent, OpenLog, Refresh
+from livedbg.model.snapshot import CounterKey
+from livedbg.session.adapter import Adapter, Context, Request
+from livedbg.session.live import LiveView
+from livedbg.session.view import Update
+
+REQUEST = Request(host="box")
+
+
+class Counting(Adapter):
+    """Emits a counter, settles, goes on until it is cancelled."""
+
+    name = "counting"
+    sees = "numbers"
+    cost = "none"
+    handles = (OpenLog,)
+
+    def __init__(self, first: int = 1000) -> None:
+        self.first = first
+        self.cancelled = False
+        self.opened: list[str] = []
+        self.wakes = 0
+
+    async def run(self, context: Context) -> None:
+        for value in range(self.first):
+            context.emit(CounterSeen(entity="x", name="n", value=value, **context.stamp()))
+            await context.drain()
+        context.settled()
+        try:
+            while True:
+                await context.sleep(3600)
+                self.wakes += 1
+        finally:
+            self.cancelled = True
+
+    async def handle(self, intent: Intent, context: Context) -> None:
+        assert isinstance(intent, OpenLog)
+        if intent.path == "missing":
+            raise ToolMissing("no opener", remedy="install one")
+        if intent.path == "hostile":
+            raise ToolMissing("no \x1b]0;title\x07opener")
+        if intent.path == "broken":
+            raise ValueError("\x1b]0;title\x07oops")
+        self.opened.append(intent.path)
+
+
+class Broken(Adapter):
+    """Fails at once."""
+
+    name = "broken"
+    sees = "nothing"
+    cost = "none"
+
+    async def run(self, context: Context) -> None:
+        await asyncio.sleep(0)
+        raise ValueError("\x1b]0;title\x07oops")
+
+
+class FromThread(Adapter):
+    """Emits from a worker thread, then ends."""
+
+    name = "thread"
+    sees = "numbers"
+    cost = "none"
+
+    async def run(self, context: Context) -> None:
+        def work() -> None:
+            for value in range(100):
+                context.emit_threadsafe(CounterSeen(entity="t", name="n", value=value, **context.stamp()))
+
+        await asyncio.to_thread(work)
+
+
+def until(condition: object, timeout_s: float = 60.0) -> None:
+    assert callable(condition)
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "did not come true in time"
+        time.sleep(0.01)
+
+
+def test_N1_the_sink_sees_every_event_once_and_in_order() -> None:
+    seen: list[Event] = []
+
+    def sink(events: Sequence[Event]) -> None:
+        seen.extend(events)
+
+    view = LiveView(REQUEST, sink=sink, adapters=[Counting(20_000)])
+    view.start()
+    assert view.wait_settled(60)
+    view.stop()
+    values = [event.value for event in seen if isinstance(event, CounterSeen)]
+    assert values == list(range(20_000))
+    assert view.latest().snapshot.counters[CounterKey("x", "n")].value == 19_999
+
+
+def test_N2_a_failing_adapter_becomes_a_status_and_the_others_go_on() -> None:
+    view = LiveView(REQUEST, adapters=[Broken(), Counting()])
+    view.start()
+    assert view.wait_settled(60)
+    snapshot = view.latest().snapshot
+    view.stop()
+    (status,) = snapshot.statuses.values()
+    assert status.health is SourceHealth.FAILED
+    assert status.source == "broken"
+    assert "oops" in status.sentence
+    assert "\x1b" not in status.sentence
+    assert snapshot.counters[CounterKey("x", "n")].value == 999
+
+
+def test_N3_an_update_holds_the_diagnosis_of_its_own_snapshot() -> None:
+    updates: list[Update] = []
+    view = LiveView(REQUEST, adapters=[Counting()])
+    view.subscribe(updates.append)
+    view.start()
+    assert view.wait_settled(60)
+    view.stop()
+    assert updates[-1].ended
+    assert all(update.diagnosis.revision == update.snapshot.revision for update in updates)
+
+
+def test_N4_stop_lets_go_of_everything() -> None:
+    adapter = Counting()
+    threads = set(threading.enumerate())
+    view = LiveView(REQUEST, adapters=[adapter])
+    view.start()
+    assert view.wait_settled(60)
+    view.stop()
+    view.stop()
+    assert adapter.cancelled
+    assert set(threading.enumerate()) <= threads
+    assert view.wait_ended(0)
+
+
+def test_N5_time_goes_on_while_nobody_speaks() -> None:
+    view = LiveView(REQUEST, adapters=[Counting(1)])
+    view.start()
+    assert view.wait_settled(60)
+    before = view.latest().snapshot.now().mono_ns
+    until(lambda: view.latest().snapshot.now().mono_ns > before + 1_000_000_000)
+    view.stop()
+
+
+def test_a_session_ends_when_all_its_adapters_have() -> None:
+    view = LiveView(REQUEST, adapters=[FromThread()])
+    view.start()
+    assert view.wait_ended(60)
+    assert view.latest().ended
+    assert view.latest().snapshot.counters[CounterKey("t", "n")].value == 99
+
+
+def test_a_session_without_adapters_ends() -> None:
+    view = LiveView(REQUEST, adapters=[])
+    view.start()
+    assert view.wait_ended(60)
+
+
+@pytest.mark.parametrize(
+    ("path", "notice"),
+    [
+        ("missing", "no opener\ninstall one"),
+        ("hostile", "no opener"),
+        ("broken", "the counting adapter failed: ValueError: oops"),
+        ("log", ""),
+    ],
+)
+def test_intents_reach_their_adapter_and_errors_become_notices(path: str, notice: str) -> None:
+    adapter = Counting()
+    notices: list[str] = []
+    view = LiveView(REQUEST, adapters=[adapter])
+    view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
+    view.start()
+    assert view.wait_settled(60)
+    view.send(OpenLog(path=path))
+    until(lambda: adapter.opened == ["log"] if not notice else notices == [notice])
+    view.stop()
+
+
+def test_refresh_wakes_sleepers() -> None:
+    adapter = Counting()
+    view = LiveView(REQUEST, adapters=[adapter])
+    view.start()
+    assert view.wait_settled(60)
+    for wakes in (1, 2, 3):
+        view.send(Refresh())
+        until(lambda least=wakes: adapter.wakes >= least)
+    view.stop()
+    assert adapter.wakes == 3, "one refresh wakes once"
