@@ -45,7 +45,7 @@ def _lines(report: ReportDocument) -> Iterator[str]:
     for target in report.targets:
         yield f"- target: {_code(f'{target.host}:{target.pid}')} {_code(' '.join(target.command) or '?')}"
     yield f"- the target stood still for {report.intrusions.paused_ms:.1f} ms because of this"
-    if gone := report.omitted["processes"]:
+    if gone := report.omitted.get("processes", 0):
         yield f"- {many(gone, 'process')} that exited earlier {'is' if gone == 1 else 'are'} not listed"
     yield from _tree(report)
     if report.findings:
