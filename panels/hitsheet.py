@@ -162,11 +162,10 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         yield SheetLine(point.note, mark.role if failed else Role.TEXT, "note")
     if point.remedy:
         yield SheetLine(point.remedy, Role.ACCENT, "fix")
-    touches = [touch for touch in look.snapshot.intrusions if touch.target == point.process]
-    paused = milliseconds(sum(touch.paused_ns for touch in touches))
-    yield SheetLine(
-        f"{many(len(touches), 'intrusive action')} on its process, paused {paused} in total", Role.DIM, "ledger"
-    )
+    touches = look.snapshot.touches_of(point.process)
+    paused = milliseconds(touches.paused_ns)
+    actions = many(touches.count, "intrusive action")
+    yield SheetLine(f"{actions} on its process, paused {paused} in total", Role.DIM, "ledger")
     own = {name: hit for name, hit in look.snapshot.exceptions.items() if hit.catchpoint == point.id}
     groups = sorted(merged(own).values(), key=lambda group: -group.count)
     if groups:
