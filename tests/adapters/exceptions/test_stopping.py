@@ -25,7 +25,7 @@ from livedbg.session.live import LiveView
 from tests.adapters.exceptions.catching import take_time
 from tests.adapters.python.test_python_waits import interpreters, label
 from tests.conftest import TARGETS, Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 from tests.touch.health import changed_code, untouched
 
 Build = Callable[..., Path]
