@@ -20,9 +20,9 @@ from livedbg.model.intents import Catch, Glance
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.unwind.pool import UnwinderPool
-from tests.adapters.exceptions.ear import tell
+from tests.adapters.exceptions.catching import tell
 from tests.conftest import Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 
 def gdbs() -> set[int]:

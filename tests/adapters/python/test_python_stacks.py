@@ -11,8 +11,9 @@ import pytest
 from livedbg.model import EdgeKind, SourceHealth, SourceStatus
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
-from tests.adapters.python.test_python_waits import PROGRAM, Facts, interpreters, label, until, watching
+from tests.adapters.python.test_python_waits import PROGRAM, Facts, until, watching
 from tests.conftest import Target, settled
+from tests.cpython.interpreters import interpreters, label
 
 EVERY = interpreters("3.7", "3.8", "3.9", "3.10", "3.12", "3.13", "3.14")
 
@@ -114,9 +115,9 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
             "from livedbg.session.adapter import Request, TargetProcess\n"
             "from livedbg.adapters.python import PythonAdapter\n"
             "from livedbg.session.live import LiveView\n"
-            "os.setgid(65534); os.setuid(65534)\n"
             f"request = Request(host='box', processes=(TargetProcess({facts.pid}),), once=True)\n"
             "view = LiveView(request, adapters=[PythonAdapter()])\n"
+            "os.setgid(65534); os.setuid(65534)\n"
             "view.start(); view.wait_ended(100)\n"
             "for status in view.latest().snapshot.statuses.values():\n"
             "    print('SAID', status.health.value, status.code, status.sentence, status.remedy, flush=True)\n",

@@ -1,0 +1,242 @@
+"""Reads `deps.json`: whole where it is whole and not huge, else what is there of it, element by element.
+
+Sources: simpler docs/dfx/dep-gen.md §4 (August 2026) and the June 2026 shape, which has no `kernel_ids`,
+`block_num` and edge `flags`; `host_build_graph` has no `flags` either. What the file leaves out, from
+dep_gen_replay.cpp: the tensor of an `OUTPUT` slot, and all but the first edge of kind `creator` or `explicit` from
+one task to another. A `NO_DEP` argument is written as `UNKNOWN`. 64-bit numbers are decimal strings.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from livedbg.adapters.ascend.dumps.shape import SHAPE_HELP, OtherShape, refusal
+from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
+
+__all__ = ["WHOLE", "kernel_names", "parse_graph", "read_graph"]
+
+WHOLE: Final = 64 << 20
+"""Bytes of a file that is decoded at once."""
+
+_READ: Final = 1 << 20
+_LONGEST: Final = 512 << 20  # characters of a file that are read
+_ELEMENT: Final = 4 << 20  # characters of one element
+_MOST: Final = {"tasks": 400_000, "tensors": 400_000, "edges": 1_200_000}  # elements that are kept
+_TYPES: Final = {"tasks": DeclaredTask, "tensors": Tensor, "edges": Dependency}
+_NAMED: Final = 8  # names of a file's members, where it has no tasks
+_NAMES_BYTES: Final = 1 << 24  # of a name_map.json
+
+
+class _File(msgspec.Struct):
+    tasks: list[DeclaredTask]
+    tensors: list[Tensor] = []
+    edges: list[Dependency] = []
+
+
+class _Names(msgspec.Struct):
+    callable_id_to_name: dict[str, str] = {}
+
+
+_NO_GRAPH: Final = "run with dep_gen enabled (--enable-dep-gen); the file is written when the run has drained"
+
+_decoder: Final = msgspec.json.Decoder(_File, strict=False)
+
+
+def parse_graph(data: bytes) -> TaskGraph:
+    """The graph of a `deps.json`.
+
+    Raises:
+        OtherShape: whole JSON of another shape; it says where.
+        ValueError: not (yet) a whole deps.json.
+    """
+    try:
+        file = _decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise OtherShape(refusal(str(error))) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"not a deps.json: {error}") from error
+    return TaskGraph.of(file.tasks, file.edges, file.tensors)
+
+
+def read_graph(path: Path) -> TaskGraph:
+    """The graph of a file, or what is there of it: then its `cut` says what is missing.
+
+    Raises:
+        SourceError: it can't be read, or holds no task.
+    """
+    try:
+        if path.stat().st_size <= WHOLE:
+            try:
+                return parse_graph(path.read_bytes())
+            except ValueError:
+                pass  # cut or damaged: what is there?
+        parts = _Parts(path)
+        parts.read()
+    except OSError as error:
+        raise SourceError(
+            f"{path} can't be read: {error.strerror}.", "give a deps.json or the folder of a run"
+        ) from None
+    if not parts.found["tasks"]:
+        other = parts.other_shape()
+        raise SourceError(
+            clean_line(f"{path} is no deps.json: {other or parts.why or 'it names no task'}."),
+            SHAPE_HELP if other else _NO_GRAPH,
+            "no-graph",
+        )
+    return TaskGraph.of(parts.found["tasks"], parts.found["edges"], parts.found["tensors"], parts.cut())
+
+
+class _Parts:
+    """Reads the three arrays of a file in a window that moves over it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._size = path.stat().st_size
+        self._text = ""
+        self._at = 0
+        self._before = 0  # characters before the window
+        self._over = False
+        self._scan = json.JSONDecoder().raw_decode
+        self.found: dict[str, list[Any]] = {name: [] for name in _TYPES}
+        self._refused = dict.fromkeys(_TYPES, 0)
+        self._refusals: dict[str, str] = {}  # why, the first of each list
+        self._members: dict[str, None] = {}  # names at the top
+        self.why = ""
+
+    def cut(self) -> str:
+        """What the file lacks, in words."""
+        damaged = sum(self._refused.values())
+        if not self.why and not damaged:
+            return ""
+        read = ", ".join(f"{many(len(self.found[name]), name[:-1])}" for name in _TYPES)
+        odd = many(damaged, "element is not as it should be", "elements are not as they should be")
+        odd = f"{odd} ({'; '.join(self._refusals.values())}); " if damaged else ""
+        why = f"{self.why} (at character {self._before + self._at} of some {self._size}); " if self.why else ""
+        return clean_line(f"{why}{odd}read: {read}")
+
+    def other_shape(self) -> str:
+        """Why a file that names no task may be whole and is not read; "" where that is not why."""
+        if (refused := self._refusals.get("tasks")) is not None:
+            tasks = self._refused["tasks"]
+            return f"none of its {many(tasks, 'task')} is as expected: {refused}" if tasks > 1 else refused
+        if "tasks" not in self._members and not self.why:
+            return f'key "tasks" at its top is missing; it has {", ".join(self._members) or "none"}'
+        return ""
+
+    def read(self) -> None:
+        """Read all that can be read."""
+        with self._path.open(encoding="utf-8", errors="replace") as self._file:
+            try:
+                self._read_members()
+            except _End as end:
+                self.why = str(end)
+            except RecursionError:
+                self.why = "it is nested too deeply"
+
+    def _read_members(self) -> None:
+        self._expect("{")
+        if self._peek() == "}":
+            return
+        while True:
+            name = self._value()
+            self._expect(":")
+            if len(self._members) < _NAMED or name in _TYPES:
+                self._members[clean_line(str(name), 40)] = None
+            if name not in _TYPES:
+                self._value()
+            elif self._peek() == "[":
+                self._array(name)
+            else:
+                self._take(name, self._value(), list[Any], f'"{name}"')
+            if self._peek() == "}":
+                return
+            self._expect(",")
+
+    def _array(self, name: str) -> None:
+        self._expect("[")
+        kept = self.found[name]
+        if self._peek() == "]":
+            self._at += 1
+            return
+        while True:
+            if len(kept) >= _MOST[name]:
+                raise _End(f"it has more than {_MOST[name]} {name}")
+            self._take(name, self._value(), _TYPES[name], f"{name[:-1]} {len(kept) + self._refused[name]}")
+            if self._peek() == "]":
+                self._at += 1
+                return
+            self._expect(",")
+
+    def _take(self, name: str, value: object, kind: Any, what: str) -> None:
+        """Keep a value of a list, or count it among those that are refused."""
+        try:
+            self.found[name].append(msgspec.convert(value, kind, strict=False))
+        except (msgspec.ValidationError, OverflowError) as error:
+            self._refused[name] += 1
+            self._refusals.setdefault(name, refusal(str(error), value, what))
+
+    def _value(self) -> Any:
+        """The next JSON value."""
+        self._peek()
+        while True:
+            try:
+                value, end = self._scan(self._text, self._at)
+            except (json.JSONDecodeError, ValueError) as error:
+                if self._over or len(self._text) - self._at > _ELEMENT:
+                    raise _End("the file ends in the middle" if self._over else "it is damaged") from error
+                self._more()
+                continue
+            if end == len(self._text) and not self._over and not isinstance(value, (dict, list, str)):
+                self._more()  # a number may go on
+                continue
+            self._at = end
+            return value
+
+    def _peek(self) -> str:
+        """The next character that is no white space."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
+                self._at += 1
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._over:
+                raise _End("the file ends in the middle")
+            self._more()
+
+    def _expect(self, sign: str) -> None:
+        if self._peek() != sign:
+            raise _End("it is damaged" if self._before + self._at else "it does not begin with {")
+        self._at += 1
+
+    def _more(self) -> None:
+        if self._before + len(self._text) >= _LONGEST:
+            raise _End(f"it is longer than {_LONGEST >> 20} MiB")
+        self._before += self._at
+        read = self._file.read(_READ)
+        self._over = not read
+        self._text = self._text[self._at :] + read
+        self._at = 0
+
+
+class _End(Exception):
+    """Nothing more can be read."""
+
+
+def kernel_names(folder: Path) -> dict[int, str]:
+    """Names of kernels by func id, from the `name_map*.json` of a folder."""
+    found: dict[int, str] = {}
+    for path in sorted(folder.glob("name_map*.json")):
+        try:
+            with path.open("rb") as file:
+                names = msgspec.json.decode(file.read(_NAMES_BYTES), type=_Names).callable_id_to_name
+        except (OSError, msgspec.DecodeError, RecursionError):
+            continue  # being written: the ids say as much
+        found |= {int(func): clean_line(name, 200) for func, name in names.items() if func.isdecimal()}
+    return found
