@@ -27,6 +27,7 @@ SYSTEM: Final = System(
     ),
     adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
+    explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     judges_tasks=True,
     page="systems/ascend.md",
 )

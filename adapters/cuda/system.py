@@ -26,5 +26,6 @@ SYSTEM: Final = System(
         "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
+    explains=Lazy("livedbg.adapters.cuda.explained:explains"),
     page="systems/cuda.md",
 )

@@ -180,7 +180,8 @@ class System:
         adapters: its sources by name.
         rules: the rules of its diagnosis; they stand under its title in docs/rules.md.
         judges_tasks: its own rules judge its running tasks: the generic ones leave them alone.
-        explains: whether its rules speak of an exception that a log shows, so that the generic ones need not.
+        explains: takes an exception that a log shows, and the state; true if its rules report the cause of the
+            exception, so that the generic rules don't report it again.
         shapes: shapes of its logs.
         log_places: where a process writes its logs.
         recipes: the package that holds its launch presets as `*.toml`.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.analysis.rules import cycles, device, holders, processes, progress, sight
-from livedbg.analysis.rules.base import Rule, RuleInput, Settings
+from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 
-__all__ = ["CHAPTERS", "Rule", "RuleInput", "Settings"]
+__all__ = ["CHAPTERS", "Judged", "Rule", "RuleInput", "Settings"]
 
 CHAPTERS: Final[tuple[tuple[str, Callable[[], Sequence[Rule]]], ...]] = (
     ("Deadlocks", cycles.rules),

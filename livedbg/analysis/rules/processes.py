@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,27 +11,11 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.logs.sanitizers import ENDED, TOLD, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
-from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
 _FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "assert", "signal", "uncaught", ENDED})
 """Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
-
-
-_CUDA_WORDS: Final = (
-    *("CUDA error", "CUDA driver error", "CUDA out of memory", "cuDNN error", "unhandled cuda error", "Cuda failure"),
-    *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),
-)
-"""What the message of an exception of CUDA's has."""
-
-_RUN_FAILED: Final = re.compile(r"\b\w+ failed with code -?\d+|\(run_id=\d+ slot=\d+ .*run_epoch=\d+\)")
-"""What Ascend's runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""
-
-_RUN_ENDS: Final = frozenset(
-    {"cann-code", "fatal", "ring-full", "runtime-failed", "tensor-wait-timeout", "timeout-exit", "watchdog-starved"}
-)
-"""Codes of the Ascend adapter's diagnostics of which each is a finding of its own."""
 
 
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
@@ -113,7 +96,7 @@ class Crash:
         for hit in snapshot.exceptions.values():
             if hit.catchpoint is None or not hit.catchpoint.startswith("log"):
                 continue
-            if _told_by_cuda(hit, snapshot) or _told_by_ascend(hit, snapshot):
+            if state.judged.explained(hit, snapshot):
                 explained.add(hit.process)
                 continue
             finding = self._logged(hit, state)
@@ -168,24 +151,6 @@ class Crash:
             next=(hint,) if hint else ("coredumpctl info   shows its core dump, where one is kept",),
             state=VerdictState.CRASHED,
         )
-
-
-def _told_by_cuda(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether the rules for CUDA speak of it: which error was first, and what only follows from it."""
-    return any(word in hit.message for word in _CUDA_WORDS) and any(
-        diagnostic.system == "cuda" and diagnostic.attributes.get("process", "") == (hit.process or "")
-        for diagnostic in snapshot.diagnostics.values()
-    )
-
-
-def _told_by_ascend(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether it only passes on that a run of the `simpler` runtime failed, which the rules for Ascend explain."""
-    return _RUN_FAILED.search(hit.message) is not None and any(
-        diagnostic.system == "ascend"
-        and diagnostic.code in _RUN_ENDS
-        and diagnostic.attributes.get("resolved") != "yes"
-        for diagnostic in snapshot.diagnostics.values()
-    )
 
 
 def rules() -> Sequence[Rule]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
@@ -12,9 +11,6 @@ from livedbg.model import Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import Clock, Durations, Snapshot
 
 __all__ = ["NoProgress", "TaskStalled", "limit_ns", "rules"]
-
-_OWN_RULES: Final = frozenset({"ascend", "nvfuser"})
-"""Systems whose own rules judge their tasks, with what the runtime itself said."""
 
 
 def limit_ns(known: Durations | None, settings: Settings) -> float:
@@ -49,7 +45,7 @@ class TaskStalled:
         """One finding a task."""
         snapshot, now = state.snapshot, state.snapshot.now()
         for task in state.tasks_in(TaskState.RUNNING):
-            if task.system in _OWN_RULES or state.graph.blockers_of(task.id):
+            if task.system in state.judged.tasks or state.graph.blockers_of(task.id):
                 continue
             ran = _ran_ns(task, now)
             known = snapshot.kernels.get((task.system, task.kernel or ""))
