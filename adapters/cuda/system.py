@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System
+from livedbg.session.systems import DeviceVariable, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -27,5 +27,7 @@ SYSTEM: Final = System(
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
     explains=Lazy("livedbg.adapters.cuda.explained:explains"),
+    device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
+    recipes="livedbg.adapters.cuda.recipes",
     page="systems/cuda.md",
 )
