@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import DeviceVariable, Lazy, Signs, System
+from livedbg.session.systems import DeviceVariable, Lazy, LogPlaces, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -27,6 +27,7 @@ SYSTEM: Final = System(
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
     explains=Lazy("livedbg.adapters.cuda.explained:explains"),
+    log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
     recipes="livedbg.adapters.cuda.recipes",
     page="systems/cuda.md",
