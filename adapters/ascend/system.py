@@ -27,6 +27,7 @@ SYSTEM: Final = System(
     ),
     adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
+    judges_diagnostics=(".*",),
     explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     judges_tasks=True,
     device_variables=(DeviceVariable("ASCEND_RT_VISIBLE_DEVICES"),),  # CANN documentation, environment variables
