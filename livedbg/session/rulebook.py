@@ -23,6 +23,7 @@ def judged() -> Judged:
     """What the systems' own rules judge."""
     return Judged(
         tasks=frozenset(system.name for system in systems() if system.judges_tasks),
+        diagnostics={system.name: system.judges_diagnostics for system in systems()},
         explains=tuple(explains for _, explains in declared(lambda system: system.explains)),
     )
 

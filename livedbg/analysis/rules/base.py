@@ -11,13 +11,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from livedbg.analysis.diagnosis import Finding, WaitGraph
 from livedbg.analysis.tasks import TaskIndex
-from livedbg.model import ExceptionHit, Task, TaskState
+from livedbg.model import Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Judged", "Rule", "RuleInput", "Settings"]
@@ -61,12 +62,20 @@ class Judged:
 
     Attributes:
         tasks: names of the systems whose own rules judge their tasks.
+        diagnostics: by the name of a system, regular expressions of the codes of the diagnostics that its own rules
+            judge; each has to match a whole code.
         explains: functions that take a logged exception and the state, and say whether a system's own rules report
             its cause.
     """
 
     tasks: frozenset[str] = frozenset()
+    diagnostics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     explains: tuple[Callable[[ExceptionHit, Snapshot], bool], ...] = ()
+
+    def judges(self, diagnostic: Diagnostic) -> bool:
+        """True if the rules of its own system judge a diagnostic."""
+        codes = self.diagnostics.get(diagnostic.system, ())
+        return any(re.fullmatch(code, diagnostic.code) for code in codes)
 
     def explained(self, hit: ExceptionHit, snapshot: Snapshot) -> bool:
         """True if the rules of some system report the cause of an exception."""

@@ -11,6 +11,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.logs.sanitizers import ENDED, TOLD, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
+from livedbg.text.wording import sentence_case
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
@@ -20,7 +21,7 @@ _FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "as
 
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
     behind = state.graph.behind(process.id)
-    waits = f" {many(behind, 'waiter').capitalize()} behind it." if behind else ""
+    waits = f" {many(behind, 'waiter')} behind it." if behind else ""
     waiters = tuple(w for w in state.graph.waiters_of(process.id) if not w.startswith(f"thread:{process.id[8:]}/"))
     notes = f" ({', '.join(process.notes)})" if process.notes else ""
     return Finding(
@@ -55,7 +56,7 @@ class StoppedProcess:
         """One finding a process."""
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.STOPPED and not process.exited:
-                sentence = f"{name_of(process.id, state.snapshot).capitalize()} is stopped by a signal (job control)."
+                sentence = f"{sentence_case(name_of(process.id, state.snapshot))} is stopped by a signal (job control)."
                 yield _process_finding(self.name, process, sentence, (f"kill -CONT {process.pid}",), state)
 
 
@@ -73,7 +74,7 @@ class TracedProcess:
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.TRACED and not process.exited:
                 by = next((note for note in process.notes if note.startswith("traced by ")), "traced")
-                name = name_of(process.id, state.snapshot).capitalize()
+                name = sentence_case(name_of(process.id, state.snapshot))
                 steps = ("let it go on or detach in that debugger", f"cat /proc/{process.pid}/status | grep TracerPid")
                 yield _process_finding(self.name, process, f"{name} is held still ({by}).", steps, state)
 
@@ -145,7 +146,7 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL,
-            sentence=f"{name_of(process.id, state.snapshot).capitalize()} was ended by {word}.",
+            sentence=f"{sentence_case(name_of(process.id, state.snapshot))} was ended by {word}.",
             entities=(process.id,),
             evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=f"signal {number} ({word})"),),
             next=(hint,) if hint else ("coredumpctl info   shows its core dump, where one is kept",),

@@ -9,6 +9,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
 from livedbg.model import Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import Clock, Durations, Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["NoProgress", "TaskStalled", "limit_ns", "rules"]
 
@@ -67,7 +68,7 @@ class TaskStalled:
         return Finding(
             rule=self.name,
             severity=Severity.ERROR,
-            sentence=f"{name_of(task.id, state.snapshot).capitalize()} has been RUNNING{where} for {duration(ran)}"
+            sentence=f"{sentence_case(name_of(task.id, state.snapshot))} has been RUNNING{where} for {duration(ran)}"
             f"{usual}.{waits if behind else ''}",
             entities=(task.id, *task.where),
             evidence=(
