@@ -24,6 +24,7 @@ from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.analysis.rules.base import Rule
+    from livedbg.graphs.readers import GraphReader
     from livedbg.linux.capabilities import Capability
     from livedbg.logs.shapes import Shape
     from livedbg.model import ExceptionHit
@@ -192,6 +193,7 @@ class System:
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
+        graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
         commands: its commands.
         demos: its demos.
@@ -213,6 +215,7 @@ class System:
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
+    graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
     commands: tuple[Command, ...] = ()
     demos: tuple[Demo, ...] = ()
