@@ -26,5 +26,8 @@ SYSTEM: Final = System(
         "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
+    checks=Lazy("livedbg.adapters.cuda.checks:checks"),
+    tools=Lazy("livedbg.adapters.cuda.toolkits:find_tool"),
+    debuggers=("cuda-gdb",),
     page="systems/cuda.md",
 )

@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 
 from livedbg.adapters.exceptions.armed import Armed
 from livedbg.adapters.exceptions.asked import asked
-from livedbg.gdbmi import find_gdb
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.tools import find_gdb
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["ExceptionsAdapter"]

@@ -17,7 +17,6 @@ from livedbg.adapters.exceptions.refusal import refused
 from livedbg.adapters.exceptions.runtime import RUNTIME
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
 from livedbg.adapters.exceptions.warm import WarmGdbs
-from livedbg.gdbmi import find_gdb
 from livedbg.model import ExceptionHit, Intrusion, ids
 from livedbg.model.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern
 from livedbg.model.errors import LivedbgError, TargetUnsuitable, UsageError
@@ -25,6 +24,7 @@ from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch, GoOn, Intent, Uncatch
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.session.config import refuse_touch
+from livedbg.session.tools import find_gdb
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.room import LEAST_S, Room, stop_room
 

@@ -187,6 +187,8 @@ class System:
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
         checks: facts for `livedbg doctor`.
+        tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
+        debuggers: programs that can stand in for a gdb, where there is none.
         commands: its commands.
         demos: its demos.
         page: its page in docs, relative to `docs/`.
@@ -207,6 +209,8 @@ class System:
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
+    tools: Lazy[Callable[[str], str | None]] | None = None
+    debuggers: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     demos: tuple[Demo, ...] = ()
     page: str = ""
