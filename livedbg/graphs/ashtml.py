@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Final
 
 from livedbg.graphs.drawing import DECLARED, EXTRA, MISSING, Arrow, Drawing, cut_down
-from livedbg.graphs.layout import HEIGHT, WIDTH, Layout, Place, Route, laid_out
+from livedbg.graphs.pagelayout import HEIGHT, WIDTH, Layout, Place, Route, laid_out
 from livedbg.text.wording import many
 
 __all__ = ["MOST", "to_html"]

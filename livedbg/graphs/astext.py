@@ -67,7 +67,7 @@ def _layers(drawing: Drawing, most: int) -> Iterator[str]:
     before: dict[str, list[Arrow]] = defaultdict(list)
     for arrow in drawing.arrows:
         before[arrow.second].append(arrow)
-    ranks = layers(drawing)
+    ranks = layers(drawing).rows
     width = max((len(node.title) for node in drawing.nodes.values()), default=0)
     left = most
     for number, rank in enumerate(ranks):

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from livedbg.graphs.layers import Layers, layered
+
 __all__ = ["DECLARED", "EXTRA", "MISSING", "Arrow", "Drawing", "Node", "Remark", "around", "layers"]
 
 DECLARED: Final = "declared"
@@ -127,28 +129,6 @@ def cut_down(drawing: Drawing, most: int) -> Drawing:
     return _part(drawing, kept[:most])
 
 
-def layers(drawing: Drawing) -> list[list[str]]:
-    """The nodes in layers by their longest path from a node without predecessor; circles end it."""
-    after: dict[str, list[str]] = defaultdict(list)
-    waiting = dict.fromkeys(drawing.nodes, 0)
-    for first, second in dict.fromkeys((arrow.first, arrow.second) for arrow in drawing.arrows):
-        if first != second:
-            after[first].append(second)
-            waiting[second] += 1
-    found: list[list[str]] = []
-    current = [name for name, count in waiting.items() if not count]
-    left = {name for name, count in waiting.items() if count}
-    while current or left:
-        if not current:  # a circle: begin somewhere
-            current = [next(name for name in drawing.nodes if name in left)]
-            left -= set(current)
-        found.append(current)
-        following: list[str] = []
-        for name in current:
-            for second in after[name]:
-                waiting[second] -= 1
-                if not waiting[second] and second in left:
-                    following.append(second)
-                    left.discard(second)
-        current = following
-    return found
+def layers(drawing: Drawing) -> Layers:
+    """The layers in which every form of the drawing shows its nodes."""
+    return layered(drawing.nodes, ((arrow.first, arrow.second) for arrow in drawing.arrows))

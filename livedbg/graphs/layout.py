@@ -1,153 +1,150 @@
-"""Where the boxes of a drawing stand, and where its arrows pass between them.
+"""Where the boxes of a drawing stand, and where its lines pass between them: on a page and in a terminal alike.
 
-A layered drawing (Sugiyama, Tagawa and Toda 1981): boxes in rows by their longest path, a row ordered by the mean place
-of what its boxes are joined to, and an arrow over several rows led through points that take part in all of it as
-boxes do. Each row is placed by a weighted isotonic regression of the places that it wishes for.
+A layered drawing (Sugiyama, Tagawa and Toda 1981): boxes in rows, a row ordered by the mean place of what its boxes are
+joined to, and a line over several rows led through points that take part in all of it as boxes do. Each row is placed
+by a weighted isotonic regression of the places that it wishes for.
 
 Invariants:
-    L1. No arrow crosses a box: between two rows it stays in the gap, in a row it passes at a point of its own, and
-        what has no points (too many, or against the rows) goes around by a lane at the side.
-    L2. Time and size grow with the boxes, the arrows and at most `POINTS`.
+    L2. Time and size grow with the boxes, the lines and at most `POINTS`.
+    L3. In a row, boxes and points keep their distance (`Spacing`), and don't overlap.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, TypeAlias
 
-from livedbg.graphs.drawing import DECLARED, Arrow, Drawing, layers
-
-__all__ = ["HEIGHT", "POINTS", "WIDTH", "Layout", "Place", "Route", "laid_out"]
-
-WIDTH: Final = 150
-HEIGHT: Final = 46
+__all__ = ["POINTS", "Item", "Link", "Placed", "Spacing", "placed"]
 
 POINTS: Final = 100_000
-"""Points of all arrows together; beyond them the longest go around."""
+"""Points of all lines together; beyond them the longest have none."""
 
-_GAP: Final = 18  # between two boxes of a row
-_ASIDE: Final = 12  # between a box and an arrow that passes it
-_APART: Final = 8  # between two arrows that pass
-_RANK: Final = 54  # between two layers
-_WRAPPED: Final = 30  # between two rows of one layer
-_ROW: Final = 60  # boxes of a layer that stand side by side
-_SWEEPS: Final = 6
-_STRAIGHT: Final = 8  # how much more a point keeps its place than a box
-_LANES: Final = 40
-_LANE: Final = 5
-
-_Ends: TypeAlias = tuple[str, str]
+_SWEEPS: Final = 12  # for the order
+_IDLE: Final = 4  # sweeps without fewer crossings that end it
+_COUNTED: Final = 20_000  # lines between rows up to which crossings are counted
+_UNCOUNTED: Final = 6  # sweeps beyond
+_PLACINGS: Final = 6
+_STRAIGHT: Final = 3  # how much more a point keeps its place than a box
+_ALONE: Final = 0.001  # how much a box that is joined to nothing does
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The upper left corner of a box."""
-
-    x: int
-    y: int
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """How an arrow gets from the lower edge of a box to the upper one of another.
+class Spacing:
+    """Distances in a row, in the unit of the drawing: pixels or cells.
 
     Attributes:
-        passes: x, from y, to y of the rows that it passes, from above.
-        lane: x of the lane at the side that it takes instead.
+        boxes: between two boxes.
+        aside: between a box and a line that passes it.
+        apart: between two lines that pass.
+        line: how wide a line is.
     """
 
-    passes: tuple[tuple[int, int, int], ...] = ()
-    lane: int | None = None
+    boxes: int
+    aside: int
+    apart: int
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """A drawing with places; `routes` has one for each of its arrows, in their order."""
+class Link:
+    """A line from a box to one in a later row.
 
-    places: dict[str, Place]
-    routes: tuple[Route, ...]
-    width: int
-    height: int
+    Attributes:
+        kind: lines of one kind from one box share their points, as far as they go.
+        urgent: it gets points before others.
+    """
+
+    upper: str
+    lower: str
+    kind: str = ""
+    urgent: bool = False
 
 
 @dataclass(slots=True)
-class _Item:
-    """A box, or a point of an arrow, which has no name."""
+class Item:
+    """A box, or a point of a line, which has no name.
+
+    Attributes:
+        x: its middle.
+        above: what it is joined to in the row above.
+        below: the same below.
+    """
 
     row: int
+    width: float
     name: str = ""
-    x: float = 0.0  # its middle
-    above: list[_Item] = field(default_factory=list)
-    below: list[_Item] = field(default_factory=list)
+    x: float = 0.0
+    above: list[Item] = field(default_factory=list)
+    below: list[Item] = field(default_factory=list)
 
-    def mean(self, side: list[_Item]) -> float:
+    def mean(self, side: list[Item]) -> float:
         """The mean place of what it is joined to; its own without any."""
         return sum(item.x for item in side) / len(side) if side else self.x
 
 
-def laid_out(drawing: Drawing) -> Layout:
-    """Place a drawing."""
-    names, tops = _rows(drawing)
-    boxes = {name: _Item(row, name) for row, line in enumerate(names) for name in line}
-    rows = [[boxes[name] for name in line] for line in names]
-    trunks = _joined(drawing, boxes, rows)
-    for row in rows:
-        _pack(row)
-    for sweep in range(_SWEEPS):
-        _order(rows, down=sweep % 2 == 0)
-    for sweep in range(_SWEEPS):
-        _place(rows, down=sweep % 2 == 0)
-    aside = dict.fromkeys(arrow.first for arrow, trunk in zip(drawing.arrows, trunks, strict=True) if trunk is None)
-    lanes = {name: _GAP // 2 + number % _LANES * _LANE for number, name in enumerate(aside)}
-    left = min((row[0].x for row in rows), default=0.0) - WIDTH / 2 - _GAP - max(lanes.values(), default=0)
-    right = max((row[-1].x for row in rows), default=0.0) + WIDTH / 2 + _GAP
-    places = {name: Place(round(box.x - left - WIDTH / 2), tops[box.row]) for name, box in boxes.items()}
-    routes = [
-        Route(lane=lanes[arrow.first])
-        if trunk is None
-        else Route(tuple((round(point.x - left), tops[point.row], tops[point.row] + HEIGHT) for point in trunk))
-        for arrow, trunk in zip(drawing.arrows, trunks, strict=True)
-    ]
-    return Layout(places, tuple(routes), round(right - left), tops[-1] + HEIGHT + _GAP if tops else _GAP)
+_Row: TypeAlias = list[Item]
 
 
-def _rows(drawing: Drawing) -> tuple[list[list[str]], list[int]]:
-    """The rows of boxes, and where each begins: a wide layer has several."""
-    rows: list[list[str]] = []
-    tops: list[int] = []
-    y = _GAP
-    for rank in layers(drawing):
-        for begin in range(0, len(rank), _ROW):
-            rows.append(rank[begin : begin + _ROW])
-            tops.append(y)
-            y += HEIGHT + _WRAPPED
-        y += _RANK - _WRAPPED
-    return rows, tops
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Boxes with places.
 
-
-def _joined(drawing: Drawing, boxes: dict[str, _Item], rows: list[list[_Item]]) -> list[list[_Item] | None]:
-    """Join the boxes by the drawing's arrows, and add the points of those over several rows.
-
-    Arrows of one kind from one box share their points, as far as they go.
-
-    Returns:
-        The points of each arrow; None where it goes around.
+    Attributes:
+        trunks: of each link, in their order, the points in the rows that it passes; None where it has none.
+        left: of the leftmost edge.
     """
-    found: list[list[_Item] | None] = [None] * len(drawing.arrows)
-    shared: dict[_Ends, list[_Item]] = defaultdict(list)
+
+    boxes: Mapping[str, Item]
+    trunks: Sequence[Sequence[Item] | None]
+    left: float
+    right: float
+
+
+def placed(
+    names: Sequence[Sequence[str]], links: Sequence[Link], widths: Mapping[str, int], spacing: Spacing
+) -> Placed:
+    """Order the boxes in their rows, and place them.
+
+    Args:
+        names: the boxes of each row, from above.
+        links: the lines between them; one that leads upwards or to its own row has no points and moves nothing.
+        widths: of each box.
+        spacing: their distances.
+    """
+    rows = [[Item(number, widths[name], name) for name in line] for number, line in enumerate(names)]
+    boxes = {item.name: item for row in rows for item in row}
+    trunks = _joined(links, boxes, rows, spacing.line)
+    for row in rows:
+        _pack(row, spacing)
+    _order(rows, spacing)
+    for number in range(_PLACINGS):
+        _place(rows, spacing, down=number % 2 == 0)
+    left = min((row[0].x - row[0].width / 2 for row in rows if row), default=0.0)
+    right = max((row[-1].x + row[-1].width / 2 for row in rows if row), default=0.0)
+    return Placed(boxes, trunks, left, right)
+
+
+def _joined(
+    links: Sequence[Link], boxes: Mapping[str, Item], rows: Sequence[_Row], line: int
+) -> list[Sequence[Item] | None]:
+    """Join the boxes by the links, and add the points of those over several rows."""
+    found: list[Sequence[Item] | None] = [None] * len(links)
+    shared: dict[tuple[str, str], _Row] = defaultdict(list)
     left = POINTS
-    for number in sorted(range(len(found)), key=lambda number: _urgency(drawing.arrows[number], boxes)):
-        arrow = drawing.arrows[number]
-        first, second = boxes[arrow.first], boxes[arrow.second]
+    for number in sorted(range(len(links)), key=lambda number: _urgency(links[number], boxes)):
+        link = links[number]
+        first, second = boxes[link.upper], boxes[link.lower]
         between = second.row - first.row - 1
         if between < 0 or between > left:
             continue
         left -= between
-        trunk = shared[arrow.first, arrow.state]
+        trunk = shared[link.upper, link.kind]
         while len(trunk) < between:
-            point = _Item(first.row + len(trunk) + 1)
+            point = Item(first.row + len(trunk) + 1, line)
             _join(trunk[-1] if trunk else first, point)
             rows[point.row].append(point)
             trunk.append(point)
@@ -156,55 +153,93 @@ def _joined(drawing: Drawing, boxes: dict[str, _Item], rows: list[list[_Item]]) 
     return found
 
 
-def _urgency(arrow: Arrow, boxes: dict[str, _Item]) -> tuple[bool, int]:
-    """Which arrows get points first: what is missing or different, then the shortest."""
-    return arrow.state == DECLARED, boxes[arrow.second].row - boxes[arrow.first].row
+def _urgency(link: Link, boxes: Mapping[str, Item]) -> tuple[bool, int]:
+    """Which links get points first: the urgent ones, then the shortest."""
+    return not link.urgent, boxes[link.lower].row - boxes[link.upper].row
 
 
-def _join(upper: _Item, lower: _Item) -> None:
+def _join(upper: Item, lower: Item) -> None:
     upper.below.append(lower)
     lower.above.append(upper)
 
 
-def _order(rows: Sequence[list[_Item]], *, down: bool) -> None:
-    """Sort each row by the mean place (barycentre) of what its items are joined to in the rows before it."""
+def _order(rows: list[_Row], spacing: Spacing) -> None:
+    """Sort each row by the mean place (barycentre) of what its items are joined to; keep the sweep that crosses least.
+
+    In a large drawing crossings are not counted, and the last sweep is kept.
+    """
+    if sum(len(item.below) for row in rows for item in row) > _COUNTED:
+        for number in range(_UNCOUNTED):
+            _sweep(rows, spacing, down=number % 2 == 0)
+        return
+    best, fewest, idle = [list(row) for row in rows], _crossings(rows), 0
+    for number in range(_SWEEPS):
+        if not fewest or idle == _IDLE:
+            break
+        _sweep(rows, spacing, down=number % 2 == 0)
+        crossings = _crossings(rows)
+        if crossings < fewest:
+            best, fewest, idle = [list(row) for row in rows], crossings, 0
+        else:
+            idle += 1
+    for row, kept in zip(rows, best, strict=True):
+        row[:] = kept
+        _pack(row, spacing)
+
+
+def _sweep(rows: Sequence[_Row], spacing: Spacing, *, down: bool) -> None:
     for row in rows if down else reversed(rows):
         means = {id(item): item.mean(item.above if down else item.below) for item in row}
         row.sort(key=lambda item: means[id(item)])
-        _pack(row)
+        _pack(row, spacing)
 
 
-def _pack(row: Sequence[_Item]) -> None:
+def _crossings(rows: Sequence[_Row]) -> int:
+    """How many pairs of lines cross between two rows."""
+    total = 0
+    for upper, lower in pairwise(rows):
+        places = {id(item): number for number, item in enumerate(lower)}
+        before: list[int] = []  # where the lines of items further left end
+        for item in upper:
+            ends = [places[id(end)] for end in item.below]
+            total += sum(len(before) - bisect_right(before, end) for end in ends)
+            for end in ends:
+                insort(before, end)
+    return total
+
+
+def _pack(row: Sequence[Item], spacing: Spacing) -> None:
     """Put a row's items side by side, in the middle."""
-    offsets = list(_offsets(row))
+    offsets = list(_offsets(row, spacing))
     middle = offsets[-1] / 2 if offsets else 0.0
     for item, offset in zip(row, offsets, strict=True):
         item.x = offset - middle
 
 
-def _offsets(row: Sequence[_Item]) -> Iterator[float]:
-    """How far each item is from the first at least."""
-    at, before = 0.0, ""
-    for number, item in enumerate(row):
-        if number:
-            gap = _GAP if before and item.name else _ASIDE if before or item.name else _APART
-            at += gap + (bool(before) + bool(item.name)) * WIDTH / 2
-        before = item.name
+def _offsets(row: Sequence[Item], spacing: Spacing) -> Iterator[float]:
+    """How far each item's middle is from the first one's at least."""
+    at = 0.0
+    before: Item | None = None
+    for item in row:
+        if before is not None:
+            gap = (spacing.apart, spacing.aside, spacing.boxes)[bool(before.name) + bool(item.name)]
+            at += gap + (before.width + item.width) / 2
+        before = item
         yield at
 
 
-def _place(rows: Sequence[Sequence[_Item]], *, down: bool) -> None:
+def _place(rows: Sequence[Sequence[Item]], spacing: Spacing, *, down: bool) -> None:
     """Move each row's items to where those that they are joined to are, as near as their order and width allow.
 
     The least sum of squares is found by pooling neighbours that would overlap (pool adjacent violators; Barlow and
     others, Statistical Inference under Order Restrictions, 1972).
     """
     for row in rows if down else reversed(rows):
-        offsets = list(_offsets(row))
+        offsets = list(_offsets(row, spacing))
         pools: list[tuple[float, float, int]] = []  # sum of weighted wishes, sum of weights, count
         for item, offset in zip(row, offsets, strict=True):
-            weight = 1.0 if item.name else _STRAIGHT
-            total, weights, count = weight * (item.mean(item.above if down else item.below) - offset), weight, 1
+            wish, weight = _wish(item, down=down)
+            total, weights, count = weight * (wish - offset), weight, 1
             while pools and pools[-1][0] * weights >= total * pools[-1][1]:
                 before = pools.pop()
                 total, weights, count = total + before[0], weights + before[1], count + before[2]
@@ -212,3 +247,13 @@ def _place(rows: Sequence[Sequence[_Item]], *, down: bool) -> None:
         starts = (total / weights for total, weights, count in pools for _ in range(count))
         for item, start, offset in zip(row, starts, offsets, strict=True):
             item.x = start + offset
+
+
+def _wish(item: Item, *, down: bool) -> tuple[float, float]:
+    """Where an item wants to be, the median of what it is joined to, and how much it does."""
+    near = (item.above or item.below) if down else (item.below or item.above)
+    if not near:
+        return 0.0, _ALONE
+    places = sorted(other.x for other in near)
+    median = (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
+    return median, 1.0 if item.name else _STRAIGHT

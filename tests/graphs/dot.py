@@ -24,9 +24,18 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 def read_dot(text: str) -> tuple[dict[str, dict[str, str]], list[tuple[str, str, dict[str, str]]]]:
     """Nodes and edges with their attributes; fails on anything that is not the language."""
+    nodes, edges, _ranks = read_ranks(text)
+    return nodes, edges
+
+
+def read_ranks(
+    text: str,
+) -> tuple[dict[str, dict[str, str]], list[tuple[str, str, dict[str, str]]], list[list[str]]]:
+    """The same, with the nodes of each group of one rank."""
     tokens = _tokens(text)
     nodes: dict[str, dict[str, str]] = {}
     edges: list[tuple[str, str, dict[str, str]]] = []
+    ranks: list[list[str]] = []
 
     def take(kind: str) -> str:
         assert tokens and tokens[0][0] == kind, (kind, tokens[:3])
@@ -45,10 +54,24 @@ def read_dot(text: str) -> tuple[dict[str, dict[str, str]], list[tuple[str, str,
             take("]")
         return found
 
+    def group() -> list[str]:
+        """`{ rank=same; "a"; "b"; }`"""
+        take("{")
+        assert (take("id"), take("="), take("id"), take(";")) == ("rank", "=", "same", ";")
+        found = []
+        while tokens[0][0] != "}":
+            found.append(take("id"))
+            take(";")
+        take("}")
+        return found
+
     assert take("id") == "digraph"
     take("id")
     take("{")
     while tokens[0][0] != "}":
+        if tokens[0][0] == "{":
+            ranks.append(group())
+            continue
         name = take("id")
         if tokens[0][0] == "=":
             take("=")
@@ -63,4 +86,4 @@ def read_dot(text: str) -> tuple[dict[str, dict[str, str]], list[tuple[str, str,
     take("}")
     assert not tokens
     nodes.pop("node", None)
-    return nodes, edges
+    return nodes, edges, ranks

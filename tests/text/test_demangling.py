@@ -132,7 +132,7 @@ def test_G2_no_name_costs_much(runtime: tuple[str, ...]) -> None:
     program = (
         "import resource\n"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
-        "from livedbg import demangling\n"
+        "from livedbg.text import demangling\n"
         f"demangling._LIBRARIES = {runtime}\n"
         f"for kind, name in {_hostile()!r}.items():\n"
         "    for text in (demangling.demangled_symbol(name), demangling.demangled_type(name.removeprefix('_ZTI'))):\n"
