@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import DeviceVariable, Lazy, Signs, System
+from livedbg.session.systems import DeviceVariable, Lazy, LogPlaces, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -29,6 +29,7 @@ SYSTEM: Final = System(
     checks=Lazy("livedbg.adapters.cuda.checks:checks"),
     tools=Lazy("livedbg.adapters.cuda.toolkits:find_tool"),
     debuggers=("cuda-gdb",),
+    log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
     recipes="livedbg.adapters.cuda.recipes",
     page="systems/cuda.md",

@@ -24,6 +24,7 @@ from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from livedbg.analysis.rules.base import Rule
+    from livedbg.graphs.readers import GraphReader
     from livedbg.linux.capabilities import Capability
     from livedbg.logs.shapes import Shape
     from livedbg.model import ExceptionHit
@@ -162,7 +163,8 @@ class LogPlaces:
     Attributes:
         variables: names of the environment variables that `paths` wants to know.
         paths: takes these variables, the process's pids (here, and in its own namespace) and the host's names; gives
-            paths or globs as the process names them: absolute, or relative to its working folder.
+            globs as the process names them: absolute, or relative to its working folder. What is meant literally is
+            escaped (`glob.escape`).
     """
 
     variables: tuple[str, ...]
@@ -188,6 +190,7 @@ class System:
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
+        graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
         tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
         debuggers: programs that can stand in for a gdb, where there is none.
@@ -210,6 +213,7 @@ class System:
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
+    graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
     tools: Lazy[Callable[[str], str | None]] | None = None
     debuggers: tuple[str, ...] = ()
