@@ -10,6 +10,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, many, name_of
 from livedbg.model import Process, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["exit_code", "ranked", "verdict_of"]
 
@@ -177,5 +178,5 @@ def _exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
     status = first.exit_status
     how = "" if status is None else f" with status {status}"
     more = f" and {many(len(processes) - 1, 'other')}" if len(processes) > 1 else ""
-    name = name_of(first.id, snapshot).capitalize()
+    name = sentence_case(name_of(first.id, snapshot))
     return Verdict(state=VerdictState.EXITED, sentence=f"{name}{more} ended{how}.")
