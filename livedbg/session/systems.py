@@ -185,6 +185,8 @@ class System:
         judges_tasks: its own rules judge its running tasks: the generic ones leave them alone.
         explains: whether its rules speak of an exception that a log shows, so that the generic ones need not.
         shapes: shapes of its logs.
+        continuations: how a log's line begins that goes on with the error above it: regular expressions that begin with
+            a literal character.
         log_places: where a process writes its logs.
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
@@ -205,6 +207,7 @@ class System:
     judges_tasks: bool = False
     explains: Lazy[Callable[[ExceptionHit, Snapshot], bool]] | None = None
     shapes: Lazy[Sequence[Shape]] | None = None
+    continuations: tuple[str, ...] = ()
     log_places: LogPlaces | None = None
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
