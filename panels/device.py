@@ -1,4 +1,4 @@
-"""What runs on the devices: exceptions first, then kernels, and beneath each where its warps stand."""
+"""What runs on the devices: exceptions first, then kernels, and beneath each where its warps are."""
 
 from __future__ import annotations
 

@@ -189,12 +189,16 @@ class System:
         explains: takes an exception that a log shows, and the state; true if its rules report the cause of the
             exception, so that the generic rules don't report it again.
         shapes: shapes of its logs.
+        continuations: how a log's line begins that goes on with the error above it: regular expressions that begin with
+            a literal character.
         log_places: where a process writes its logs.
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
         graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
+        tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
+        debuggers: programs that can stand in for a gdb, where there is none.
         commands: its commands.
         demos: its demos.
         page: its page in docs, relative to `docs/`.
@@ -211,12 +215,15 @@ class System:
     judges_diagnostics: tuple[str, ...] = ()
     explains: Lazy[Callable[[ExceptionHit, Snapshot], bool]] | None = None
     shapes: Lazy[Sequence[Shape]] | None = None
+    continuations: tuple[str, ...] = ()
     log_places: LogPlaces | None = None
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
+    tools: Lazy[Callable[[str], str | None]] | None = None
+    debuggers: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     demos: tuple[Demo, ...] = ()
     page: str = ""
