@@ -96,10 +96,7 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     serving = [thread for thread in threads if _serves(thread, state)]
     if serving and amounts_to is None:
         first = serving[0]
-        sentence = (
-            f"Idle: {name_of(first.id, snapshot)} waits for connections ({first.waits_in}); "
-            f"nothing is stuck as far as can be seen."
-        )
+        sentence = f"Idle: {name_of(first.id, snapshot)} waits for connections ({first.waits_in}); no hang found."
         return Verdict(state=VerdictState.RUNNING, sentence=sentence)
     if amounts_to is None and not roots and all(_asleep(thread) for thread in threads):
         return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(threads, snapshot))
@@ -112,7 +109,7 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], snapshot: Snapsh
     used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
     return (
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
-        f"{name_of(first.id, snapshot)}{used}. Nothing is stuck as far as can be seen."
+        f"{name_of(first.id, snapshot)}{used}. No hang found."
     )
 
 
@@ -136,10 +133,7 @@ def _asleep(thread: Thread) -> bool:
 
 def _sleeps(threads: Sequence[Thread], snapshot: Snapshot) -> str:
     first = threads[0]
-    return (
-        f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and goes on by itself; nothing is stuck as far "
-        "as can be seen."
-    )
+    return f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself; no hang found."
 
 
 def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
@@ -151,10 +145,10 @@ def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
     shown = ", ".join(f"{count} in {place}" for place, count in places)
     firsts = [snapshot.activity[t.id].first_mono_ns for t in threads if t.id in snapshot.activity]
     span = snapshot.now().mono_ns - min(firsts) if firsts else 0
-    watch = f" in the {duration(span)} that it was watched" if span > 0 else ""
+    watch = f" in {duration(span)} of watching" if span > 0 else ""
     return (
-        f"Idle or stuck, that can't be told yet: no thread used CPU time{watch}, and none waits for another that is "
-        f"stuck ({shown}). A longer look (`livedbg watch`) or the stacks would tell."
+        f"Inconclusive: idle or stuck. No thread used CPU time{watch}, and none waits for another that is blocked "
+        f"({shown}). `livedbg watch` for a longer time, or the stacks, would tell."
     )
 
 
