@@ -114,7 +114,7 @@ def test_a_second_dump_says_what_has_not_moved(
     target = job(spawn, folder, gpu_core, **ASKABLE)
     said = device(target.pid, "--dump", "--again", "1.1", "--gdb", player("hang"))
     assert said.code == 0 and re.search(r"stands still: a look [\d.]+ s earlier saw it at the same place", said.out)
-    assert len(list(folder.glob("*.nvcudmp"))) == 2 and said.err.count("stood still") == 2
+    assert len(list(folder.glob("*.nvcudmp"))) == 2 and said.err.count("paused for") == 2
 
 
 def test_a_kernel_that_stands_still_for_long_is_a_stall(
@@ -167,7 +167,7 @@ def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, fold
             os.write(pipe, bytes(4096))
     os.close(pipe)
     said = device(target.pid, "--dump-only")
-    assert said.code == 3 and "has not read earlier orders" in said.err and "stood still" not in said.err
+    assert said.code == 3 and "has not read earlier orders" in said.err and "paused for" not in said.err
 
 
 async def test_Q1_another_pipe_that_has_the_descriptor_by_then_gets_nothing(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_what_takes_no_order_is_refused_with_the_recipe(
     target = job(spawn, folder, gpu_core, **variables)
     before = sorted(folder.iterdir())
     said = device(target.pid, "--dump-only")
-    assert said.code == 3 and sentence in said.err and "stood still" not in said.err
+    assert said.code == 3 and sentence in said.err and "paused for" not in said.err
     assert variables or "--recipe cuda-user-coredump" in said.err
     assert sorted(folder.iterdir()) == before  # and nothing was made
 
