@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from livedbg.linux.places import find_places
 from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.probes.places import find_places
 from livedbg.probes.tracefs import TraceEvents
 
 __all__ = ["refused"]

@@ -20,6 +20,7 @@ from livedbg.adapters.ascend.dumps.shape import OtherShape
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.graphs.lost import lost_orders
+from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["SIZE_LIMIT", "FileProblem", "FileWatch", "folders_of"]
@@ -29,9 +30,8 @@ SIZE_LIMIT: Final = 256 << 20
 
 _DEPTH: Final = 6  # folders below a given one that are looked into
 _ENTRIES: Final = 20_000  # directory entries that one look may visit
-_SHARE: Final = 0.02  # of a core, that a file which changes all the time may cost
 _SHORT_S: Final = 2.0  # looks come no more often in any case
-_LONGEST_S: Final = 300.0  # that such a file is left alone
+_LIMIT: Final = Limit(cpu=0.02, most_s=300.0)  # of reading a file that changes all the time
 
 
 class _NameMap(msgspec.Struct):
@@ -90,7 +90,7 @@ class FileWatch:
             except OSError:
                 continue
             signature = (status.st_mtime_ns, status.st_size)
-            begun, used_s = time.monotonic(), time.thread_time()
+            begun, watch = time.monotonic(), Stopwatch()
             if self._seen.get(path) == signature or (self._rests.get(path, 0.0) > begun and not last):
                 continue
             self._seen[path] = signature
@@ -100,8 +100,8 @@ class FileWatch:
                 self._problem(path, limit, False, f"livedbg graph {path}   reads the first part of a deps.json")
                 continue
             file = self._read(path, status.st_mtime_ns)
-            rest_s = (time.thread_time() - used_s) / _SHARE
-            self._rests[path] = begun + min(rest_s, _LONGEST_S) if rest_s > _SHORT_S else 0.0
+            rest_s = _LIMIT.rest_s(watch.cost())
+            self._rests[path] = begun + rest_s if rest_s > _SHORT_S else 0.0
             if file is not None:
                 found.append(file)
         return found

@@ -3,7 +3,8 @@
 Codes: `watchdog-fired` (the one that fired first, its limit, which would have come next), `limits-ignored` (settings
 that the runtime does not take), `cann-code` (a code of CANN's; `mask=yes` where it only says that something failed),
 `operation-ended` (CANN ended the operation for its limit), `watchdog-armed` (a watchdog will end a live process's run:
-what a stop has to mind; see livedbg.touch.room), `deinit-timeout` (cores that did not answer at the end of a run).
+what a stop has to mind; see livedbg.touch.stop_budget), `deinit-timeout` (cores that did not answer at the end of
+a run).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System
+from livedbg.session.systems import Demo, DeviceVariable, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -29,5 +29,15 @@ SYSTEM: Final = System(
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
     judges_tasks=True,
     graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),
+    device_variables=(DeviceVariable("ASCEND_RT_VISIBLE_DEVICES"),),  # CANN documentation, environment variables
+    demos=(
+        Demo(
+            "ascend",
+            "a recorded hang of an Ascend kernel, its log played in real time",
+            4.0,
+            "livedbg.adapters.ascend.demo.player",
+        ),
+    ),
+    recipes="livedbg.adapters.ascend.recipes",
     page="systems/ascend.md",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System
+from livedbg.session.systems import DeviceVariable, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -26,5 +26,7 @@ SYSTEM: Final = System(
         "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
+    device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
+    recipes="livedbg.adapters.cuda.recipes",
     page="systems/cuda.md",
 )

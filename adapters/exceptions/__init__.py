@@ -1,4 +1,4 @@
-"""Catchpoints: those that listen without a stop, and those at which a thread stands for a look."""
+"""Catchpoints: those that trace without a stop, and those at which a thread is stopped and inspected."""
 
 from livedbg.adapters.exceptions.adapter import ExceptionsAdapter
 from livedbg.adapters.exceptions.stopping import StoppingAdapter

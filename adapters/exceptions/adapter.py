@@ -6,8 +6,9 @@ import asyncio
 import time
 from typing import ClassVar, Final
 
-from livedbg.adapters.exceptions.armed import Armed
-from livedbg.adapters.exceptions.asked import asked
+from livedbg.adapters.exceptions.catch_request import catchpoint_of
+from livedbg.adapters.exceptions.catchpoint import TracingCatchpoint
+from livedbg.adapters.exceptions.known_calls import KNOWN_CALLS
 from livedbg.gdbmi import find_gdb
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
@@ -16,14 +17,14 @@ from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["ExceptionsAdapter"]
 
-_SAID_S: Final = 0.25  # between two words on a catchpoint's counts
-_IDLE_S: Final = 1.0  # between two looks whether the target has ended
+_REPORT_S: Final = 0.25  # between two reports of a catchpoint's counts
+_IDLE_S: Final = 1.0  # between two checks whether the target has ended
 _LAST_STACKS_S: Final = 6.0  # for stacks, where the session ends: it waits for 10 s (livedbg.session.session)
-_REMEMBERED: Final = 8  # of those: between two looks at what the process has loaded
+_REMEMBERED: Final = 8  # of those: between two reads of what the process has loaded
 
 
 class ExceptionsAdapter(Adapter):
-    """Hears exceptions as they are thrown, and calls of functions, by kernel probes."""
+    """Traces exceptions as they are thrown, and calls of functions, by kernel probes."""
 
     name: ClassVar[str] = "exceptions"
     sees: ClassVar[str] = "C++ and Python exceptions with type, message and stack; calls of any function; signals."
@@ -32,7 +33,7 @@ class ExceptionsAdapter(Adapter):
     handles: ClassVar[tuple[type[Intent], ...]] = (Catch, Uncatch)
 
     def __init__(self) -> None:
-        self._armed: dict[str, Armed] = {}
+        self._armed: dict[str, TracingCatchpoint] = {}
         self._count = 0
         self._pool: UnwinderPool | None = None
 
@@ -42,7 +43,7 @@ class ExceptionsAdapter(Adapter):
         return bool(request.processes)
 
     async def run(self, context: Context) -> None:
-        """Say what was heard, until the session ends."""
+        """Report what was traced, until the session ends."""
         gdb = find_gdb(context.request.gdb)
         self._pool = UnwinderPool.shared(gdb) if gdb is not None else None
         context.settled()
@@ -50,10 +51,10 @@ class ExceptionsAdapter(Adapter):
         ends: float | None = None
         try:
             while not (context.request.once or targets_ended(context)):
-                await asyncio.sleep(_SAID_S if self._armed else _IDLE_S)
+                await asyncio.sleep(_REPORT_S if self._armed else _IDLE_S)
                 turn += 1
                 for armed in list(self._armed.values()):
-                    armed.say()
+                    armed.report()
                     if turn % _REMEMBERED == 0:
                         await armed.remember()
         except asyncio.CancelledError:
@@ -73,9 +74,9 @@ class ExceptionsAdapter(Adapter):
         """Set a catchpoint, or take one out.
 
         Raises:
-            TouchRefused: touches are forbidden; the catchpoint says so too.
+            TouchRefused: touches are forbidden; the catchpoint shows it, too.
             UsageError: there is no such catchpoint, or the pattern is none.
-            TargetError: the process can't be listened to.
+            TargetError: the process can't be traced.
         """
         if isinstance(intent, Uncatch):
             armed = self._armed.get(intent.catchpoint)
@@ -89,7 +90,7 @@ class ExceptionsAdapter(Adapter):
         if intent.stop:
             return  # livedbg.adapters.exceptions.stopping
         self._count += 1
-        catchpoint, patterns = asked(intent, f"C{self._count}", "listen")
-        armed = Armed(catchpoint, patterns, intent, context, self._pool)
+        catchpoint, patterns = catchpoint_of(intent, f"C{self._count}", "listen")
+        armed = TracingCatchpoint(catchpoint, patterns, intent, context, self._pool, known=KNOWN_CALLS)
         self._armed[catchpoint.id] = armed
         await armed.arm()

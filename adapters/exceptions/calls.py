@@ -1,33 +1,38 @@
-"""What is read of a call that is listened to, and what it means: types, message, arguments.
+"""What the kernel reads of a call that is traced, and what it means: types, message, arguments.
 
 At `__cxa_throw(object, type_info, destructor)` the object is made. `__cxa_begin_catch(unwind_header)` has it in the
-header's last word but four (Itanium C++ ABI: exception handling, 2.2.1: `adjustedPtr` stands before `unwindHeader`,
+header's last word but four (Itanium C++ ABI: exception handling, 2.2.1: `adjustedPtr` is before `unwindHeader`,
 `exceptionType` nine words before that). The message of `std::runtime_error`, `std::logic_error` and their children is
 a character pointer behind the vtable pointer, in libstdc++ and libc++; so is the text of c10::Error (`std::string msg_`
 comes first: c10/util/Exception.h) and of nvfuser::nvfError (csrc/exceptions.h).
 
 Invariants:
-    L1. A message is shown only of types whose layout is known, or where what stands there is text.
-    L2. Texts are fetched up to a fixed length (livedbg.adapters.exceptions.fetched F1); what is longer is read just
+    L1. A message is shown only of types whose layout is known, or where what is there is text.
+    L2. Texts are fetched up to a fixed length (livedbg.probes.fetch F1); what is longer is read just
         after the call, and shown where it begins with what was fetched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from livedbg.adapters.exceptions.fetched import pieces, text_at, values
-from livedbg.adapters.exceptions.known_calls import told
-from livedbg.adapters.exceptions.types import Types
+from livedbg.adapters.exceptions.type_info import TypeNames
+from livedbg.cpython.call_frames import PyFrames
 from livedbg.model.catchpoints import Moment
-from livedbg.probes.perf import Sample
+from livedbg.probes.fetch import pieces, text_at, values
+from livedbg.probes.newest import Newest
+from livedbg.probes.perf_records import Sample
 from livedbg.probes.tracefs import Field
 from livedbg.text.demangling import demangled_type
 from livedbg.text.sanitize import clean
 
-__all__ = ["ARGUMENTS", "Call", "describe"]
+__all__ = ["ARGUMENTS", "Call", "CallReader", "Describe", "TracedCall"]
+
+Describe: TypeAlias = Callable[[Sequence[int], Sequence[str]], str]
+"""What a call of one known function means, in words: from its first four arguments as they are in registers, and what
+they point to, as text ("" where they point to none)."""
 
 _MESSAGE, _TYPE, _TEXT, _ARGUMENT = 256, 192, 64, 32  # bytes that are fetched: each word costs the target time
 _REGISTERS: Final = ("%di", "%si", "%dx", "%cx")
@@ -66,6 +71,7 @@ _NUMBERS: Final = {"int": 32, "unsigned int": 32, "long": 64, "unsigned long": 6
 _WITH_TEXT: Final = frozenset(("std::runtime_error", "std::logic_error", "c10::Error", "nvfuser::nvfError"))
 _SHORTEST: Final = 3  # letters of what may be a message of a type that we don't know
 _LONGEST: Final = 4096
+_PROCESSES: Final = 256  # whose types are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ class Call:
     Attributes:
         names: the thrown type and its bases, nearest first; the function's name for any other function.
         type_info: address of the type's description; 0 where there is none.
-        words: what tells its Python frames from others; () where there are none.
+        words: what distinguishes its Python frames; () where there are none.
     """
 
     names: tuple[str, ...]
@@ -84,17 +90,61 @@ class Call:
     words: tuple[int, ...] = ()
 
 
-def describe(sample: Sample, fields: Mapping[str, Field], moment: Moment, function: str, types: Types) -> Call:
-    """The call that a sample is of."""
-    read = values(fields, sample.raw)
-    if moment is Moment.CALL:
-        return Call((function,), _arguments(function, read, sample.pid))
-    type_info = _number(read, "type_info")
-    names = types.names(type_info) if type_info else ()
-    if not names:
-        mangled = _bytes(read, "type", sample.pid).decode("ascii", "replace")
-        names = (demangled_type(mangled),) if mangled else (function,)
-    return Call(names, _message(names, read, sample.pid), type_info)
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """A call that somebody wants to know of.
+
+    Attributes:
+        python: the Python frames that it is in or under; None where there are none.
+    """
+
+    sample: Sample
+    call: Call
+    python: PyFrames | None = None
+
+
+class CallReader:
+    """Makes calls of samples.
+
+    Args:
+        moment: what the calls mean.
+        known: what calls of single functions mean, by name; of others the arguments are shown as they are.
+    """
+
+    def __init__(self, moment: Moment, known: Mapping[str, Describe]) -> None:
+        self.moment = moment
+        self._known = known
+        self._types: Newest[int, TypeNames] = Newest(_PROCESSES)
+
+    def names(self, pid: int, type_info: int) -> tuple[str, ...]:
+        """The names of a type of a process, and of its bases; () when it can't be read."""
+        types = self._types.get(pid)
+        if types is None:
+            types = self._types[pid] = TypeNames(pid)
+        return types.names(type_info)
+
+    def call(self, sample: Sample, fields: Mapping[str, Field], function: str) -> Call:
+        """The call that a sample is of."""
+        read = values(fields, sample.raw)
+        if self.moment is Moment.CALL:
+            return Call((function,), self._arguments(function, read, sample.pid))
+        type_info = _number(read, "type_info")
+        names = self.names(sample.pid, type_info) if type_info else ()
+        if not names:
+            mangled = _bytes(read, "type", sample.pid).decode("ascii", "replace")
+            names = (demangled_type(mangled),) if mangled else (function,)
+        return Call(names, _message(names, read, sample.pid), type_info)
+
+    def _arguments(self, function: str, read: Mapping[str, int | bytes], pid: int) -> str:
+        numbers = [_number(read, f"a{number}") for number in range(len(_REGISTERS))]
+        texts = [_bytes(read, f"s{number}", pid, f"a{number}") for number in range(len(_REGISTERS))]
+        known = self._known.get(function)
+        if known is not None:
+            return known(numbers, [_text(text) + ("…" if len(text) == _ARGUMENT else "") for text in texts])
+        return ", ".join(
+            f'"{_text(text)}"' if _is_text(text) else f"{number:#x}"
+            for number, text in zip(numbers, texts, strict=True)
+        )
 
 
 def _message(names: tuple[str, ...], read: Mapping[str, int | bytes], pid: int) -> str:
@@ -106,23 +156,12 @@ def _message(names: tuple[str, ...], read: Mapping[str, int | bytes], pid: int) 
         number = _number(read, "value") & ((1 << bits) - 1)
         signed = not kind.startswith("unsigned") and number >> (bits - 1)
         return str(number - (1 << bits) if signed else number)
-    said = _bytes(read, "message", pid, "message_at")
+    message = _bytes(read, "message", pid, "message_at")
     if not _WITH_TEXT.isdisjoint(names):
-        return _text(said)
+        return _text(message)
     if kind.startswith("std::") or "std::exception" not in names:
         return ""  # no text of its own, or of a layout that is not known
-    return _text(said) if _is_text(said) else ""
-
-
-def _arguments(function: str, read: Mapping[str, int | bytes], pid: int) -> str:
-    numbers = [_number(read, f"a{number}") for number in range(len(_REGISTERS))]
-    texts = [_bytes(read, f"s{number}", pid, f"a{number}") for number in range(len(_REGISTERS))]
-    said = told(function, numbers, [_text(text) + ("…" if len(text) == _ARGUMENT else "") for text in texts])
-    if said is not None:
-        return said
-    return ", ".join(
-        f'"{_text(text)}"' if _is_text(text) else f"{number:#x}" for number, text in zip(numbers, texts, strict=True)
-    )
+    return _text(message) if _is_text(message) else ""
 
 
 def _is_text(data: bytes) -> bool:

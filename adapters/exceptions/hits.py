@@ -20,10 +20,10 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from livedbg.adapters.exceptions.bounded import Newest
-from livedbg.adapters.exceptions.hearing import Heard
+from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.linux.maps import Mapping
 from livedbg.model import ExceptionHit, Frame, ids
+from livedbg.probes.newest import Newest
 
 __all__ = ["MOST", "Code", "Hits", "Kind"]
 
@@ -36,19 +36,19 @@ _COUNTED: Final = 1000  # different messages of one hit that are counted
 _KINDS: Final = 4096
 _OTHER_TYPES: Final = "several types"
 
-_WORDS: Final = 20  # words of a stack that point into code, and tell one stack from another
-_LOOKED_AT: Final = 1024  # bytes of a stack that are looked through for them
+_WORDS: Final = 20  # words of a stack that point into code, and distinguish one stack from another
+_SEARCHED: Final = 1024  # bytes of a stack that are searched for them
 _SECONDS: Final = 60  # of history
 _SECOND_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is told apart before a stack is unwound.
+    """What distinguishes calls before a stack is unwound.
 
     Attributes:
         words: of its stack, that point into code.
-        python: what tells its Python frames from others.
+        python: what distinguishes its Python frames.
     """
 
     pid: int
@@ -82,17 +82,17 @@ class Code:
         self._ranges = [(mapping.start, mapping.end) for mapping in code]
         self._starts = [start for start, _ in self._ranges]
 
-    def kind_of(self, heard: Heard) -> Kind:
-        """What tells a call of this process from another."""
+    def kind_of(self, call: TracedCall) -> Kind:
+        """What distinguishes a call of this process from others."""
         words: list[int] = []
-        stack = heard.sample.stack[:_LOOKED_AT]
+        stack = call.sample.stack[:_SEARCHED]
         for (word,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
             place = bisect_right(self._starts, word) - 1
             if place >= 0 and word < self._ranges[place][1]:
                 words.append(word)
                 if len(words) == _WORDS:
                     break
-        return Kind(heard.sample.pid, heard.call.names[0], heard.call.message, tuple(words), heard.call.words)
+        return Kind(call.sample.pid, call.call.names[0], call.call.message, tuple(words), call.call.words)
 
 
 @dataclass(slots=True)
@@ -144,12 +144,14 @@ class Hits:
         self._messages: Counter[_Key] = Counter()
         self._changed: set[_Key] = set()
 
-    def add(self, kind: Kind, heard: Heard, wall_ns: int, stack: tuple[tuple[Frame, ...], bool] | None = None) -> None:
+    def add(
+        self, kind: Kind, call: TracedCall, wall_ns: int, stack: tuple[tuple[Frame, ...], bool] | None = None
+    ) -> None:
         """Count a call.
 
         Args:
-            kind: of the call.
-            heard: the call.
+            kind: what distinguishes it from others.
+            call: the call.
             wall_ns: when it was.
             stack: frames and whether they are whole, where it is known.
         """
@@ -158,8 +160,8 @@ class Hits:
             key = self._key_of(kind, stack)
             if stack is not None:
                 self._of_kind[kind] = key
-        thread = ids.thread(self._host, heard.sample.pid, heard.sample.tid)
-        process = ids.process(self._host, heard.sample.pid)
+        thread = ids.thread(self._host, call.sample.pid, call.sample.tid)
+        process = ids.process(self._host, call.sample.pid)
         hit = self._hits.get(key)
         if hit is None:
             hit = self._hits[key] = _Hit(len(self._hits) + 1, thread, process, kind.type, kind.message)
@@ -207,9 +209,9 @@ class Hits:
         """The hits that are new, or came again, since this was last asked; oldest first."""
         found = sorted((self._hits[key] for key in self._changed), key=lambda hit: hit.number)
         self._changed.clear()
-        return [self._said(hit) for hit in found]
+        return [self._shown(hit) for hit in found]
 
-    def _said(self, hit: _Hit) -> ExceptionHit:
+    def _shown(self, hit: _Hit) -> ExceptionHit:
         last = hit.last_wall_ns // _SECOND_NS
         begun = max(hit.first_wall_ns // _SECOND_NS, last - _SECONDS + 1)
         return ExceptionHit(

@@ -1,11 +1,13 @@
-"""What a call means whose function is known: failures of IREE, of CUDA, of assert, in words instead of registers."""
+"""What calls of known functions mean: failures of IREE, of CUDA, of assert, in words instead of registers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-__all__ = ["told"]
+from livedbg.adapters.exceptions.calls import Describe
+
+__all__ = ["KNOWN_CALLS"]
 
 _IREE: Final = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
@@ -40,8 +42,8 @@ def _place(file: str, line: int) -> str:
 
 def _joined(name: str, message: str, place: str) -> str:
     """Of what a process held that has ended meanwhile, only numbers are left."""
-    said = ": ".join(filter(None, (name, message)))
-    return f"{said} ({place})" if said else place
+    text = ": ".join(filter(None, (name, message)))
+    return f"{text} ({place})" if text else place
 
 
 def _iree(numbers: Numbers, texts: Texts) -> str:
@@ -61,7 +63,7 @@ def _assertion(numbers: Numbers, texts: Texts) -> str:
     return _joined("", texts[0], ", ".join(filter(None, (_place(texts[1], numbers[2]), texts[3]))))
 
 
-_KNOWN: Final[Mapping[str, Callable[[Numbers, Texts], str]]] = {
+KNOWN_CALLS: Final[Mapping[str, Describe]] = {
     "iree_status_allocate": _iree,
     "iree_status_allocate_f": _iree,
     "cudaGetErrorString": _cuda,
@@ -71,15 +73,4 @@ _KNOWN: Final[Mapping[str, Callable[[Numbers, Texts], str]]] = {
     "__assert_fail": _assertion,
     "abort": lambda _numbers, _texts: "",
 }
-
-
-def told(function: str, numbers: Numbers, texts: Texts) -> str | None:
-    """What a call says; None where nothing is known of the function.
-
-    Args:
-        function: its name.
-        numbers: its first four arguments, as they stand in registers.
-        texts: what they point to, as text; "" where they point to none.
-    """
-    known = _KNOWN.get(function)
-    return known(numbers, texts) if known is not None else None
+"""What a call of each of these functions means."""

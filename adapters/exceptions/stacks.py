@@ -10,14 +10,15 @@ import asyncio
 import contextlib
 from typing import Final, TypeAlias
 
-from livedbg.adapters.exceptions.bounded import Newest
-from livedbg.adapters.exceptions.hearing import Heard, threads_of
+from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.adapters.exceptions.hits import Code, Kind
 from livedbg.gdbmi import GdbGone
-from livedbg.linux.layouts import Layouts
 from livedbg.linux.maps import Mapping
 from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError
+from livedbg.probes.layouts import Layouts
+from livedbg.probes.newest import Newest
+from livedbg.probes.processes import ProcessTree
 from livedbg.unwind.capture import SP, Capture, ThreadCopy
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwinder import Unwound
@@ -47,7 +48,7 @@ class CallStacks:
     def __init__(self, pid: int, pool: UnwinderPool | None, *, follow: bool) -> None:
         self._pid = pid
         self._pool = pool
-        self._follow = follow
+        self._tree = ProcessTree(pid, follow)
         self._layouts = Layouts(pid)
         self._code: Newest[int, tuple[tuple[Mapping, ...], Code]] = Newest(_PROCESSES)
         self._stacks: Newest[Place, Frames | None] = Newest(_PLACES)
@@ -58,16 +59,16 @@ class CallStacks:
         return self._pool is not None
 
     async def begin(self) -> None:
-        """Learn what is there, and be told of changes where the kernel allows that."""
+        """Learn what is mapped, and have the kernel report changes where it allows that."""
         with contextlib.suppress(OSError):  # then what is read now and then has to do
-            await asyncio.to_thread(self._layouts.watch, self._threads, follow=self._follow)
+            await asyncio.to_thread(self._layouts.watch, self._threads, follow=self._tree.follow)
         await self.remember()
 
     def _threads(self) -> list[int]:
-        return threads_of(self._pid, self._follow) if self._follow else [self._pid]
+        return self._tree.threads() if self._tree.follow else [self._pid]
 
     async def remember(self) -> None:
-        """Take down what the process has loaded: when it ends by what is heard, it is too late."""
+        """Take down what the process has loaded: when it ends by what is traced, it is too late."""
         self._layouts.update()
         self._layouts.keep(await asyncio.to_thread(self._threads))
         with contextlib.suppress(OSError):
@@ -80,9 +81,9 @@ class CallStacks:
         """
         return self._layouts.of(pid) or self._layouts.of(self._pid)
 
-    def kind_of(self, heard: Heard) -> Kind:
-        """What tells a call from others before it is unwound."""
-        return self._code_of(heard.sample.pid).kind_of(heard)
+    def kind_of(self, traced: TracedCall) -> Kind:
+        """What distinguishes a call before it is unwound."""
+        return self._code_of(traced.sample.pid).kind_of(traced)
 
     def place_of(self, kind: Kind) -> Place:
         """Where a call comes from: for children that are copies of one process the same."""
@@ -98,7 +99,7 @@ class CallStacks:
         return known[1]
 
     def close(self) -> None:
-        """Be told nothing any more."""
+        """Have the kernel report nothing any more."""
         self._layouts.close()
 
     def known(self, place: Place) -> bool:
@@ -109,18 +110,18 @@ class CallStacks:
         """The stack of calls from there; None when it can't be had."""
         return self._stacks.get(place)
 
-    async def unwind(self, place: Place, heard: Heard) -> Frames | None:
+    async def unwind(self, place: Place, traced: TracedCall) -> Frames | None:
         """The stack of a call, which those that come from there later have too."""
-        stack = self._stacks[place] = await self._unwound(heard)
+        stack = self._stacks[place] = await self._unwound(traced)
         return stack
 
-    async def _unwound(self, heard: Heard) -> Frames | None:
-        sample = heard.sample
+    async def _unwound(self, traced: TracedCall) -> Frames | None:
+        sample = traced.sample
         copy = ThreadCopy(sample.tid, sample.registers, sample.registers[SP], sample.stack)
         assert self._pool is not None
         self._layouts.update()
         try:
-            with contextlib.suppress(OSError):  # it ended by what was heard: then as they were
+            with contextlib.suppress(OSError):  # it ended by what was traced: then as they were
                 self._layouts.know(sample.pid, *await asyncio.to_thread(self._layouts.read, sample.pid))
             mappings = self.mappings(sample.pid)
             done = await self._frames(Capture(sample.pid, (copy,), (), mappings))

@@ -1,8 +1,8 @@
-"""The adapter: carries out `Glance`, or one glance at all targets for a command that looks once.
+"""The adapter: carries out `Glance`, or one glance at all targets for a command that samples once.
 
 Invariants:
     G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; where touches are forbidden never.
-    G2. Stops stand in the ledger before anything that could fail is done with what they gave.
+    G2. Stops are in the ledger before anything that could fail is done with what they gave.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from typing import ClassVar, Final
 
-from livedbg.adapters.glance.words import denied, skipped_words, stacks_of
+from livedbg.adapters.glance.results import denied, skip_reasons, stacks_of
 from livedbg.gdbmi import find_gdb
 from livedbg.linux import procfs, ptrace
 from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus, ids
@@ -23,13 +23,13 @@ from livedbg.model.events import StacksSeen, StatusSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.session.config import refuse_touch
-from livedbg.touch.room import stop_room
+from livedbg.touch.stop_budget import stop_budget
 from livedbg.unwind.glance import Glanced, glance
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["GlanceAdapter"]
 
-_LOOK_S: Final = 1.0  # between two looks whether the targets have ended
+_CHECK_S: Final = 1.0  # between two checks whether the targets have ended
 _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _UNWIND_S: Final = 60.0
@@ -51,7 +51,7 @@ class GlanceAdapter(Adapter):
     def __init__(self) -> None:
         self._pool: UnwinderPool | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._said: defaultdict[str, set[str]] = defaultdict(set)
+        self._reported: defaultdict[str, set[str]] = defaultdict(set)
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -65,7 +65,7 @@ class GlanceAdapter(Adapter):
                 await self._all(context)
             context.settled()
             while not (context.request.once or targets_ended(context)):
-                await context.sleep(_LOOK_S)
+                await context.sleep(_CHECK_S)
         finally:
             if self._pool is not None:
                 await self._pool.close()
@@ -95,7 +95,9 @@ class GlanceAdapter(Adapter):
                 try:
                     await self._glance(context, process, set(), "asked for by --glance: stacks of running threads")
                 except LivedbgError as error:
-                    self._say(context, process.id, error.code, f"No native stacks: {error.message}", error.remedy)
+                    self._emit_status(
+                        context, process.id, error.code, f"No native stacks: {error.message}", error.remedy
+                    )
 
     async def _glance(self, context: Context, process: Process, wanted: set[int], why: str) -> None:
         refuse_touch(context.request, "A glance stops each running thread for a moment")
@@ -160,12 +162,12 @@ class GlanceAdapter(Adapter):
         return found
 
     def _near(self, context: Context, process: Process, found: Glanced) -> None:
-        """A word where a watchdog of the runtime left hardly more room than the stops took."""
-        room = stop_room(context.snapshot(), process.id, time.time_ns())
+        """Warn where a watchdog of the runtime left hardly more budget than the stops took."""
+        budget = stop_budget(context.snapshot(), process.id, time.time_ns())
         took_s = sum(found.stops_ns.values()) / 1e9
-        if room is not None and room.seconds < max(_NEAR_S, 10 * took_s):
-            sentence = f"The glance stopped threads for {took_s * 1e3:.1f} ms together. {room.sentence}"
-            self._say(context, process.id, "watchdog-near", sentence, "look without --glance")
+        if budget is not None and budget.seconds < max(_NEAR_S, 10 * took_s):
+            sentence = f"The glance stopped threads for {took_s * 1e3:.1f} ms together. {budget.sentence}"
+            self._emit_status(context, process.id, "watchdog-near", sentence, "look without --glance")
 
     def _gdb(self, request: Request) -> str:
         if not ptrace.usable():
@@ -180,23 +182,23 @@ class GlanceAdapter(Adapter):
         return gdb
 
     def _report(self, context: Context, process: Process, found: Glanced) -> None:
-        """Say which threads there is no stack of; take back what no longer holds.
+        """Report of which threads there is no stack; withdraw what no longer holds.
 
         Raises:
             TargetError: there is no stack at all.
         """
-        words = skipped_words(found)
-        if words and not found.copies:
-            code, (sentence, remedy) = next(iter(words.items()))
+        reasons = skip_reasons(found)
+        if reasons and not found.copies:
+            code, (sentence, remedy) = next(iter(reasons.items()))
             raise TargetError(sentence, remedy, code)
-        for code, (sentence, remedy) in words.items():
-            self._say(context, process.id, code, sentence, remedy)
-        for code in self._said[process.id] - words.keys():
+        for code, (sentence, remedy) in reasons.items():
+            self._emit_status(context, process.id, code, sentence, remedy)
+        for code in self._reported[process.id] - reasons.keys():
             status = SourceStatus(source=self.name, target=process.id, health=SourceHealth.OK, code=code)
             context.emit(StatusSeen(status=status, **context.stamp()))
-        self._said[process.id] = set(words)
+        self._reported[process.id] = set(reasons)
 
-    def _say(self, context: Context, target: str, code: str, sentence: str, remedy: str) -> None:
+    def _emit_status(self, context: Context, target: str, code: str, sentence: str, remedy: str) -> None:
         status = SourceStatus(
             source=self.name,
             target=target,

@@ -1,4 +1,4 @@
-"""The adapter: listens to launches where it is asked for, as closely as the budget allows, and says how closely."""
+"""The adapter: traces launches where it is asked for, as closely as the budget allows, and reports how closely."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from livedbg.adapters.launches.listener import Heard, LaunchListener
-from livedbg.adapters.launches.rate import SHARE, Closeness
+from livedbg.adapters.launches.budget import SHARE, Detail
+from livedbg.adapters.launches.cuda_functions import CUDA_LAUNCHES
 from livedbg.adapters.launches.steps import Step, Steps
+from livedbg.adapters.launches.tracer import LaunchTracer, Traced
 from livedbg.adapters.launches.trails import Trails
 from livedbg.linux.procfs import process_exists
 from livedbg.model import Intrusion, SourceHealth, SourceStatus, ids
@@ -24,12 +25,12 @@ from livedbg.text.sanitize import clean_line
 
 __all__ = ["LaunchesAdapter"]
 
-_LOOK_S: Final = 0.5
+_CHECK_S: Final = 0.5
 _CODE: Final = "launches"
 
 
 class LaunchesAdapter(Adapter):
-    """Hears what a process launches, by kernel probes on the driver's and the runtime's functions."""
+    """Traces what a process launches, by kernel probes on the driver's and the runtime's functions."""
 
     name: ClassVar[str] = "launches"
     sees: ClassVar[str] = "CUDA kernels as they are launched: thread, kernel, grid, block, stream, rate; when asked for"
@@ -44,15 +45,15 @@ class LaunchesAdapter(Adapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Wherever there is a process that goes on."""
+        """Wherever there is a process that runs on."""
         return bool(request.processes) and not request.once
 
     async def run(self, context: Context) -> None:
-        """Wait for the end; listeners run by themselves."""
+        """Wait for the end; tracers run by themselves."""
         context.settled()
         try:
             while not targets_ended(context):
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_CHECK_S)
                 for watched in list(self._watched.values()):
                     if not process_exists(watched.pid):
                         await self._end(watched)
@@ -61,18 +62,18 @@ class LaunchesAdapter(Adapter):
                 await self._end(watched)
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Begin or end to listen.
+        """Begin or end to trace.
 
         Raises:
             TouchRefused: touches are forbidden.
-            TargetError: the process can't be listened to.
+            TargetError: the process can't be traced.
         """
         assert isinstance(intent, WatchLaunches)
         known = self._watched.get(intent.process)
         if not intent.on:
             if known is not None:
                 await self._end(known)
-                known.say_over()
+                known.report_end()
             return
         if known is None:
             refuse_touch(context.request, "Listening to launches sets probes")
@@ -86,7 +87,7 @@ class LaunchesAdapter(Adapter):
 
 
 class _Watched:
-    """One process that is listened to."""
+    """One process whose launches are traced."""
 
     def __init__(self, process: str, context: Context, share: float) -> None:
         self.process = process
@@ -96,9 +97,9 @@ class _Watched:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
         self._trails = Trails(context.request.host, self.pid, lambda mono_ns: mono_ns + self._offset_ns)
         self._steps = Steps(time.monotonic_ns())
-        self._listener = LaunchListener(self.pid, share, self._heard)
-        self._heard_s = time.monotonic()
-        self._said: tuple[object, ...] = ()
+        self._tracer = LaunchTracer(self.pid, share, CUDA_LAUNCHES, self._take)
+        self._taken_s = time.monotonic()
+        self._reported: tuple[object, ...] = ()
 
     async def begin(self) -> None:
         """Set the probes.
@@ -107,7 +108,7 @@ class _Watched:
             TargetError: it can't be done.
         """
         try:
-            await asyncio.to_thread(self._listener.start)
+            await asyncio.to_thread(self._tracer.start)
         except OSError as error:
             raise probe_refused(error, self.pid) from None
         why = "launches: listens, nothing is stopped"
@@ -116,26 +117,26 @@ class _Watched:
 
     async def end(self) -> None:
         """Take the probes out."""
-        await asyncio.to_thread(self._listener.stop)
-        await asyncio.sleep(0)  # what it heard last
+        await asyncio.to_thread(self._tracer.stop)
+        await asyncio.sleep(0)  # what it traced last
         self._emit_steps(self._steps.end())
         self._context.emit(CounterSeen(entity=self.process, name=HEARD, value=0.0, **self._context.stamp()))
 
-    def say_over(self) -> None:
-        """Say that nobody listens any more."""
-        self._say(SourceHealth.ENDED, "Launches are listened to no more.", "")
+    def report_end(self) -> None:
+        """Report that launches are traced no more."""
+        self._report(SourceHealth.ENDED, "Launches are listened to no more.", "")
 
-    def _heard(self, heard: Heard) -> None:
-        """In the listener's thread."""
+    def _take(self, traced: Traced) -> None:
+        """In the tracer's thread."""
         now_s = time.monotonic()
-        seen = heard.closeness is Closeness.EACH
-        self._trails.add(heard.calls, now_s - self._heard_s, time.monotonic_ns(), seen=seen)
-        self._heard_s = now_s
+        seen = traced.detail is Detail.EACH
+        self._trails.add(traced.calls, now_s - self._taken_s, time.monotonic_ns(), seen=seen)
+        self._taken_s = now_s
         trails = tuple(self._trails.changed())
-        steps = tuple(self._steps.take(heard.calls, heard.total, heard.until_ns))
-        told = (heard, trails, steps, self._steps.heard_to_ns / 1e9)
+        steps = tuple(self._steps.take(traced.calls, traced.total, traced.until_ns))
+        changes = (traced, trails, steps, self._steps.traced_to_ns / 1e9)
         with contextlib.suppress(RuntimeError):  # the session has ended
-            self._loop.call_soon_threadsafe(self._emit, *told)
+            self._loop.call_soon_threadsafe(self._emit, *changes)
 
     def _emit_steps(self, steps: Iterable[Step]) -> None:
         """At the times of the launches: how long there have been none is not for us to delay."""
@@ -144,32 +145,36 @@ class _Watched:
             stamp["mono_ns"], stamp["wall_ns"] = step.mono_ns, step.mono_ns + self._offset_ns
             self._context.emit(CounterSeen(entity=self.process, name=CALLS, value=step.value, **stamp))
 
-    def _emit(self, heard: Heard, trails: tuple[LaunchTrail, ...], steps: tuple[Step, ...], heard_to_s: float) -> None:
+    def _emit(
+        self, traced: Traced, trails: tuple[LaunchTrail, ...], steps: tuple[Step, ...], traced_to_s: float
+    ) -> None:
         self._emit_steps(steps)
         stamp = self._context.stamp()
         if trails:
             self._context.emit(LaunchesSeen(trails=trails, **stamp))
-        files = self._listener.files
-        hears = bool(files) and heard.closeness is not Closeness.OFF and not self._listener.failure
+        files = self._tracer.files
+        traces = bool(files) and traced.detail is not Detail.OFF and not self._tracer.counts.failure
         self._context.emit(
-            CounterSeen(entity=self.process, name=HEARD, value=float(hears), **stamp),
-            CounterSeen(entity=self.process, name=HEARD_TO, value=heard_to_s, **stamp),
+            CounterSeen(entity=self.process, name=HEARD, value=float(traces), **stamp),
+            CounterSeen(entity=self.process, name=HEARD_TO, value=traced_to_s, **stamp),
         )
-        if self._listener.failure:
-            self._say(SourceHealth.FAILED, f"Listening to launches has failed ({self._listener.failure}).", "ask again")
+        if self._tracer.counts.failure:
+            self._report(
+                SourceHealth.FAILED, f"Listening to launches has failed ({self._tracer.counts.failure}).", "ask again"
+            )
         elif not files:
-            self._say(SourceHealth.DEGRADED, "No library with launch functions is loaded yet.", "")
-        elif heard.closeness is Closeness.EACH:
+            self._report(SourceHealth.DEGRADED, "No library with launch functions is loaded yet.", "")
+        elif traced.detail is Detail.EACH:
             names = ", ".join(file.rpartition("/")[2] for file in files)
-            lost = f"; {heard.lost} calls came too fast to be seen" if heard.lost else ""
-            self._say(SourceHealth.OK, f"Listens to launches in {names}{lost}.", "", files, heard.lost)
+            lost = f"; {traced.lost} calls came too fast to be seen" if traced.lost else ""
+            self._report(SourceHealth.OK, f"Listens to launches in {names}{lost}.", "", files, traced.lost)
         else:
-            self._say(SourceHealth.DEGRADED, *_too_fast(self.pid, heard), heard.closeness)
+            self._report(SourceHealth.DEGRADED, *_too_fast(self.pid, traced), traced.detail)
 
-    def _say(self, health: SourceHealth, sentence: str, remedy: str, *about: object) -> None:
-        """Say how well it is seen, where that has changed: the sentence has numbers that change ever."""
-        if self._said != (health, *about):
-            self._said = (health, *about)
+    def _report(self, health: SourceHealth, sentence: str, remedy: str, *about: object) -> None:
+        """Report how well it is seen, where that has changed: the sentence has numbers that change ever."""
+        if self._reported != (health, *about):
+            self._reported = (health, *about)
             status = SourceStatus(
                 source="launches", target=self.process, health=health, code=_CODE, sentence=clean_line(sentence),
                 remedy=remedy,
@@ -177,13 +182,15 @@ class _Watched:
             self._context.emit(StatusSeen(status=status, **self._context.stamp()))
 
 
-def _too_fast(pid: int, heard: Heard) -> tuple[str, str]:
-    rate = f"{heard.rate_per_s:,.0f} launch calls a second"
-    if heard.closeness is Closeness.COUNT:
-        said = f"Launches are only counted: at {rate}, to look at each would take {heard.to_look:.1%} of their time."
+def _too_fast(pid: int, traced: Traced) -> tuple[str, str]:
+    rate = f"{traced.rate_per_s:,.0f} launch calls a second"
+    if traced.detail is Detail.COUNT:
+        sentence = (
+            f"Launches are only counted: at {rate}, to look at each would take {traced.to_sample:.1%} of their time."
+        )
     else:
-        said = (
-            f"Launches are not listened to for now: at {rate}, even counting would take {heard.to_count:.1%} of "
+        sentence = (
+            f"Launches are not listened to for now: at {rate}, even counting would take {traced.to_count:.1%} of "
             "their threads' time."
         )
-    return said, f"livedbg launches {pid} --budget {min(120 * heard.to_look, 100):.1f} looks at each"
+    return sentence, f"livedbg launches {pid} --budget {min(120 * traced.to_sample, 100):.1f} looks at each"

@@ -1,8 +1,7 @@
-"""The functions that launch, and what is read of a call: grid, block, stream, kernel.
+"""A call that launches work or looks a kernel up, and what is known of the functions that do so.
 
-Arguments stand where the System V ABI for x86-64 has them (3.2.3: a `dim3` of 12 bytes takes two registers; the stack
-begins at 8(%rsp)). Signatures and structs: CUDA's cuda.h (cuLaunchKernel, CUlaunchConfig) and cuda_runtime_api.h with
-driver_types.h (cudaLaunchKernel, cudaLaunchConfig_t), CUDA 12. A `_ptsz` in a name means the per-thread default stream.
+Which functions those are, and where their arguments are, is data of one runtime
+(livedbg.adapters.launches.cuda_functions); everything else works with `LaunchFunctions` alone.
 
 Invariants:
     K1. A launch that the runtime hands on to the driver is one launch, not two.
@@ -10,56 +9,27 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from livedbg.model.launches import Dim3
-from livedbg.probes.perf import Sample
+from livedbg.probes.perf_records import Sample
 
-__all__ = ["FUNCTIONS", "LOOKUPS", "Called", "arguments", "called", "is_nested"]
-
-_POINTER: Final = 19  # sp in struct user_regs_struct
-_NAME: Final = 32  # words of a kernel's name that are fetched, of 8 bytes
-
-_BY_VALUE: Final = (
-    "f=%di:x64", "gx=%si:u32", "gy=%dx:u32", "gz=%cx:u32", "bx=%r8:u32", "by=%r9:u32", "bz=+8(%sp):u32",
-    "shared=+16(%sp):u32", "stream=+24(%sp):x64",
-)  # fmt: skip
-_BY_DIM3: Final = (
-    "f=%di:x64", "gxy=%si:x64", "gz=%dx:u32", "bxy=%cx:x64", "bz=%r8:u32", "shared=+8(%sp):u32", "stream=+16(%sp):x64",
-)  # fmt: skip
-_BY_CONFIG: Final = (
-    "f=%si:x64", "gx=+0(%di):u32", "gy=+4(%di):u32", "gz=+8(%di):u32", "bx=+12(%di):u32", "by=+16(%di):u32",
-    "bz=+20(%di):u32", "shared=+24(%di):u32", "stream=+32(%di):x64",
-)  # fmt: skip
-_GRAPH: Final = ("f=%di:x64", "stream=%si:x64")
-_LOOKUP: Final = ("out=%di:x64", f"name=+0(%dx):x64[{_NAME}]")
-
-_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "cuLaunchKernel": _BY_VALUE,
-    "cuLaunchCooperativeKernel": _BY_VALUE,
-    "cuLaunchKernelEx": _BY_CONFIG,
-    "cuGraphLaunch": _GRAPH,
-    "cudaLaunchKernel": _BY_DIM3,
-    "cudaLaunchCooperativeKernel": _BY_DIM3,
-    "cudaLaunchKernelExC": _BY_CONFIG,
-    "cudaGraphLaunch": _GRAPH,
-}
-FUNCTIONS: Final = tuple(name + tail for name in _FORMS for tail in ("", "_ptsz"))
-"""Functions that launch."""
-
-LOOKUPS: Final = ("cuModuleGetFunction", "cuLibraryGetKernel")
-"""Functions that give the handle of a kernel for its name, through their first argument."""
+__all__ = ["LaunchCall", "LaunchFunctions", "is_nested"]
 
 
-class Called(NamedTuple):
+class LaunchCall(NamedTuple):
     """A call.
 
     Attributes:
         handle: of the kernel; of a lookup, where the handle will be put.
-        name: of the kernel, where a lookup says it.
+        name: of the kernel, where a lookup gives it.
         stack: the stack pointer at the function's first instruction.
         mono_ns: CLOCK_MONOTONIC.
+        is_lookup: it launches nothing: it gives the handle of a kernel for its name.
+        by_runtime: the runtime's function, which may hand the launch on to the driver, and whose handle is the address
+            of a host function.
     """
 
     function: str
@@ -73,51 +43,33 @@ class Called(NamedTuple):
     shared_bytes: int = 0
     stream: int = 0
     name: bytes = b""
+    is_lookup: bool = False
+    by_runtime: bool = False
 
 
-def arguments(function: str) -> tuple[str, ...]:
-    """What the kernel is asked to read at a call (Documentation/trace/uprobetracer.rst)."""
-    return _LOOKUP if function in LOOKUPS else _FORMS[function.removesuffix("_ptsz")]
+@dataclass(frozen=True, slots=True)
+class LaunchFunctions:
+    """The functions of a runtime that launch.
 
-
-def called(function: str, sample: Sample, read: Mapping[str, int | bytes]) -> Called:
-    """The call that a sample is of.
-
-    Args:
-        function: which was called.
-        sample: at its first instruction.
-        read: the fields of its event.
+    Attributes:
+        arguments: what the kernel reads at a call of each (Documentation/trace/uprobetracer.rst).
+        lookups: those of them that launch nothing, but look a kernel up.
+        call: makes a call of a function's name, a sample at its first instruction, and the fields of its event.
     """
-    by = (function, sample.pid, sample.tid, sample.mono_ns, sample.registers[_POINTER])
 
-    def number(name: str) -> int:
-        value = read.get(name, 0)
-        return value if isinstance(value, int) else 0
-
-    if function in LOOKUPS:
-        name = read.get("name", b"")
-        text = name.partition(b"\0")[0] if isinstance(name, bytes) else b""
-        return Called(*by, number("out"), name=text)
-    form = _FORMS[function.removesuffix("_ptsz")]
-    if form is _GRAPH:
-        return Called(*by, number("f"), stream=number("stream"))
-    if form is _BY_DIM3:
-        grid = (number("gxy") & 0xFFFFFFFF, number("gxy") >> 32, number("gz"))
-        block = (number("bxy") & 0xFFFFFFFF, number("bxy") >> 32, number("bz"))
-    else:
-        grid = (number("gx"), number("gy"), number("gz"))
-        block = (number("bx"), number("by"), number("bz"))
-    return Called(*by, number("f"), grid, block, number("shared"), number("stream"))
+    arguments: Mapping[str, tuple[str, ...]]
+    lookups: frozenset[str]
+    call: Callable[[str, Sample, Mapping[str, int | bytes]], LaunchCall]
 
 
-def is_nested(outer: Called, inner: Called) -> bool:
+def is_nested(outer: LaunchCall, inner: LaunchCall) -> bool:
     """Whether a call is how the runtime carries out the one before it in the same thread: K1.
 
-    It stands deeper in the stack, launches the same, and the outer one is the runtime's, the inner the driver's.
+    It is deeper in the stack, launches the same, and the outer one is the runtime's, the inner the driver's.
     """
     return (
-        outer.function.startswith("cuda")
-        and not inner.function.startswith("cuda")
+        outer.by_runtime
+        and not inner.by_runtime
         and inner.stack < outer.stack
         and (outer.grid, outer.block, outer.shared_bytes) == (inner.grid, inner.block, inner.shared_bytes)
     )

@@ -1,4 +1,4 @@
-"""How many launches there were: counted by their samples while each is looked at, else by tallies.
+"""How many launches there were: counted by their samples while each is sampled, else by tallies.
 
 Invariants:
     C1. Over a change between the two no launch is counted twice, and none is lost: both count for a moment, and what
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from livedbg.adapters.launches.calls import LOOKUPS, Called
+from livedbg.adapters.launches.calls import LaunchCall
 from livedbg.probes.perf_count import Tally
 from livedbg.probes.perf_event import Source
 
@@ -44,16 +44,14 @@ class LaunchCount:
         """How many there were; of those that are sampled, up to the last `sampled`."""
         return self._sure + self._in_tallies()
 
-    def sampled(self, calls: Iterable[Called], lost: int) -> None:
+    def sampled(self, calls: Iterable[LaunchCall], lost: int) -> None:
         """Count calls by their samples.
 
         Args:
             calls: launches and lookups, those too that a tally has counted.
             lost: calls that the kernel could not hand over; what they were nobody knows.
         """
-        self._sure += lost + sum(
-            self._from_ns <= call.mono_ns < self._until_ns for call in calls if call.function not in LOOKUPS
-        )
+        self._sure += lost + sum(self._from_ns <= call.mono_ns < self._until_ns for call in calls if not call.is_lookup)
 
     def tally(self, sources: Sequence[Source], threads: Callable[[], Iterable[int]], *, sampled: bool) -> None:
         """Count the calls of these events by a tally from now on.

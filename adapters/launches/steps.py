@@ -1,7 +1,7 @@
-"""The count of a process's launches as steps in time: they stand where the calls were, however late these are read.
+"""The count of a process's launches as steps in time: they are where the calls were, however late these are read.
 
 Invariants:
-    B1. Calls within half a second are one step (`BEAT_NS`), so how many steps there are tells of the process, not of
+    B1. Calls within half a second are one step (`BEAT_NS`), so how many steps there are depends on the process, not of
         how often it was read; while launches are only counted, a step is as late as the reading.
     B2. The last step of calls that have stopped comes once its half second is over, or at `end`.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from livedbg.adapters.launches.calls import LOOKUPS, Called
+from livedbg.adapters.launches.calls import LaunchCall
 from livedbg.model.launches import BEAT_NS
 
 __all__ = ["Step", "Steps"]
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 class Steps:
-    """Makes steps of what was heard.
+    """Makes steps of what was traced.
 
     Args:
         now_ns: CLOCK_MONOTONIC; nothing was launched before, as far as anybody knows.
@@ -44,20 +44,20 @@ class Steps:
         self._first = True
 
     @property
-    def heard_to_ns(self) -> int:
-        """Up to when the steps tell all that was heard."""
+    def traced_to_ns(self) -> int:
+        """Up to when the steps have all that was traced."""
         return self._until_ns if self._last is None else self._begun_ns
 
-    def take(self, calls: Sequence[Called], total: int, until_ns: int) -> Iterator[Step]:
-        """What was heard since the last time.
+    def take(self, calls: Sequence[LaunchCall], total: int, until_ns: int) -> Iterator[Step]:
+        """What was traced since the last time.
 
         Args:
-            calls: those that were looked at, in the order of time.
+            calls: those that were sampled, in the order of time.
             total: launches counted in all; where it is more than those calls, the rest came by `until_ns`.
             until_ns: all calls up to then are in it.
         """
         for call in calls:
-            if call.function not in LOOKUPS and self._value < total:
+            if not call.is_lookup and self._value < total:
                 yield from self._add(1, call.mono_ns)
         if self._value < total:
             yield from self._add(total - self._value, until_ns, after_ns=self._until_ns)

@@ -1,9 +1,9 @@
-"""What each thread launched: made of the calls that were heard.
+"""What each thread launched: made of the calls that were traced.
 
 Invariants:
     T1. Memory is bounded: `MOST` threads, `LAST` launches each. Of more threads the one that launched longest ago goes.
     T2. `changed` gives each trail once a change; a thread that stops launching has its rate go to 0, one whose launches
-        are not looked at any more does not.
+        are not sampled any more does not.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.launches.calls import LOOKUPS, Called, is_nested
-from livedbg.adapters.launches.names import HostNames, Lookups
+from livedbg.adapters.launches.calls import LaunchCall, is_nested
+from livedbg.adapters.launches.kernel_names import HostNames, Lookups
 from livedbg.model import ids
 from livedbg.model.launches import BEAT_NS, Launch, LaunchTrail
 
@@ -31,7 +31,7 @@ class _Trail:
     lately: int = 0
     rate_per_s: float = 0.0
     last: list[Launch] = field(default_factory=list)
-    outer: Called | None = None
+    outer: LaunchCall | None = None
     first_ns: int = 0
     beat_ns: int = 0
     beats: int = 0
@@ -57,24 +57,24 @@ class Trails:
         self._seen = True
         self._seen_since_ns = 0
 
-    def add(self, calls: Sequence[Called], span_s: float, now_ns: int, *, seen: bool = True) -> None:
+    def add(self, calls: Sequence[LaunchCall], span_s: float, now_ns: int, *, seen: bool = True) -> None:
         """Take the calls of a span of time.
 
         Args:
             calls: in the order of time.
             span_s: how long the span was.
             now_ns: CLOCK_MONOTONIC, after which nothing was read.
-            seen: from now on each call is looked at.
+            seen: from now on each call is sampled.
         """
         fresh, self._seen = seen != self._seen, seen
         if fresh and seen:
             self._seen_since_ns = now_ns
         for call in calls:
-            if call.function in LOOKUPS:
+            if call.is_lookup:
                 self._lookups.add(call)
         self._lookups.settle(now_ns)
         for call in calls:
-            if call.function not in LOOKUPS:
+            if not call.is_lookup:
                 self._launched(call)
         for trail in self._trails.values():
             self._name(trail)
@@ -99,7 +99,7 @@ class Trails:
                     beats=trail.beats,
                 )
 
-    def _launched(self, call: Called) -> None:
+    def _launched(self, call: LaunchCall) -> None:
         trail = self._trails.pop(call.tid, None) or _Trail()
         self._trails[call.tid] = trail
         if len(self._trails) > MOST:
@@ -107,7 +107,7 @@ class Trails:
         if trail.outer is not None and is_nested(trail.outer, call):
             trail.outer = None  # has one inner call
             return
-        trail.outer = call if call.function.startswith("cuda") else None
+        trail.outer = call if call.by_runtime else None
         if not trail.count:
             trail.first_ns = call.mono_ns
         if call.mono_ns >= trail.beat_ns + BEAT_NS:
@@ -137,9 +137,9 @@ class Trails:
                 trail.last[at] = structs.replace(launch, kernel=name)
                 trail.changed = True
 
-    def _kernel(self, call: Called) -> str | None:
+    def _kernel(self, call: LaunchCall) -> str | None:
         if call.grid is None:
             return None
-        if call.function.startswith("cuda"):
+        if call.by_runtime:
             return self._names.name(call.handle)
         return self._lookups.name(call.pid, call.handle)

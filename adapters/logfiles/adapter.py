@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
 from livedbg.adapters.logfiles.catalogue import Candidate, Catalogue
 from livedbg.adapters.logfiles.decoding import Decoding
@@ -23,22 +23,15 @@ from livedbg.model import LogRecord, LogSource, SourceHealth, SourceStatus
 from livedbg.model.errors import SourceError
 from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+from livedbg.session.pacing import Backoff, Cost, Limit, timed
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["LogAdapter"]
 
-_Given = TypeVar("_Given")
-_Result = TypeVar("_Result")
-
 _WHOLE_LIMIT: Final = 4 << 20  # a log that is bigger at the beginning is skimmed
 _WHOLE_BUDGET: Final = 16 << 20  # and all logs beyond so many bytes in all
 _SLICES_S: Final = 0.05  # of slices before what came out goes on the stream
-_FASTEST_S: Final = 0.1
-_SLOWEST_S: Final = 1.0
-_LOOK_FASTEST_S: Final = 1.0
-_LOOK_SLOWEST_S: Final = 5.0
-_SHARE: Final = 50  # a look may take 1/50 of a core ...
-_WALL_SHARE: Final = 4  # ... and 1/5 of the time: a file system may be slow, and so may a busy box
+_LIMIT: Final = Limit(cpu=0.02, wall=0.2)  # a file system may be slow, and so may a busy machine
 _SETTLE_S: Final = 0.7  # a live session does not wait longer for big logs
 _BATCH: Final = 1000  # records in one event
 _OPEN_AT_ONCE: Final = 200  # logs that are kept open between looks
@@ -92,14 +85,15 @@ class LogAdapter(Adapter):
         self._catalogue = Catalogue(context.request)
         self._budget = _WHOLE_BUDGET
         started = time.monotonic()
-        settled, idle_s, look_gap_s, look_at = False, _FASTEST_S, _LOOK_FASTEST_S, 0.0
+        settled, look_at = False, 0.0
+        reads, looks = Backoff(0.1, 1.0, 1.3), Backoff(1.0, 5.0, 1.5)
         while True:
             if time.monotonic() >= look_at:
-                found, rest_s = await self._look(context)
-                look_gap_s = _LOOK_FASTEST_S if found else min(_LOOK_SLOWEST_S, look_gap_s * 1.5)
-                look_at = time.monotonic() + max(look_gap_s, rest_s)
+                found, cost = await self._look(context)
+                look_gap_s = looks.reset() if found else looks.grow()
+                look_at = time.monotonic() + max(look_gap_s, _LIMIT.rest_s(cost))
             ended = logs_ended(context)  # asked before the look: what was written until then is there
-            round_, rest_s = await asyncio.to_thread(_timed, self._slices, context.stamp())
+            round_, cost = await asyncio.to_thread(timed, self._slices, context.stamp())
             self._emit(context, round_)
             await context.drain()
             caught_up = not round_.busy
@@ -114,20 +108,19 @@ class LogAdapter(Adapter):
                 if ended and not round_.records:
                     self._end_held_back(context, self._feeds)
                     return
-                idle_s = _FASTEST_S if round_.records else min(_SLOWEST_S, idle_s * 1.3)
-                await context.sleep(max(idle_s, rest_s if not round_.records else 0.0))
+                await context.sleep(reads.reset() if round_.records else max(reads.grow(), _LIMIT.rest_s(cost)))
 
     # looking for logs
 
-    async def _look(self, context: Context) -> tuple[bool, float]:
-        """Find logs; whether there were new ones, and how long to rest from it."""
+    async def _look(self, context: Context) -> tuple[bool, Cost]:
+        """Find logs; whether there were new ones, and what it cost."""
         host = context.request.host
         pids = [
             process.pid
             for process in context.snapshot().processes.values()
             if context.request.tree and process.host == host and not process.exited
         ]
-        look, rest_s = await asyncio.to_thread(_timed, self._catalogue.look, pids)
+        look, cost = await asyncio.to_thread(timed, self._catalogue.look, pids)
         stamp = context.stamp()
         for status in look.statuses:
             context.emit(StatusSeen(status=status, **stamp))
@@ -135,7 +128,7 @@ class LogAdapter(Adapter):
             shown = await asyncio.to_thread(self._open, candidate, stamp)
             self._emit(context, shown)
             await context.drain()
-        return bool(look.new), rest_s
+        return bool(look.new), cost
 
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
         """Begin to read a log."""
@@ -230,14 +223,6 @@ class LogAdapter(Adapter):
             return []
         self._problems[source.id] = text
         return [_status_event(source, SourceHealth.FAILED, stamp, text, remedy)]
-
-
-def _timed(work: Callable[[_Given], _Result], given: _Given) -> tuple[_Result, float]:
-    """What some work gives, and how long to rest from it."""
-    began_s, used_s = time.monotonic(), time.thread_time()
-    result = work(given)
-    used_s, took_s = time.thread_time() - used_s, time.monotonic() - began_s
-    return result, max(used_s * _SHARE, took_s * _WALL_SHARE)
 
 
 def _status_event(source: LogSource, health: SourceHealth, stamp: Stamp, sentence: str = "", remedy: str = "") -> Event:

@@ -15,18 +15,17 @@ from livedbg.model.errors import LivedbgError, TargetError, ToolMissing
 from livedbg.model.events import Event, StacksSeen, StatusSeen
 from livedbg.model.intents import Intent, WantStacks
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.pacing import Cost, Limit
 from livedbg.unwind.capture import capture
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwinder import Unwound
 
 __all__ = ["NativeAdapter"]
 
-_LOOK_S: Final = 0.5  # between two looks at which threads have begun to wait
+_CHECK_S: Final = 0.5  # between two checks which threads have begun to wait
 _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
-_PAUSE_S: Final = 3.0  # shortest time between two captures of a process that nobody asked for
-_COST_SHARE: Final = 0.01  # of one core, for captures that nobody asked for
-_WALL_SHARE: Final = 4  # a fifth of the time at most: on a busy box captures take long
+_LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for: gdb's CPU time, and ours
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
 _MOST_THREADS: Final = 1024
@@ -39,7 +38,7 @@ class _Watched:
 
     Attributes:
         taken: thread -> since when it waited, and in what, when its stack was taken.
-        next_s: when it may be looked at again, on time.monotonic().
+        next_s: when it may be captured again, on time.monotonic().
     """
 
     taken: dict[str, object] = field(default_factory=dict)
@@ -61,7 +60,7 @@ class NativeAdapter(Adapter):
         self._watched: dict[str, _Watched] = {}
         self._pool: UnwinderPool | None = None
         self._problem: LivedbgError | None = None
-        self._said: dict[str, set[str]] = {}
+        self._reported: dict[str, set[str]] = {}
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -72,7 +71,7 @@ class NativeAdapter(Adapter):
         """See Adapter."""
         self._problem = _unusable(context.request)
         if self._problem is not None:
-            self._say(context, "", self._problem)
+            self._report(context, "", self._problem)
             context.settled()
             return
         gdb = find_gdb(context.request.gdb)
@@ -84,7 +83,7 @@ class NativeAdapter(Adapter):
             await self._turn(context)
             context.settled()
             while not (context.request.once or targets_ended(context)):
-                await context.sleep(_LOOK_S)
+                await context.sleep(_CHECK_S)
                 await self._turn(context)
         finally:
             for task in warm:
@@ -113,8 +112,8 @@ class NativeAdapter(Adapter):
             await self._take(context, process, threads, _LIMIT_ASKED_S)
 
     async def _warm(self, pool: UnwinderPool, pid: int) -> None:
-        """Start the first gdb while others look at the processes."""
-        with contextlib.suppress(LivedbgError):  # the first capture will say what is wrong
+        """Start the first gdb while others read the processes."""
+        with contextlib.suppress(LivedbgError):  # the first capture will report what is wrong
             await pool.of(pid)
 
     async def _first_threads(self, context: Context) -> None:
@@ -148,16 +147,16 @@ class NativeAdapter(Adapter):
                     moving = await self._take(context, process, [thread for thread, _ in due], _LIMIT_S)
                 except GdbTimeout as error:  # a busy box: once more, after a rest
                     moving = {thread.id for thread, _ in due}
-                    self._say(context, process.id, error)
+                    self._report(context, process.id, error)
                 except LivedbgError as error:
-                    self._say(context, process.id, error)
+                    self._report(context, process.id, error)
                 else:
-                    self._take_back(context, process.id)
+                    self._withdraw(context, process.id)
                 watched.taken.update({thread.id: wait for thread, wait in due if thread.id not in moving})
                 after_s = self._pool.cpu_s(process.pid)
                 cost_s = after_s - before_s if after_s >= before_s else after_s  # that of a new one
-                pause_s = max(cost_s / _COST_SHARE, _WALL_SHARE * (time.monotonic() - started))
-                watched.next_s = time.monotonic() + max(_PAUSE_S, pause_s)
+                pause_s = _LIMIT.rest_s(Cost(cost_s, time.monotonic() - started))
+                watched.next_s = time.monotonic() + pause_s
 
     async def _take(self, context: Context, process: Process, threads: list[Thread], limit_s: float) -> set[str]:
         """Copy, unwind, emit.
@@ -206,15 +205,15 @@ class NativeAdapter(Adapter):
         )
         return StacksSeen(stacks=stacks, **context.stamp())
 
-    def _take_back(self, context: Context, target: str) -> None:
-        """What was said of a process holds no longer."""
-        for code in self._said.pop(target, ()):
+    def _withdraw(self, context: Context, target: str) -> None:
+        """Withdraw what was reported of a process."""
+        for code in self._reported.pop(target, ()):
             status = SourceStatus(source=self.name, target=target, health=SourceHealth.OK, code=code)
             context.emit(StatusSeen(status=status, **context.stamp()))
 
-    def _say(self, context: Context, target: str, error: LivedbgError) -> None:
+    def _report(self, context: Context, target: str, error: LivedbgError) -> None:
         missing = error.code in {"gdb-missing", "machine"}
-        self._said.setdefault(target, set()).add(error.code or "native-stacks")
+        self._reported.setdefault(target, set()).add(error.code or "native-stacks")
         status = SourceStatus(
             source=self.name,
             target=target,

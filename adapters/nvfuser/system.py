@@ -23,5 +23,6 @@ SYSTEM: Final = System(
     adapters={"nvfuser": Lazy("livedbg.adapters.nvfuser:NvfuserAdapter")},
     rules=Lazy("livedbg.adapters.nvfuser.rules:rules"),
     judges_tasks=True,
+    recipes="livedbg.adapters.nvfuser.recipes",
     page="systems/nvfuser.md",
 )

@@ -13,6 +13,7 @@ from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_tr
 from livedbg.linux.procfs import process_exists
 from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState, ids
 from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["TraceWatch"]
@@ -20,9 +21,7 @@ __all__ = ["TraceWatch"]
 _DEPTH: Final = 6
 _ENTRIES: Final = 20_000
 _BLOCK: Final = 1 << 20
-_FIND_S: Final = 1.0  # between two searches for traces, ...
-_SHARE: Final = 100  # ... which take at most so small a part of a core ...
-_WALL_SHARE: Final = 9  # ... and of the time: a file system may be slow, and so may a busy box
+_LIMIT: Final = Limit(cpu=0.01, wall=0.1, least_s=1.0)  # of searches for traces: a file system may be slow
 _SHOWN: Final = 12  # passes of a thread that are listed, innermost first
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -61,14 +60,12 @@ class TraceWatch:
         Returns:
             Whether there is more to read.
         """
-        begun, used_s = time.monotonic(), time.thread_time()
+        begun, watch = time.monotonic(), Stopwatch()
         if begun >= self._find_at:
             for path in _candidates(paths):
                 if path not in self._traces and self._recognised(path):
                     self._traces[path] = _Trace(path)
-            took_s = time.monotonic() - begun
-            used_s = time.thread_time() - used_s
-            self._find_at = time.monotonic() + max(_FIND_S, used_s * _SHARE, took_s * _WALL_SHARE)
+            self._find_at = time.monotonic() + _LIMIT.rest_s(watch.cost())
         for trace in self._traces.values():
             try:
                 more = _read(trace, begun + for_s)

@@ -15,7 +15,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Final
 
-from livedbg.adapters.proc.pace import Pace
 from livedbg.adapters.proc.problems import SOURCE, ended, status_of
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.watch import ProcessWatch
@@ -24,6 +23,7 @@ from livedbg.linux.procfs import read_stat
 from livedbg.model import Process, ThreadState
 from livedbg.model.events import Event, ProcessSeen, Stamper, StatusSeen, Tick
 from livedbg.session.adapter import Adapter, Context, Request
+from livedbg.session.pacing import SamplePace
 
 __all__ = ["RELATED_MOST", "ProcAdapter"]
 
@@ -42,7 +42,7 @@ class ProcAdapter(Adapter):
     async def run(self, context: Context) -> None:
         """Look again and again until every named process has ended."""
         looker = _Looker(context.request)
-        pace = Pace(context.request.interval_s)
+        pace = SamplePace(context.request.interval_s)
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, "livedbg-proc") as executor:
             try:

@@ -1,7 +1,7 @@
 """What all watched processes share: who has which descriptor open, sockets, file locks, shared memory.
 
 These looks span the whole machine, so they are taken only when a wait needs them, and at most so
-often that they cost SHARE of the time.
+often that they cost 1 % of the time (`_LIMIT`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from livedbg.linux.file_locks import FileLock, read_locks
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 from livedbg.linux.procfs import process_ids
 from livedbg.linux.sockets import SocketTable
+from livedbg.session.pacing import Cost, Limit
 
 __all__ = ["Scene"]
 
-SHARE: Final = 0.01
-"""Largest share of the time that looks at the whole machine may take."""
-
 _FRESH_S: Final = 5.0
-_AT_ONCE_S: Final = 0.4
+_LIMIT: Final = Limit(wall=0.01, least_s=0.4)
 
 
 class Scene:
@@ -50,7 +48,7 @@ class Scene:
         if self._index is None:
             return
         age_s = time.monotonic() - self._index.taken_s
-        least_s = max(_AT_ONCE_S, self._index.cost_s / SHARE)
+        least_s = _LIMIT.rest_s(Cost(wall_s=self._index.cost_s))
         if age_s > max(least_s, 0.0 if wanted else _FRESH_S):
             self._index = None
             self._locks = None

@@ -3,8 +3,8 @@
 Invariants:
     P1. The target is never stopped, signalled or written to: py-spy runs with `--nonblocking`, and
         all else is process_vm_readv(2) and /proc.
-    P2. A process is looked at again only when one of its threads moved, and all looks together may
-        take at most 2 % of one core (`Pace`); what a user asks for is done at once.
+    P2. A process is sampled again only when one of its threads moved, and all samples together may
+        take at most 2 % of one core (`ChangePace`); what a user asks for is done at once.
 """
 
 from __future__ import annotations
@@ -14,25 +14,28 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from livedbg.adapters.python.interpreter import Interpreter, find_interpreter
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy
 from livedbg.adapters.python.status import Statuses
 from livedbg.adapters.python.watch import Watch
+from livedbg.cpython.interpreter import Interpreter, find_interpreter
 from livedbg.linux import access, procfs
 from livedbg.model import SourceHealth
 from livedbg.model.errors import TargetUnsuitable
 from livedbg.model.intents import Intent, WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
+from livedbg.session.pacing import Limit, Stopwatch
 
 __all__ = ["PythonAdapter"]
 
 _LOOK_AGAIN_S: Final = (1.0, 60.0)  # a process that runs no Python may come to: first and longest pause
 
+_LIMIT: Final = Limit(cpu=0.005)  # for finding out what there is to sample
+
 
 class _NotPython:
-    """A process without an interpreter, and when to look at it again."""
+    """A process without an interpreter, and when to check it again."""
 
     def __init__(self, start_ticks: int) -> None:
         self.start_ticks = start_ticks
@@ -40,7 +43,7 @@ class _NotPython:
         self.next_s = time.monotonic() + self.pause_s
 
     def postpone(self) -> None:
-        """Look again, later than last time."""
+        """Check again, later than last time."""
         self.pause_s = min(2 * self.pause_s, _LOOK_AGAIN_S[1])
         self.next_s = time.monotonic() + self.pause_s
 
@@ -61,16 +64,16 @@ class PythonAdapter(Adapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When processes are looked at."""
+        """When processes are watched."""
         return bool(request.processes)
 
     async def run(self, context: Context) -> None:
-        """Watch until the targets have ended; in a one-look session, look once."""
+        """Watch until the targets have ended; in a one-look session, sample once."""
         statuses = self._statuses = Statuses(context)
         self._spy = PySpy(context.request.options.get("python.py-spy", ""))
         first = True
         while True:
-            started_s = time.thread_time()
+            watch = Stopwatch()
             snapshot = context.snapshot()
             pids = self._pids(context.request, snapshot)
             if first:
@@ -81,8 +84,7 @@ class PythonAdapter(Adapter):
                 first = False
             if context.request.once or targets_ended(context):
                 return
-            spent_s = time.thread_time() - started_s
-            await context.sleep(max(context.request.interval_s, spent_s * 200))
+            await context.sleep(max(context.request.interval_s, _LIMIT.rest_s(watch.cost())))
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Take the stacks of a process now.
@@ -118,10 +120,10 @@ class PythonAdapter(Adapter):
             except PermissionError:
                 self._denied(pid, statuses)
             except ProcessLookupError:
-                statuses.say(pid, SourceHealth.ENDED, "gone", f"Process {pid} has ended.")
+                statuses.report(pid, SourceHealth.ENDED, "gone", f"Process {pid} has ended.")
                 self._forget(pid)
             except OSError:  # memory that was there is not: an exec, an end, or it changes fast
-                await self._look_anew(pid, watch)
+                await self._check_anew(pid, watch)
 
     async def _watch_of(self, pid: int, context: Context, statuses: Statuses) -> Watch | None:
         """The watch of a process; None when there is nothing of Python to watch (now)."""
@@ -130,7 +132,7 @@ class PythonAdapter(Adapter):
         except OSError:
             self._forget(pid)
             if any(target.pid == pid for target in context.request.processes):
-                statuses.say(pid, SourceHealth.ENDED, "gone", f"Process {pid} has ended, or there is none.")
+                statuses.report(pid, SourceHealth.ENDED, "gone", f"Process {pid} has ended, or there is none.")
             return None
         known = self._watches.get(pid)
         if known is not None and known[0] == start_ticks:
@@ -167,10 +169,10 @@ class PythonAdapter(Adapter):
         self._others[pid] = _NotPython(start_ticks)
         named = any(target.pid == pid for target in context.request.processes)
         if named and access.access_problem(pid) is None and access.unsuitable(pid) is None:
-            statuses.say(pid, SourceHealth.OK, "not-python", f"Process {pid} runs no Python.")
+            statuses.report(pid, SourceHealth.OK, "not-python", f"Process {pid} runs no Python.")
 
-    async def _look_anew(self, pid: int, watch: Watch) -> None:
-        """After a failed look: has the process another image now?"""
+    async def _check_anew(self, pid: int, watch: Watch) -> None:
+        """After a failed sample: has the process another image now?"""
         try:
             interpreter = await asyncio.to_thread(find_interpreter, pid)
         except OSError:
@@ -181,7 +183,7 @@ class PythonAdapter(Adapter):
     def _denied(self, pid: int, statuses: Statuses) -> None:
         problem = access.access_problem(pid)
         if problem is not None:
-            statuses.say(pid, SourceHealth.FAILED, "no-permission", problem.sentence, problem.remedy)
+            statuses.report(pid, SourceHealth.FAILED, "no-permission", problem.sentence, problem.remedy)
 
     def _forget(self, pid: int) -> None:
         known = self._watches.pop(pid, None)
@@ -190,7 +192,7 @@ class PythonAdapter(Adapter):
 
 
 def _descendants(request: Request) -> set[int]:
-    """The processes below the named ones (the first look doesn't wait for others to list them)."""
+    """The processes below the named ones (the first sample doesn't wait for others to list them)."""
     found: set[int] = set()
     todo = [target.pid for target in request.processes] if request.tree else []
     while todo:

@@ -2,7 +2,7 @@
 
 fork() copies the memory and one thread (fork(2)): a lock that another thread held stays locked in
 the child for ever. A child that did not exec has its parent's [vdso] and `_PyRuntime` addresses, and
-the lock stands at the same address in both.
+the lock is at the same address in both.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from livedbg.adapters.python.held import held_locks
-from livedbg.adapters.python.interpreter import Interpreter, find_interpreter
-from livedbg.adapters.python.threads import ThreadReader
-from livedbg.adapters.python.waits import LockWait, Look
+from livedbg.adapters.python.waits import LockWait, Sample
+from livedbg.cpython.interpreter import Interpreter, find_interpreter
+from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import procfs
 
 __all__ = ["Inherited", "find_inherited"]
@@ -32,9 +32,9 @@ class Inherited(NamedTuple):
     evidence: str
 
 
-def find_inherited(pid: int, interpreter: Interpreter, look: Look) -> dict[int, Inherited]:
+def find_inherited(pid: int, interpreter: Interpreter, sample: Sample) -> dict[int, Inherited]:
     """The waited-for locks without an owner in this process that a fork explains, by address."""
-    open_waits = {wait.lock.address: wait for wait in look.lock_waits if wait.owner is None}
+    open_waits = {wait.lock.address: wait for wait in sample.lock_waits if wait.owner is None}
     if not open_waits:
         return {}
     found: dict[int, Inherited] = {}
@@ -42,9 +42,9 @@ def find_inherited(pid: int, interpreter: Interpreter, look: Look) -> dict[int, 
         reader = ThreadReader(ancestor, interpreter)
         for address, wait in open_waits.items():
             if address not in found or "probably" in found[address].state:
-                said = _in_parent(reader, ancestor, wait)
-                if said is not None:
-                    found[address] = said
+                inherited = _in_parent(reader, ancestor, wait)
+                if inherited is not None:
+                    found[address] = inherited
     for address, wait in open_waits.items():
         if wait.orphan and address not in found:
             evidence = f"its owner word {wait.lock.owner:#x} is no thread of this process"
@@ -68,7 +68,7 @@ def _ancestors(pid: int, interpreter: Interpreter) -> list[int]:
 
 
 def _in_parent(reader: ThreadReader, parent: int, wait: LockWait) -> Inherited | None:
-    """What the parent's memory tells of the same lock."""
+    """What the parent's memory has of the same lock."""
     try:
         same = reader.objects.lock_at(wait.lock.address)
         if same is None or same.word != wait.lock.word:

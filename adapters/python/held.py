@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from livedbg.adapters.python.objects import LockObject, ObjectReader, is_pointer
-from livedbg.adapters.python.threads import PyFrame, PyThread
+from livedbg.cpython.objects import LockObject, ObjectReader, is_pointer
+from livedbg.cpython.threads import PyFrame, PyThread
 
 __all__ = ["Held", "held_locks"]
 
@@ -22,7 +22,7 @@ class Held(NamedTuple):
 
     Attributes:
         where: the frame that took it, for users.
-        inferred: concluded from the frame; else it stands in the lock.
+        inferred: concluded from the frame; else the lock names it.
     """
 
     tid: int
@@ -69,7 +69,7 @@ def _locks_of(objects: ObjectReader, frame: PyFrame, inner: list[PyFrame]) -> It
 
 
 def _of_condition(objects: ObjectReader, address: int, inner: list[PyFrame]) -> LockObject | None:
-    """The lock of a Condition in a `with` block, unless it has been let go by `wait`."""
+    """The lock of a Condition in a `with` block, unless `wait` has released it."""
     if not is_pointer(address):
         return None
     (head,) = objects.heads([address])

@@ -1,13 +1,13 @@
-"""One Python process under observation: its interpreter, its thread numbers, looks at it."""
+"""One Python process under observation: its interpreter, its thread numbers, samples of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from livedbg.adapters.python.forks import Inherited, find_inherited
-from livedbg.adapters.python.interpreter import Interpreter
-from livedbg.adapters.python.threads import PyThread, ThreadReader
-from livedbg.adapters.python.waits import Look, look
+from livedbg.adapters.python.waits import Sample, sample
+from livedbg.cpython.interpreter import Interpreter
+from livedbg.cpython.threads import PyThread, ThreadReader
 from livedbg.linux import memory, namespaces, procfs
 from livedbg.linux.abi import native_abi
 from livedbg.linux.procfs import SyscallSeen
@@ -25,14 +25,14 @@ class PythonProcess:
         interpreter: as found in it.
 
     Attributes:
-        last: the newest good look; empty before the first.
+        last: the newest good sample; empty before the first.
         inherited: locks whose owner is no thread of this process, by address.
     """
 
     def __init__(self, pid: int, interpreter: Interpreter) -> None:
         self.pid = pid
         self.interpreter = interpreter
-        self.last = Look()
+        self.last = Sample()
         self.inherited: dict[int, Inherited] = {}
         self._reader = ThreadReader(pid, interpreter) if self.readable else None
         self._abi = native_abi()
@@ -45,8 +45,8 @@ class PythonProcess:
         """Whether locks and GIL can be read from its memory: the layout is known."""
         return self.interpreter.layout is not None and self.interpreter.runtime is not None
 
-    def look(self) -> Look:
-        """Look at it once, and again when it changed meanwhile.
+    def sample(self) -> Sample:
+        """Sample it once, and again when it changed meanwhile.
 
         Raises:
             OSError: gone, or not allowed, or it changes too fast.
@@ -55,7 +55,7 @@ class PythonProcess:
             return self.last
         for attempt in range(_TRIES):
             try:
-                self.last = look(self._reader, self._numbered, self._calls, self._futex, self.last)
+                self.last = sample(self._reader, self._numbered, self._calls, self._futex, self.last)
                 break
             except (PermissionError, ProcessLookupError):
                 raise
@@ -74,7 +74,7 @@ class PythonProcess:
         return self._inner.get(number)
 
     def tid_of(self, ident: int) -> int | None:
-        """Our number of the thread with a pthread identifier: as the interpreter says it, or else as
+        """Our number of the thread with a pthread identifier: as the interpreter has it, or else as
         glibc's thread descriptor does, which a pthread identifier is the address of (nptl/descr.h)."""
         for tid, thread in self.last.threads.items():
             if thread.ident == ident:

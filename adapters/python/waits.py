@@ -1,8 +1,8 @@
 """Who waits for the GIL, for a lock, for a thread or to be notified; and who holds what.
 
 What can be known of a lock's owner (CPython 3.11 to 3.13):
-    RLock           the owner's identifier stands in the object
-    Lock            nothing stands in it; but `with lock:` leaves the bound method `lock.__exit__` on the
+    RLock           the owner's identifier is in the object
+    Lock            it has none; but `with lock:` leaves the bound method `lock.__exit__` on the
                     value stack of the frame: whose frame has it, holds the lock (inferred)
     Thread.join     up to 3.12 the lock that the thread state's on_delete_data refers to; from 3.13 on an
                     event inside the ThreadHandle, found through the parking lot's wait entry
@@ -10,7 +10,7 @@ What can be known of a lock's owner (CPython 3.11 to 3.13):
 Sources: Modules/_threadmodule.c, Python/{thread_pthread.h,parking_lot.c,ceval_gil.c}, Lib/threading.py.
 
 Invariants:
-    W1. A wait is reported only when the thread sat in the same call before and after the look.
+    W1. A wait is reported only when the thread sat in the same call before and after the sample.
     W2. A holder of the GIL is reported only when it and the switch number were the same before and after.
 """
 
@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from livedbg.adapters.python.held import Held, held_locks
-from livedbg.adapters.python.objects import LockObject, ObjectReader, is_pointer
-from livedbg.adapters.python.threads import Gil, PyThread, ThreadReader
+from livedbg.cpython.objects import LockObject, ObjectReader, is_pointer
+from livedbg.cpython.threads import Gil, PyThread, ThreadReader
 from livedbg.linux.procfs import BlockedSyscall, Running, SyscallSeen
 
-__all__ = ["GilWait", "JoinWait", "LockWait", "Look", "NotifyWait", "look"]
+__all__ = ["GilWait", "JoinWait", "LockWait", "NotifyWait", "Sample", "sample"]
 
 _LIBRARY: Final = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/concurrent/futures/thread.py")
 _NEAR: Final = 3  # innermost frames that may have the lock among their values
@@ -85,8 +85,8 @@ class JoinWait(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What one look at a process found.
+class Sample:
+    """What one sample of a process found.
 
     Attributes:
         threads: by tid (ours).
@@ -106,21 +106,21 @@ class Look:
 Calls = Callable[[], Mapping[int, SyscallSeen]]
 
 
-def look(
+def sample(
     reader: ThreadReader,
     number_threads: Callable[[list[PyThread]], Mapping[int, PyThread]],
     calls: Calls,
     futex: int,
-    before: Look,
-) -> Look:
-    """Look at all threads of a process once.
+    before: Sample,
+) -> Sample:
+    """Sample all threads of a process once.
 
     Args:
         reader: of the process.
         number_threads: gives our tids to its thread states.
         calls: reads the system call of each of its threads.
         futex: number of futex(2).
-        before: the look before this one; who waited for the GIL then, and only woke to ask for it
+        before: the sample before this one; who waited for the GIL then, and only woke to ask for it
             again, still waits.
 
     Raises:
@@ -143,7 +143,7 @@ def look(
         for address, gil in gils.items()
         if address in steady and gil.holder is not None and gil.holder in by_address
     }
-    return Look(
+    return Sample(
         threads=threads,
         gils=gils,
         holders=holders,
@@ -157,7 +157,7 @@ def look(
 
 
 class _Seen(NamedTuple):
-    """System calls by tid before and after a look, and the number of futex(2)."""
+    """System calls by tid before and after a sample, and the number of futex(2)."""
 
     before: Mapping[int, SyscallSeen]
     after: Mapping[int, SyscallSeen]
@@ -177,7 +177,7 @@ class _Seen(NamedTuple):
 
 
 def _gil_waits(
-    threads: Mapping[int, PyThread], gils: Mapping[int, Gil], holders: Mapping[int, int], seen: _Seen, before: Look
+    threads: Mapping[int, PyThread], gils: Mapping[int, Gil], holders: Mapping[int, int], seen: _Seen, before: Sample
 ) -> tuple[GilWait, ...]:
     """Who sleeps on the GIL's condition variable: each waiter wakes every 5 ms to ask for it again
     (ceval_gil.c, take_gil), so one that was seen asleep once and only runs since still waits."""
@@ -244,7 +244,7 @@ class _Finder:
         return wait._replace(owner=holders[0]) if len({holder.tid for holder in holders}) == 1 else wait
 
     def _parked_on(self, call: BlockedSyscall) -> int | None:
-        """The address that a thread of 3.13 or later is parked on: its semaphore stands on its own
+        """The address that a thread of 3.13 or later is parked on: its semaphore is on its own
         stack in a wait_entry, 8 bytes behind that address (Python/parking_lot.c)."""
         if self._objects.layout.version < (3, 13) or not 0 <= call.args[0] - call.sp < _STACK_REACH:
             return None

@@ -1,23 +1,22 @@
-"""Watching one Python process: looks at its memory, its stacks, and what they become on the stream."""
+"""Watches one Python process: samples of its memory and its stacks, and what they become on the stream."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 
 from msgspec import structs
 
-from livedbg.adapters.python.pace import Pace
-from livedbg.adapters.python.picture import Picture
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of
+from livedbg.adapters.python.state import PythonState
 from livedbg.adapters.python.status import Statuses
-from livedbg.adapters.python.waits import Look
+from livedbg.adapters.python.waits import Sample
 from livedbg.model import Edge, EdgeKey, Resource, Stack, ids
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import EdgesReplaced, Event, ResourcesSeen, StacksSeen
 from livedbg.session.adapter import Context
+from livedbg.session.pacing import ChangePace, timed
 
 __all__ = ["Watch"]
 
@@ -48,8 +47,8 @@ class Watch:
         self._spy = spy
         self._context = context
         self._statuses = statuses
-        self._memory_pace = Pace(share=0.002, burst_s=0.1)
-        self._stack_pace = Pace(share=0.0015, burst_s=0.25)
+        self._memory_pace = ChangePace(share=0.002, burst_s=0.1)
+        self._stack_pace = ChangePace(share=0.0015, burst_s=0.25)
         self._spy_owner: int | None = None
         self._since: dict[EdgeKey, int] = {}
         self._sent = _Sent()
@@ -57,21 +56,21 @@ class Watch:
         self._lock = asyncio.Lock()
 
     async def turn(self, signature: object) -> None:
-        """Look at whatever changed and may be looked at again.
+        """Sample whatever changed and may be sampled again.
 
         Args:
-            signature: when each of its threads last moved; None when nobody says.
+            signature: when each of its threads last moved; None when that is not known.
         """
         async with self._lock:
             if self._memory_pace.due(signature):
-                await self._look(signature)
+                await self._sample(signature)
             if self._context.request.stacks != "none" and self._stack_pace.due(signature):
                 try:
                     await self._take_stacks(signature, local_variables=self._context.request.local_variables)
                 except LivedbgError as error:
                     self._statuses.failed(self.process.pid, error)
                 else:
-                    self._statuses.mended(self.process.pid)
+                    self._statuses.recovered(self.process.pid)
 
     async def take_stacks(self, *, local_variables: bool) -> None:
         """Take the stacks now, because somebody asks.
@@ -80,7 +79,7 @@ class Watch:
             LivedbgError: it can't be done.
         """
         async with self._lock:
-            await self._look(None)
+            await self._sample(None)
             await self._take_stacks(None, local_variables=local_variables, everything=True)
 
     def forget(self) -> None:
@@ -93,34 +92,33 @@ class Watch:
     def _scope(self) -> str:
         return f"python/{self.id}"
 
-    async def _look(self, signature: object) -> None:
+    async def _sample(self, signature: object) -> None:
         if not self.process.readable:
             return
-        started_s = time.thread_time()
-        look, cost_s = await asyncio.to_thread(_timed_look, self.process)
-        self._draw(look)
-        self._memory_pace.looked(signature, cost_s + time.thread_time() - started_s)
+        sample, cost = await asyncio.to_thread(timed, self.process.sample)
+        _, ours = timed(self._emit_state, sample)
+        self._memory_pace.sampled(signature, cost.cpu_s + ours.cpu_s)
 
     async def _take_stacks(self, signature: object, *, local_variables: bool, everything: bool = False) -> None:
         try:
             threads = await self._spy.dump(self.process.pid, local_variables=local_variables)
         finally:
-            self._stack_pace.looked(signature, self._spy.cost_s)
+            self._stack_pace.sampled(signature, self._spy.cost_s)
         self._emit_stacks(threads, everything)
         if not self.process.readable:
             owner = next((thread for thread in threads if thread.owns_gil), None)
             self._spy_owner = self._tid(owner) if owner is not None else None
-            self._draw(Look())
+            self._emit_state(Sample())
 
     def _tid(self, thread: SpyThread) -> int | None:
         known = self.process.our_tid(thread.os_thread_id)
         return known if known is not None else self.process.tid_of(thread.thread_id)
 
     def _emit_stacks(self, threads: list[SpyThread], everything: bool) -> None:
-        """Put the stacks that differ from what was last said (or all) on the stream."""
+        """Put the stacks that differ from what was last emitted (or all) on the stream."""
         stamp = self._context.stamp()
-        look = self.process.last
-        waiters = {wait.tid for wait in look.gil_waits}
+        sample = self.process.last
+        waiters = {wait.tid for wait in sample.gil_waits}
         has_gil = not self.process.interpreter.free_threaded
         changed = []
         for thread in threads:
@@ -146,18 +144,18 @@ class Watch:
         if changed:
             self._context.emit(StacksSeen(stacks=tuple(changed), **stamp))
 
-    def _draw(self, look: Look) -> None:
+    def _emit_state(self, sample: Sample) -> None:
         """Put edges and resources on the stream, when they changed."""
-        picture = Picture(self._context.request.host, self.process.pid)
+        state = PythonState(self._context.request.host, self.process.pid)
         layout = self.process.interpreter.layout
-        picture.draw(look, self.process.inherited, semaphores=layout is not None and not layout.lock_word)
+        state.add(sample, self.process.inherited, semaphores=layout is not None and not layout.lock_word)
         runtime = self.process.interpreter.runtime
         if self._spy_owner is not None and runtime is not None and not self.process.interpreter.free_threaded:
-            picture.owner_by_py_spy(runtime, self._spy_owner)
+            state.owner_by_py_spy(runtime, self._spy_owner)
         stamp = self._context.stamp()
-        self._since = {key: self._since.get(key, stamp["mono_ns"]) for key in picture.edges}
-        edges = tuple(structs.replace(e, since_mono_ns=self._since[key]) for key, e in picture.edges.items())
-        resources = tuple(picture.resources.values())
+        self._since = {key: self._since.get(key, stamp["mono_ns"]) for key in state.edges}
+        edges = tuple(structs.replace(e, since_mono_ns=self._since[key]) for key, e in state.edges.items())
+        resources = tuple(state.resources.values())
         events: list[Event] = []
         if resources != self._sent.resources and resources:
             events.append(ResourcesSeen(resources=resources, **stamp))
@@ -165,10 +163,3 @@ class Watch:
             events.append(EdgesReplaced(scope=self._scope, edges=edges, **stamp))
         self._sent = _Sent(edges, resources)
         self._context.emit(*events)
-
-
-def _timed_look(process: PythonProcess) -> tuple[Look, float]:
-    """A look and the CPU time that it took."""
-    started_s = time.thread_time()
-    found = process.look()
-    return found, time.thread_time() - started_s

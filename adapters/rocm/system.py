@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Signs, System
+from livedbg.session.systems import DeviceVariable, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -19,4 +19,6 @@ SYSTEM: Final = System(
         formats=("amd-log",),
         modules=(r"libamdhip64\.so",),
     ),
+    # ROCm documentation, "GPU isolation techniques": it goes before CUDA_VISIBLE_DEVICES, which HIP reads too
+    device_variables=(DeviceVariable("HIP_VISIBLE_DEVICES", always=False),),
 )

@@ -23,6 +23,7 @@ from livedbg.model.errors import SourceError
 from livedbg.model.events import DumpCompared, DumpSeen, StatusSeen, ValuesSeen
 from livedbg.model.intents import VALUES_GOLDEN, CompareValues, Intent, LookAtValues
 from livedbg.session.adapter import Adapter, Context, Level, Request, logs_ended
+from livedbg.session.pacing import Cost, Limit
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ValuesAdapter"]
 
-_LOOK_S: Final = 5.0
-_SHARE: Final = 20  # a look at the folders takes at most a twentieth of the time
+_LIMIT: Final = Limit(wall=0.05, least_s=5.0)  # of looks at the folders
 _KEEP_S: Final = 60.0
 
 
@@ -78,7 +78,7 @@ class ValuesAdapter(Adapter):
                 if logs_ended(context):
                     await asyncio.gather(*comparisons)
                     return
-                await context.sleep(max(_LOOK_S, _SHARE * (time.monotonic() - began_s)))
+                await context.sleep(_LIMIT.rest_s(Cost(wall_s=time.monotonic() - began_s)))
         finally:
             for task in comparisons:
                 task.cancel()

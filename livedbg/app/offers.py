@@ -8,9 +8,10 @@ from livedbg.panels.look import Look
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
 from livedbg.recipes.again import told
-from livedbg.recipes.fitting import Again, chosen_process, fitting, systems_by_files, systems_of
+from livedbg.recipes.fitting import Again, chosen_process, fitting
 from livedbg.recipes.witness import loaded_files
 from livedbg.session.hostinfo import host_name
+from livedbg.session.recognition import by_files, by_snapshot
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
@@ -27,9 +28,9 @@ def offered(look: Look, *, live: bool) -> list[Again]:
     process = chosen_process(look.snapshot, look.selection)
     if process is None:
         return []
-    systems = systems_of(look.snapshot, process)
+    systems = by_snapshot(look.snapshot, process)
     if live and process.host == host_name() and not process.exited:
-        systems |= systems_by_files(loaded_files(process.pid))
+        systems |= by_files(loaded_files(process.pid))
     known, _ = recipes()
     return list(fitting(known, systems, process.command, process.cwd))
 

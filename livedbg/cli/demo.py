@@ -12,7 +12,7 @@ from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.common import code_of, quit_on_signals, running
 from livedbg.cli.report import render
-from livedbg.demos.workloads import DEMOS, started
+from livedbg.demos.workloads import all_demos, started
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
@@ -20,7 +20,8 @@ from livedbg.session.live import LiveView
 __all__ = ["command"]
 
 _PATIENCE_S: Final = 90.0  # a busy box needs long to see it
-_LIST = "\n".join(f"  {demo.name:<10}{demo.summary}" for demo in DEMOS.values())
+_DEMOS: Final = all_demos()
+_LIST: Final = "\n".join(f"  {demo.name:<10}{demo.summary}" for demo in _DEMOS.values())
 
 
 @click.command(
@@ -33,7 +34,7 @@ Without a terminal the report is printed instead.
 {_LIST}
 """,
 )
-@click.argument("name", type=click.Choice(list(DEMOS)), default="deadlock")
+@click.argument("name", type=click.Choice(list(_DEMOS)), default="deadlock")
 @app_options
 def command(name: str, screen: AppOptions) -> int:
     """Start a demo; see the command's help."""
@@ -43,11 +44,11 @@ def command(name: str, screen: AppOptions) -> int:
             from livedbg.app import run
 
             return run(LiveView(request, title=f"{host_name()}:{child.pid} demo {name}"), screen)
-        click.echo(f"{name}: {DEMOS[name].summary} (pid {child.pid})\n")
+        click.echo(f"{name}: {_DEMOS[name].summary} (pid {child.pid})\n")
         with running(request) as view:
             end = time.monotonic() + _PATIENCE_S
             view.wait_settled(_PATIENCE_S)
-            time.sleep(DEMOS[name].stuck_s)
+            time.sleep(_DEMOS[name].stuck_s)
             while not code_of(update := view.latest()) and time.monotonic() < end:
                 time.sleep(0.2)
         click.echo(render(update, "text"))

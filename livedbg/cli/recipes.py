@@ -14,9 +14,10 @@ from livedbg.model import Process
 from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import Recipe, chosen, own_folder, recipes
 from livedbg.recipes.again import facts_of
-from livedbg.recipes.fitting import fitting, systems_by_files, systems_of
+from livedbg.recipes.fitting import fitting
 from livedbg.recipes.witness import loaded_files
 from livedbg.session.hostinfo import host_name
+from livedbg.session.recognition import by_files, by_snapshot, in_order
 from livedbg.session.targets import resolve
 from livedbg.text.sanitize import clean_line
 
@@ -60,9 +61,9 @@ def _say_fitting(word: str, known: Mapping[str, Recipe]) -> None:
             argv = command_line(target.pid)
             cwd = str(Path(f"/proc/{target.pid}/cwd").readlink())
         process = Process(id="", host=host_name(), pid=target.pid, command=argv)
-        systems = systems_of(EMPTY, process) | systems_by_files(loaded_files(target.pid))
+        systems = by_snapshot(EMPTY, process) | by_files(loaded_files(target.pid))
         click.echo(
-            f"Process {target.pid} uses: {', '.join(sorted(systems)) or 'nothing that recipes are for'}", err=True
+            f"Process {target.pid} uses: {', '.join(in_order(systems)) or 'nothing that recipes are for'}", err=True
         )
         for again in fitting(known, systems, argv or ("CMD",), cwd if cwd and Path(cwd).is_dir() else None):
             click.echo(f"{again.name}: {again.recipe.question}")

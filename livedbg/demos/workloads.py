@@ -9,41 +9,31 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Final
 
 from platformdirs import user_cache_path
 
 from livedbg.model.errors import SourceError, ToolMissing, UsageError
 from livedbg.session.launch import Launched, launch, launch_folder
+from livedbg.session.systems import Demo, systems
 
-__all__ = ["DEMOS", "Demo", "started"]
-
-
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """One workload.
-
-    Attributes:
-        summary: what it is, one line.
-        stuck_s: how long it takes to be stuck.
-    """
-
-    name: str
-    summary: str
-    stuck_s: float
+__all__ = ["all_demos", "started"]
 
 
-DEMOS = {
-    demo.name: demo
-    for demo in (
-        Demo("deadlock", "a C++ program: three locks taken in a cycle, workers queued up behind", 0.5),
-        Demo("gil", "a Python data loader whose C decoder keeps the GIL", 2.5),
-        Demo("pipeline", "three processes over pipes that wait for each other", 1.0),
-        Demo("ascend", "a recorded hang of an Ascend kernel, its log played in real time", 4.0),
-    )
-}
+_OWN: Final = (
+    Demo("deadlock", "a C++ program: three locks taken in a cycle, workers queued up behind", 0.5),
+    Demo("gil", "a Python data loader whose C decoder keeps the GIL", 2.5),
+    Demo("pipeline", "three processes over pipes that wait for each other", 1.0),
+)
+
+
+@cache
+def all_demos() -> dict[str, Demo]:
+    """The demos by name: those of any process, then those of the systems."""
+    return {demo.name: demo for demo in (*_OWN, *(demo for system in systems() for demo in system.demos))}
 
 
 @contextlib.contextmanager
@@ -57,20 +47,22 @@ def started(name: str) -> Iterator[tuple[Launched, tuple[str, ...]]]:
         ToolMissing: its program can't be compiled here.
         SourceError: nothing can be written here.
     """
+    demos = all_demos()
+    if name not in demos:
+        raise UsageError(f"There is no demo {name!r}.", f"one of: {', '.join(demos)}", "usage")
+    demo = demos[name]
     program = str(_compiled(name)) if name == "deadlock" else ""
     folder = launch_folder()
     logs: tuple[str, ...] = ()
     if program:
         argv = [program]
-    elif name == "ascend":
+    elif demo.module:
         run = folder / "run"
         run.mkdir()
-        argv = [sys.executable, "-m", "livedbg.adapters.ascend.demo.player", str(run)]
+        argv = [sys.executable, "-m", demo.module, str(run)]
         logs = (str(run),)
-    elif name in DEMOS:
-        argv = [sys.executable, "-u", "-m", f"livedbg.demos.{name}"]
     else:
-        raise UsageError(f"There is no demo {name!r}.", f"one of: {', '.join(DEMOS)}", "usage")
+        argv = [sys.executable, "-u", "-m", f"livedbg.demos.{name}"]
     child = launch(argv, folder)
     try:
         yield child, logs

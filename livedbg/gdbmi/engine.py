@@ -144,8 +144,8 @@ class GdbEngine:
             GdbTimeout, GdbGone: as `command`.
         """
         write = f"__import__('os').pwrite({self._memory}, __import__('json').dumps({expression}).encode(), 0)"
-        said = await self.console(f"python print({_MARK!r} + str({write}))", timeout_s)
-        _, mark, size = said.rpartition(_MARK)
+        answer = await self.console(f"python print({_MARK!r} + str({write}))", timeout_s)
+        _, mark, size = answer.rpartition(_MARK)
         if not mark:
             raise GdbCommandError("gdb has no Python.", "install a gdb with Python (Debian: gdb, not gdb-minimal)")
         try:

@@ -28,20 +28,20 @@ class MiTable(list[dict[str, str]]):
 
     Attributes:
         name: of the table.
-        said: how many rows it says that it has; more than are here when it is cut or too long.
+        declared: how many rows it declares; more than are here when it is cut or too long.
     """
 
-    def __init__(self, name: str, said: int, rows: list[dict[str, str]]) -> None:
+    def __init__(self, name: str, declared: int, rows: list[dict[str, str]]) -> None:
         super().__init__(rows)
         self.name = name
-        self.said = said
+        self.declared = declared
 
 
 def mi_table(results: str) -> MiTable | None:
-    """The table that an answer consists of; None where it is none. What stands behind the last whole row is left.
+    """The table that an answer consists of; None where it is none. What is behind the last whole row is left.
 
     Args:
-        results: what stands behind `^done`, with its comma.
+        results: what is behind `^done`, with its comma.
     """
     head = _HEAD.match(results)
     if head is None:

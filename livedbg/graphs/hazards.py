@@ -18,7 +18,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Final
 
 from livedbg.graphs.accesses import READS, WRITES, Access, unit_of
@@ -182,42 +183,60 @@ def _prepare(memory: _Memory) -> bool:
 def _unordered(
     memory: _Memory, paths: Paths, earlier: frozenset[str], later: frozenset[str]
 ) -> Iterator[tuple[_Touch, _Touch]]:
-    """Pairs of touches of the same bytes without a direct edge: the last of each region, and what touches it after.
-
-    A region is forgotten when a write covers all of it: what comes later depends on that write.
-    """
-    regions = memory.order
-    inside: dict[tuple[int, int], bool] = {}
-    last: dict[int, list[_Touch]] = {}
-    touches = memory.touches
-    begin = 0
-    while begin < len(touches):
-        end = begin
-        while end < len(touches) and touches[end].place == touches[begin].place:
-            end += 1
-        for touch in touches[begin:end]:
+    """Pairs of touches of the same bytes without a direct edge: the last of each region, and what touches it after."""
+    last = _Last(memory)
+    for _place, group in groupby(memory.touches, key=attrgetter("place")):
+        touches = list(group)
+        for touch in touches:
             if touch.access.type in later:
-                for near in memory.overlapping[touch.region]:
-                    for known in last.get(near, ()):
-                        if not paths.direct(known.task.raw, touch.task.raw):
-                            yield known, touch
-        for touch in touches[begin:end]:
+                for known in last.sharing(touch):
+                    if not paths.direct(known.task.raw, touch.task.raw):
+                        yield known, touch
+        for touch in touches:
             if touch.access.type in WRITES:
-                for near in memory.overlapping[touch.region]:
-                    if near in last and near != touch.region:
-                        pair = (touch.region, near)
-                        if pair not in inside:
-                            inside[pair] = covers(regions[touch.region], regions[near])
-                        if inside[pair]:
-                            del last[near]
-                last.pop(touch.region, None)
-        for touch in touches[begin:end]:
+                last.forget(touch)
+        for touch in touches:
             if touch.access.type in earlier:
-                if touch.access.type in WRITES or touch.region not in last:
-                    last[touch.region] = [touch]
-                else:
-                    last[touch.region].append(touch)
-        begin = end
+                last.keep(touch)
+
+
+class _Last:
+    """The last touches of each region, as a sweep in the order of submission goes on.
+
+    Args:
+        memory: whose regions.
+    """
+
+    def __init__(self, memory: _Memory) -> None:
+        self._memory = memory
+        self._touches: dict[int, list[_Touch]] = {}
+        self._covers: dict[tuple[int, int], bool] = {}
+
+    def sharing(self, touch: _Touch) -> Iterator[_Touch]:
+        """The last touches of all regions that share bytes with one."""
+        for near in self._memory.overlapping[touch.region]:
+            yield from self._touches.get(near, ())
+
+    def forget(self, write: _Touch) -> None:
+        """Forget the regions that a write covers: what comes later depends on that write."""
+        for near in self._memory.overlapping[write.region]:
+            if near in self._touches and self._covered(write.region, near):
+                del self._touches[near]
+        self._touches.pop(write.region, None)
+
+    def keep(self, touch: _Touch) -> None:
+        """A write is the last touch of its region; reads are so together, until the next write."""
+        if touch.access.type in WRITES:
+            self._touches[touch.region] = [touch]
+        else:
+            self._touches.setdefault(touch.region, []).append(touch)
+
+    def _covered(self, region: int, near: int) -> bool:
+        pair = (region, near)
+        if pair not in self._covers:
+            regions = self._memory.order
+            self._covers[pair] = region == near or covers(regions[region], regions[near])
+        return self._covers[pair]
 
 
 def _left(memory: _Memory, one: _Touch, other: _Touch) -> Sequence[tuple[int, int]] | None:

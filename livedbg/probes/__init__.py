@@ -1,1 +1,1 @@
-"""Probe events: perf events, uprobes by tracefs, and why the kernel refuses them."""
+"""Kernel probes on other programs: perf events, trace events for their functions, and the life of what reads them."""

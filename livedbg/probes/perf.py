@@ -47,6 +47,7 @@ __all__ = [
     "BREAKPOINT",
     "LAYOUT",
     "RINGS",
+    "RING_BYTES",
     "TRACEPOINT",
     "NoPerf",
     "PerfEvents",
@@ -65,13 +66,15 @@ _PAGE: Final = mmap.PAGESIZE
 RINGS: Final = 64 << 20
 """Bytes of all rings together."""
 
-_WANTED: Final = 32 << 20  # of the rings of one set of events
+RING_BYTES: Final = 32 << 20
+"""Of the rings of one set of events."""
+
 _RING_LEAST: Final = 64 << 10
-_ROUNDS: Final = 5  # of looking for threads that were born meanwhile
+_ROUNDS: Final = 5  # of searching for threads that were born meanwhile
 
 
 class _Budget:
-    """What is left of `RINGS`; listeners have threads of their own."""
+    """What is left of `RINGS`; tracers have threads of their own."""
 
     def __init__(self) -> None:
         self._left = RINGS
@@ -117,7 +120,7 @@ class PerfEvents:
         *,
         stack_bytes: int = 24 << 10,
         follow: bool = False,
-        ring_bytes: int = _WANTED,
+        ring_bytes: int = RING_BYTES,
         wake: bool = True,
     ) -> None:
         if not supported():
@@ -144,6 +147,39 @@ class PerfEvents:
         except BaseException:
             self.close()
             raise
+
+    @classmethod
+    def in_threads(
+        cls,
+        sources: Sequence[Source],
+        threads: Callable[[], Iterable[int]],
+        *,
+        stack_bytes: int = 24 << 10,
+        follow: bool = False,
+        ring_bytes: int = RING_BYTES,
+        wake: bool = True,
+    ) -> PerfEvents:
+        """Events in some threads, those born meanwhile too.
+
+        Args:
+            sources: what to sample.
+            threads: as for `add_all`.
+            stack_bytes: as for the class; so are those after it.
+            follow: child processes, too.
+            ring_bytes: of its rings together, at most.
+            wake: samples wake the reader.
+
+        Raises:
+            NoPerf: not allowed.
+            OSError: more files would be open than are allowed (EMFILE).
+        """
+        events = cls(sources, stack_bytes=stack_bytes, follow=follow, ring_bytes=ring_bytes, wake=wake)
+        try:
+            events.add_all(threads)
+        except BaseException:
+            events.close()
+            raise
+        return events
 
     def __enter__(self) -> PerfEvents:
         return self
@@ -297,7 +333,7 @@ class PerfEvents:
             return None
         sample = sample_of(record, number, self._sources[number].kind == TRACEPOINT)
         if sample is not None and owner != tid and sample.mono_ns >= self._own_since_ns.get(tid, sys.maxsize):
-            return None  # it had inherited events when it got its own: said twice otherwise
+            return None  # it had inherited events when it got its own: counted twice otherwise
         return sample
 
 

@@ -1,6 +1,6 @@
 """Counts calls by perf events that hand over nothing: exact, and of the threads that were asked about alone.
 
-The count of a trace event in tracefs (`uprobe_profile`) holds the calls of every process in which somebody listens to
+The count of a trace event in tracefs (`uprobe_profile`) holds the calls of every process in which somebody traces
 the same function; that of a perf event (perf_event_open(2), read) holds those of its thread and of what it starts.
 """
 

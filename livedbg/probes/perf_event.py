@@ -115,7 +115,7 @@ def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follo
 
 
 def open_event(source: Source, tid: int) -> int:
-    """An event of one thread, which nothing inherits: without a ring, told of by other means (livedbg.linux.knock).
+    """An event of one thread, which nothing inherits and which has no ring: see livedbg.probes.stop_signal.
 
     Returns:
         Its file descriptor; it counts nothing until it is enabled (`enable`).

@@ -74,7 +74,7 @@ Change: TypeAlias = Mapped | Forked | Executed
 
 
 def layout_change(kind: int, misc: int, record: bytes) -> Change | None:
-    """What a record says of a process's memory; None when it is of another kind, or of a thread.
+    """What a record reports of a process's memory; None when it is of another kind, or of a thread.
 
     Args:
         kind: of the record.

@@ -4,7 +4,7 @@ The kernel reads the arguments that the event names at the very call, so nothing
 the trace event's number can be inherited, unlike one of the PMU `uprobe` (livedbg.probes.perf P3).
 
 Invariants:
-    X1. A definition by itself changes no program: the trap stands only while a perf event counts it.
+    X1. A definition by itself changes no program: the trap is there only while a perf event counts it.
     X2. What a killed livedbg left behind is a line in `uprobe_events`, and the next one takes it out.
     X3. tracefs is used where it is mounted, else through a mount of our own that nobody else sees.
 """
@@ -119,11 +119,11 @@ class TraceEvents:
         return _event(self._folder, f"{self._group}/{name}")
 
     def defined(self) -> str:
-        """All definitions, also those of others, as tracefs tells them."""
+        """All definitions, also those of others, as tracefs lists them."""
         return self._read("uprobe_events")
 
     def remove(self, name: str) -> None:
-        """Take a definition out; the kernel refuses while somebody listens."""
+        """Take a definition out; the kernel refuses while somebody counts it."""
         with contextlib.suppress(OSError):
             self._write(f"-:{self._group}/{name}")
             self._names.remove(name)

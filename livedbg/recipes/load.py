@@ -1,4 +1,4 @@
-"""Reads recipes: those that come with livedbg, and a user's own, which win over those of the same name.
+"""Reads recipes: those of livedbg and of the systems, and a user's own, which win over those of the same name.
 
 Invariants:
     E2. A user's file that can't be understood stops nothing but itself: it is named, with what is wrong in it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from msgspec import structs
 
 from livedbg.model.errors import UsageError
 from livedbg.recipes.model import Recipe
+from livedbg.session.systems import note_problem, systems
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["chosen", "own_folder", "parse", "recipes"]
@@ -90,6 +92,16 @@ def chosen(wanted: str, known: Mapping[str, Recipe]) -> tuple[Recipe, str]:
 
 
 def _built_in() -> Iterator[Recipe]:
-    for entry in files("livedbg.recipes").joinpath("data").iterdir():
+    yield from _of(files("livedbg.recipes").joinpath("data"))
+    for system in systems():
+        if system.recipes:
+            try:
+                yield from list(_of(files(system.recipes)))
+            except Exception as error:  # a system that fails is a problem of its own (systems.Y2)
+                note_problem(system.name, f"its recipes in {system.recipes} can't be read", error)
+
+
+def _of(folder: Traversable) -> Iterator[Recipe]:
+    for entry in folder.iterdir():
         if entry.name.endswith(".toml"):
             yield parse(entry.name.removesuffix(".toml"), entry.read_bytes())

@@ -1,8 +1,6 @@
 """One device for each run, by the variables that say which devices a process may use.
 
-Sources: CUDA C++ Programming Guide, "CUDA Environment Variables" (CUDA_VISIBLE_DEVICES: numbers or UUIDs, in a list
-whose order counts; HIP reads it too); ROCm documentation, "GPU isolation techniques" (HIP_VISIBLE_DEVICES goes before
-it); CANN documentation, environment variables (ASCEND_RT_VISIBLE_DEVICES).
+Systems declare their variables (`System.device_variables`): numbers or UUIDs, in a list whose order counts.
 
 Invariants:
     V1. A run gets no device that the user's own variables hide: a number counts within their lists.
@@ -11,14 +9,11 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from livedbg.model.errors import UsageError
+from livedbg.session.systems import systems
 
 __all__ = ["check_visible", "visible"]
-
-_ALWAYS: Final = ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
-_WHERE_SET: Final = ("HIP_VISIBLE_DEVICES",)  # else HIP reads CUDA's
 
 
 def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -32,9 +27,10 @@ def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
         UsageError: a list there has not so many devices.
     """
     found: dict[str, str] = {}
-    for name in (*_ALWAYS, *_WHERE_SET) if device else ():
+    for variable in (one for system in systems() for one in system.device_variables) if device else ():
+        name = variable.name
         if name not in environment:
-            if name in _ALWAYS:
+            if variable.always:
                 found[name] = device
             continue
         allowed = [word.strip() for word in environment[name].split(",") if word.strip()]

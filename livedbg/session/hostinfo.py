@@ -16,11 +16,11 @@ from msgspec import Struct
 from livedbg.linux import access, procfs
 from livedbg.linux.access import Problem, access_problem, hidden_processes, ptrace_scope, unsuitable, user_name
 from livedbg.linux.capabilities import Capability, capabilities
-from livedbg.linux.descriptors import fd_links
 from livedbg.linux.nvidia import nvidia_facts
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.session.adapter import TargetProcess
+from livedbg.session.recognition import of_running
 from livedbg.text.sanitize import clean_line
 
 __all__ = [
@@ -38,15 +38,6 @@ __all__ = [
     "ptrace_scope",
 ]
 
-_LIBRARIES: Final = {
-    "cuda": re.compile(rb"/libcuda(rt|dart)?[.-]"),
-    "torch": re.compile(rb"/libtorch(_cpu|_cuda|_python|_npu)?\.so"),
-    "ascend": re.compile(rb"/lib(ascendcl|hccl|runtime_v|torch_npu)[.\w]*so"),
-    "iree": re.compile(rb"/(lib)?iree\w*[.-]|_iree_|/iree/"),
-    "nvfuser": re.compile(rb"/(lib)?nvfuser\w*\."),
-    "rocm": re.compile(rb"/libamdhip64\.so"),
-}
-_DEVICES: Final = {"/dev/nvidia": "cuda", "/dev/davinci": "ascend", "/dev/kfd": "rocm", "/dev/accel": "accelerator"}
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 _NOT_IN_NAMES: Final = re.compile(r"[/:\s]+")
 
@@ -55,7 +46,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """A process that could be attached to.
 
     Attributes:
-        uses: what makes it one: `cuda`, `torch`, `ascend`, `iree`, `nvfuser`, `rocm`, `accelerator`.
+        uses: what makes it one: names of systems, and `accelerator` for a device of the kernel's accel subsystem.
         age_s: time since it started.
         cpu_share: CPU time per time since it started; above 1 for several busy threads.
     """
@@ -83,21 +74,13 @@ def list_candidates() -> list[Candidate]:
         if pid == os.getpid():
             continue
         try:
-            uses = _uses(pid)
+            uses = tuple(sorted(of_running(pid)))
             candidate = _candidate(pid, uses) if uses else None
         except (OSError, ValueError, IndexError):
             continue  # gone, or not ours to see
         if candidate is not None:
             found.append(candidate)
     return sorted(found, key=lambda candidate: (-candidate.age_s, candidate.pid))
-
-
-def _uses(pid: int) -> tuple[str, ...]:
-    maps = Path(f"/proc/{pid}/maps").read_bytes()
-    uses = {name for name, pattern in _LIBRARIES.items() if pattern.search(maps)}
-    for link in fd_links(pid).values():
-        uses.update(name for prefix, name in _DEVICES.items() if link.startswith(prefix))
-    return tuple(sorted(uses))
 
 
 def _candidate(pid: int, uses: tuple[str, ...]) -> Candidate | None:

@@ -26,6 +26,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
 from livedbg.session.config import restricted
 from livedbg.session.rulebook import diagnostician
+from livedbg.session.systems import Problem, problems
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
@@ -126,6 +127,7 @@ class Session:
         self._contexts = {adapter: _AdapterContext(self, adapter) for adapter in self._adapters}
         tasks = [asyncio.create_task(self._guard(adapter), name=adapter.name) for adapter in self._adapters]
         self._intents: set[asyncio.Task[None]] = set()
+        self.take([self._left_out(problem) for problem in problems()])
         pump = asyncio.create_task(self._pump(), name="pump")
         if not tasks:
             self._check_settled()
@@ -221,6 +223,18 @@ class Session:
             code=code,
             sentence=clean_line(sentence),
             remedy=clean_line(remedy),
+        )
+        return StatusSeen(status=status, **self.stamp())
+
+    def _left_out(self, problem: Problem) -> Event:
+        """The status of a system that can't be used, or not in full (systems.Y2)."""
+        status = SourceStatus(
+            source=f"system {problem.system}",
+            target="",
+            health=SourceHealth.DEGRADED,
+            code="system-problem",
+            sentence=problem.sentence,
+            remedy=problem.remedy,
         )
         return StatusSeen(status=status, **self.stamp())
 

@@ -133,13 +133,15 @@ class Demo:
     """One workload of `livedbg demo`.
 
     Attributes:
-        about: one line: what is stuck in it.
-        start: starts it; takes the folder that it may write to, gives the command line and the logs to read.
+        summary: what it is, one line.
+        stuck_s: seconds until it is stuck.
+        module: of a system's demo: `python -m MODULE FOLDER` runs it, and its logs are read in FOLDER.
     """
 
     name: str
-    about: str
-    start: Lazy[Callable[..., Any]]
+    summary: str
+    stuck_s: float
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,23 @@
 """A gdb that is attached to a running process without stopping it as a whole (gdb manual, "Non-Stop Mode").
 
 gdb is started and set up first, while nothing is touched. It loads no symbols and no thread library while it
-attaches, so a thread stands only for the moment in which it is seized: later, one thread at a time can be held.
+attaches, so a thread is stopped only for the moment in which it is seized: later, one thread at a time can be held.
 
 Breakpoints are never set. A trap that is left behind ends the target, and no guard is quick enough to take it out:
-the debug registers of a thread outlive its tracer, as do bytes in its memory, and a thread that stands at a trap when
-gdb is killed gets the SIGTRAP itself (kernel/ptrace.c, exit_ptrace; measured: docs/reliability.md). Exceptions are
-listened to by kernel probes instead, and where a thread shall stand at a throw, it is given a signal that does
-nothing (livedbg.linux.knock).
+the debug registers of a thread outlive its tracer, as do bytes in its memory, and a thread that is stopped at a trap
+when gdb is killed gets the SIGTRAP itself (kernel/ptrace.c, exit_ptrace; measured: docs/reliability.md). Exceptions are
+traced by kernel probes instead, and where a thread shall stop at a throw, it is given a signal that does nothing
+(livedbg.probes.stop_signal).
 
 Invariants:
     A1. A guard watches from before the first touch until after the last.
-    A2. Every thread goes on after an attach; `attach` returns when gdb says so of all.
-    A3. A held thread goes on when its time is over, whatever its holder does; a stop that nobody asked for is
-        answered by going on.
-    A4. When the guard is gone, the target is let go under a new one: gdb may leave a thread stopped that it was just
-        about to seize.
-    A5. A thread that stands at a knock goes on when its time is over, in the same way.
-    A6. Letting go takes a bounded time: by command, by SIGTERM, at last by SIGKILL and the guard.
+    A2. Every thread is resumed after an attach; `attach` returns when gdb reports so of all.
+    A3. A held thread is resumed when its time is over, whatever its holder does; so is one that stops though nobody
+        asked for it.
+    A4. When the guard is gone, gdb is detached from the target under a new one: gdb may leave a thread stopped
+        that it was just about to seize.
+    A5. A thread that is stopped by a stop signal is resumed when its time is over, in the same way.
+    A6. Detaching takes a bounded time: by command, by SIGTERM, at last by SIGKILL and the guard.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.text.sanitize import clean_line
-from livedbg.touch.guarding import Guard, GuardMissing
+from livedbg.touch.guard_process import Guard, GuardMissing
 
 __all__ = ["AttachCost", "Attachment", "Held", "check_attachable"]
 
@@ -66,15 +66,15 @@ class AttachCost(NamedTuple):
 
     Attributes:
         threads: how many were seized.
-        stood_ns: no thread stood longer than this: from the command to the last thread's `*running`.
+        stopped_ns: no thread was stopped longer than this: from the command to the last thread's `*running`.
     """
 
     threads: int
-    stood_ns: int
+    stopped_ns: int
 
 
 class Held(NamedTuple):
-    """A thread that stands.
+    """A thread that is stopped.
 
     Attributes:
         number: gdb's number of the thread, for commands with `--thread`.
@@ -90,7 +90,7 @@ class Attachment:
     Args:
         gdb: path of the program.
         pid: the process.
-        lost: called with a sentence when the target had to be let go.
+        lost: called with a sentence when gdb had to be detached.
 
     Attributes:
         lost: the same; may be changed while nothing is attached.
@@ -104,14 +104,14 @@ class Attachment:
         self._watch: asyncio.Task[None] | None = None
         self._threads: dict[str, int] = {}
         self._held: dict[str, asyncio.Event] = {}
-        self._knock = ""
-        self._knocked: Callable[[str], None] | None = None
-        self._knock_limit_s = 0.0
-        self._standing: dict[str, asyncio.TimerHandle] = {}
-        self._going_on: set[asyncio.Task[None]] = set()
+        self._stop_signal = ""
+        self._stopped_by_signal: Callable[[str], None] | None = None
+        self._stop_limit_s = 0.0
+        self._stopped: dict[str, asyncio.TimerHandle] = {}
+        self._resuming: set[asyncio.Task[None]] = set()
         self._attached = False
         self._start_ticks = 0
-        self._letting_go = asyncio.Lock()
+        self._detaching = asyncio.Lock()
 
     @property
     def attached(self) -> bool:
@@ -139,14 +139,14 @@ class Attachment:
                 # an older gdb that has no such setting does without
 
     async def attach(self, limit_s: float = 10.0) -> AttachCost:
-        """Attach, and let every thread go on.
+        """Attach, and resume every thread.
 
         Raises:
             TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to; nothing was touched.
             GuardMissing: there is no guard; nothing was touched.
-            GdbCommandError, GdbTimeout, GdbGone: gdb failed; the target was let go.
+            GdbCommandError, GdbTimeout, GdbGone: gdb failed; it was detached.
         """
-        async with self._letting_go:
+        async with self._detaching:
             pass  # the end of an attach before this one, whose guard would be taken for the new one's
         self._start_ticks = check_attachable(self.pid)
         gdb = self.engine.pid
@@ -154,14 +154,14 @@ class Attachment:
             raise GdbGone("gdb is not running.", "", "gdb-gone")
         self._guard = await Guard.start(self.pid, self._start_ticks, gdb)
         self._watch = asyncio.create_task(self._watch_guard(self._guard), name="touch-guard")
-        with contextlib.suppress(OSError):  # only root may: who makes others stand must not wait for a CPU itself
+        with contextlib.suppress(OSError):  # only root may: who stops others must not wait for a CPU itself
             os.setpriority(os.PRIO_PROCESS, gdb, 0)
         end = time.monotonic() + limit_s
         before = time.monotonic_ns()
         self._attached = True
         try:
             await self.engine.console(f"attach {self.pid} &", limit_s)
-            await self._all_go_on(end)
+            await self._resume_all(end)
         except GdbCommandError as error:
             await self.close()
             raise _refused(self.pid, error) from None
@@ -176,7 +176,7 @@ class Attachment:
 
         Args:
             tid: the thread.
-            limit_s: when it goes on at the latest: commands then answer `Selected thread is running.`
+            limit_s: when it is resumed at the latest: commands then answer `Selected thread is running.`
 
         Raises:
             TargetGone: there is no such thread.
@@ -184,7 +184,7 @@ class Attachment:
         """
         number = await self._number(tid)
         stopped = self._held[number] = asyncio.Event()
-        timer = asyncio.get_running_loop().call_later(limit_s, self._let_go_on, number)
+        timer = asyncio.get_running_loop().call_later(limit_s, self._resume_soon, number)
         try:
             try:
                 async with asyncio.timeout(limit_s):
@@ -194,51 +194,51 @@ class Attachment:
             yield Held(tid, number)
         finally:
             timer.cancel()
-            self._held.pop(number, None)  # from now on a late stop is answered by going on
-            await self._go_on(number)
+            self._held.pop(number, None)  # from now on a late stop is answered by a resume
+            await self._resume(number)
 
-    async def stand_at(self, number: signal.Signals, knocked: Callable[[str], None], limit_s: float) -> None:
-        """Have a thread stand when it gets this signal, which is kept from it.
+    async def stop_at_signal(self, number: signal.Signals, stopped: Callable[[str], None], limit_s: float) -> None:
+        """Stop a thread when it gets this signal, which is kept from it.
 
         Args:
-            number: one that does nothing (livedbg.linux.knock).
-            knocked: called with gdb's number of a thread that stands, which `go_on` lets go.
-            limit_s: when it goes on at the latest.
+            number: one that does nothing (livedbg.probes.stop_signal).
+            stopped: called with gdb's number of a thread that is stopped, which `resume` resumes.
+            limit_s: when it is resumed at the latest.
 
         Raises:
             GdbCommandError, GdbTimeout, GdbGone: gdb can't do that.
         """
-        self._knock, self._knocked, self._knock_limit_s = number.name, knocked, limit_s
+        self._stop_signal, self._stopped_by_signal, self._stop_limit_s = number.name, stopped, limit_s
         await self.engine.console(f"handle {number.name} stop print nopass")
 
-    async def go_on(self, number: str) -> None:
-        """Let a thread that stands at a knock go on; nothing happens where it does already."""
-        timer = self._standing.pop(number, None)
+    async def resume(self, number: str) -> None:
+        """Resume a thread that is stopped by the signal; nothing happens where it runs already."""
+        timer = self._stopped.pop(number, None)
         if timer is not None:
             timer.cancel()
-            await self._go_on(number)
+            await self._resume(number)
 
     async def detach(self) -> None:
-        """Let the target go; gdb stays for another attach."""
-        async with self._letting_go:
+        """Detach; gdb stays for another attach."""
+        async with self._detaching:
             if self._attached and self.engine.alive:
                 if self._guard is not None and not self._guard.alive:
                     self._guard = await self._replaced(self._guard)
                 try:
                     await self.engine.command("-target-detach", _DETACH_S)
                 except (GdbCommandError, GdbGone):
-                    pass  # not attached, or gone: the guard looks at the target in both cases
+                    pass  # not attached, or gone: the guard checks the target in both cases
                 except GdbTimeout:
                     await self._terminate()
             self._attached = False
             self._threads.clear()
-            for timer in self._standing.values():
+            for timer in self._stopped.values():
                 timer.cancel()
-            self._standing.clear()
+            self._stopped.clear()
             await self._release_guard()
 
     async def close(self) -> None:
-        """Let the target go and end gdb."""
+        """Detach, and end gdb."""
         await self.detach()
         await self.engine.close()
 
@@ -250,15 +250,15 @@ class Attachment:
                 async with asyncio.timeout(_ASK_S):
                     await stopped.wait()
 
-    async def _all_go_on(self, end: float) -> None:
-        """Until gdb and the kernel say of each thread that it runs: no lost record can leave one standing."""
+    async def _resume_all(self, end: float) -> None:
+        """Until gdb and the kernel report of each thread that it runs: no lost record can leave one stopped."""
         while True:
             threads = await self._list_threads(_left(end))
-            standing = [thread["id"] for thread in threads if thread.get("state") != "running"]
-            if threads and not standing and not _any_traced_stop(self.pid):
+            stopped = [thread["id"] for thread in threads if thread.get("state") != "running"]
+            if threads and not stopped and not _any_traced_stop(self.pid):
                 return
-            for number in standing:
-                await self._go_on(number)
+            for number in stopped:
+                await self._resume(number)
             if time.monotonic() > end:
                 raise GdbTimeout("The target's threads did not go on in time.", "", "gdb-timeout")
             await asyncio.sleep(_LOOK_S)
@@ -270,21 +270,21 @@ class Attachment:
         return threads
 
     async def _number(self, tid: int) -> str:
-        for look in range(2):
+        for attempt in range(2):
             for number, known in self._threads.items():
                 if known == tid:
                     return number
-            if not look:  # born since
+            if not attempt:  # born since
                 await self._list_threads(_DETACH_S)
         raise TargetGone(f"Process {self.pid} has no thread {tid}.", "", "gone")
 
-    def _let_go_on(self, number: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._go_on(number))
-        self._going_on.add(task)
-        task.add_done_callback(self._going_on.discard)
+    def _resume_soon(self, number: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._resume(number))
+        self._resuming.add(task)
+        task.add_done_callback(self._resuming.discard)
 
-    async def _go_on(self, number: str) -> None:
-        self._standing.pop(number, None)
+    async def _resume(self, number: str) -> None:
+        self._stopped.pop(number, None)
         with contextlib.suppress(GdbError):  # it runs already, it is gone, or gdb is: then the guard takes over
             await self.engine.command(f"-exec-continue --thread {number}", _DETACH_S)
 
@@ -293,12 +293,12 @@ class Attachment:
         if record.name == "stopped" and isinstance(number, str) and self._attached:
             if number in self._held:
                 self._held[number].set()
-            elif self._knocked is not None and record.payload.get("signal-name") == self._knock:
+            elif self._stopped_by_signal is not None and record.payload.get("signal-name") == self._stop_signal:
                 loop = asyncio.get_running_loop()
-                self._standing[number] = loop.call_later(self._knock_limit_s, self._let_go_on, number)
-                self._knocked(number)
+                self._stopped[number] = loop.call_later(self._stop_limit_s, self._resume_soon, number)
+                self._stopped_by_signal(number)
             else:
-                self._let_go_on(number)
+                self._resume_soon(number)
 
     async def _watch_guard(self, guard: Guard) -> None:
         await guard.ended()
@@ -306,7 +306,7 @@ class Attachment:
         if self._attached and self.lost is not None:
             if unsuitable(self.pid) is not None:
                 self.lost(f"Process {self.pid} has ended.")
-            else:  # the kernel is asked for gdb too: asyncio hears of an end later
+            else:  # the kernel is asked for gdb too: asyncio learns of an end later
                 what = "The guard" if self.engine.alive and unsuitable(self.engine.pid or 0) is None else "gdb"
                 self.lost(f"{what} has ended, so process {self.pid} was let go.")
         await self.detach()

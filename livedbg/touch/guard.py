@@ -1,6 +1,6 @@
 """The guard: a process of its own that leaves the target running however gdb and livedbg end.
 
-It starts before the first touch (`python -I -S guard.py TARGET START_TICKS GDB LIVEDBG SINCE_TICKS`), says `ready`
+It starts before the first touch (`python -I -S guard.py TARGET START_TICKS GDB LIVEDBG SINCE_TICKS`), writes `ready`
 when it watches, and ends with the touch. Its input is a pipe that only livedbg holds: a byte on it is a clean end, its
 end is livedbg's death. Nothing of livedbg is imported: what it needs is in this file and in the standard library.
 
@@ -16,14 +16,14 @@ it took that signal back leaves it to the target (kernel/ptrace.c, __ptrace_unli
 are still pending as well (kernel/signal.c, prepare_signal).
 
 Invariants:
-    W1. It sends SIGCONT only when gdb is gone or has let the target go, and only to what is stopped or about to be:
-        the target, and children that it started since (gdb sees them first, stopped).
+    W1. It sends SIGCONT only when gdb is gone or has detached from the target, and only to what is stopped or about
+        to be: the target, and children that it started since (gdb sees them first, stopped).
     W2. A target that is gone, or whose number another process has by now, gets nothing.
     W3. When livedbg dies, gdb is asked to end (SIGTERM: it detaches), and made to end if it doesn't.
-    W4. When gdb or livedbg are themselves stopped while the target stands, gdb is ended in the same way.
+    W4. When gdb or livedbg are themselves stopped while the target is stopped, gdb is ended in the same way.
     W5. No terminal, hang-up or Ctrl-C ends it; it ends by itself with gdb or the target.
-    W6. The second one ends with the first; where that was killed and livedbg lives, once gdb has let go.
-    W7. While livedbg traces threads itself and is stopped, it goes on until it has let go, and is stopped again.
+    W6. The second one ends with the first; where that was killed and livedbg lives, once gdb has detached.
+    W7. While livedbg traces threads itself and is stopped, it is resumed until it has detached, and is stopped again.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ import signal
 import sys
 import time
 
-_LOOK_S = 0.25
-_LOOK_GLANCE_S = 0.05
+_CHECK_S = 0.25
+_CHECK_GLANCE_S = 0.05
 _GDB_ENDS_S = 3.0
-_STUCK_ENDS_S = 1.0  # one that waits for a livedbg that is stopped to read its words hears no SIGTERM
+_STUCK_ENDS_S = 1.0  # one that waits for a livedbg that is stopped to read its output handles no SIGTERM
 _WATCH_S = 1.5  # a thread that sleeps in the kernel takes a pending SIGSTOP late
-_LOOKS = 1  # how many looks in a row must see a target that is stuck
-_LOOKS_SECOND = 14  # the first one's turn, with all that `_end` takes
-_LOOKS_FREE = 6  # for how many looks nobody may trace the target until the second one, alone, has nothing to do
+_CHECKS = 1  # how many checks in a row must see a target that is stuck
+_CHECKS_SECOND = 14  # the first one's turn, with all that `_end` takes
+_CHECKS_FREE = 6  # for how many checks nobody may trace the target until the second one, alone, has nothing to do
 _STOP_PENDING = 1 << (signal.SIGSTOP - 1)
 
 
@@ -59,7 +59,7 @@ class _Touch:
         self.livedbg, self.livedbg_fd = livedbg, _pidfd(livedbg)
 
     def stuck(self) -> bool:
-        """Whether the target stands because one that should let it go on stands itself."""
+        """Whether the target is stopped because one that should resume it is stopped itself."""
         if "T" not in (_state(self.gdb), _state(self.livedbg)):
             return False
         children = _children_since(self.target, 0)
@@ -104,7 +104,7 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
     since_ticks = since_ticks or _start_ticks(os.getpid())
     clean, second, first, link = False, False, 0, -1
     if touch.gdb_fd is not None and target != 1:
-        theirs, ours = os.pipe()  # on which the first one says that all is well
+        theirs, ours = os.pipe()  # on which the first one reports that all is well
         first, second = os.getpid(), _doubled()
         link, other = (theirs, ours) if second else (ours, theirs)
         os.close(other)
@@ -127,7 +127,7 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
 
 def main_glance(target: int, livedbg: int) -> None:
     """Watch over a glance until its end. What livedbg traces itself runs on when livedbg dies, but not while livedbg is
-    stopped: then it is made to go on until it has let go, and stopped again.
+    stopped: then it is resumed until it has detached, and stopped again.
 
     Args:
         target: the process whose threads are glanced at.
@@ -141,7 +141,7 @@ def main_glance(target: int, livedbg: int) -> None:
     poll = select.poll()
     for fd in (0, livedbg_fd):
         poll.register(fd, select.POLLIN)
-    while not poll.poll(_LOOK_GLANCE_S * 1000):
+    while not poll.poll(_CHECK_GLANCE_S * 1000):
         if _state(livedbg) == "T" and _traced(target, livedbg):
             _send(livedbg_fd, signal.SIGCONT)
             end = time.monotonic() + _WATCH_S
@@ -165,25 +165,25 @@ def _doubled() -> bool:
 
 
 def _watch(touch: _Touch) -> bool:
-    """Until gdb or the target is gone; whether livedbg said that all is well."""
-    poll, stood = _poll_of(0, touch), 0
+    """Until gdb or the target is gone; whether livedbg reported that all is well."""
+    poll, stuck = _poll_of(0, touch), 0
     while True:
-        ready = {fd for fd, _ in poll.poll(_LOOK_S * 1000)}
+        ready = {fd for fd, _ in poll.poll(_CHECK_S * 1000)}
         if touch.target_fd in ready or touch.gdb_fd in ready:
             return False
         if 0 in ready and os.read(0, 1):
             return True
-        stood = stood + 1 if touch.stuck() else 0
-        if 0 in ready or stood > _LOOKS:
+        stuck = stuck + 1 if touch.stuck() else 0
+        if 0 in ready or stuck > _CHECKS:
             touch.end_gdb(_STUCK_ENDS_S if touch.stuck() else _GDB_ENDS_S)
             return False
 
 
 def _watch_second(touch: _Touch, link: int, first: int) -> bool:
-    """The same for the second guard; whether the first one said that all is well, or there is nothing to guard."""
-    poll, alone, stood, free = _poll_of(link, touch), False, 0, 0
+    """The same for the second guard; whether the first one reported that all is well, or there is nothing to guard."""
+    poll, alone, stuck, free = _poll_of(link, touch), False, 0, 0
     while True:
-        ready = {fd for fd, _ in poll.poll(_LOOK_S * 1000)}
+        ready = {fd for fd, _ in poll.poll(_CHECK_S * 1000)}
         if touch.target_fd in ready or touch.gdb_fd in ready:
             return False
         if link in ready:
@@ -192,25 +192,25 @@ def _watch_second(touch: _Touch, link: int, first: int) -> bool:
             alone = True
             poll.unregister(link)
         orphan = touch.livedbg_fd is None or _readable(touch.livedbg_fd, 0)
-        stood = stood + 1 if orphan or touch.stuck() else 0
-        if stood > (_LOOKS if alone or _state(first) == "T" else _LOOKS_SECOND):
+        stuck = stuck + 1 if orphan or touch.stuck() else 0
+        if stuck > (_CHECKS if alone or _state(first) == "T" else _CHECKS_SECOND):
             touch.end_gdb(_STUCK_ENDS_S if touch.stuck() else _GDB_ENDS_S)
             return False
         free = free + 1 if alone and not orphan and not _traced(touch.target, touch.gdb) else 0
-        if free > _LOOKS_FREE:
+        if free > _CHECKS_FREE:
             return True
 
 
-def _poll_of(told: int, touch: _Touch) -> select.poll:
+def _poll_of(notice: int, touch: _Touch) -> select.poll:
     poll = select.poll()
-    for fd in (told, touch.target_fd, touch.gdb_fd):
+    for fd in (notice, touch.target_fd, touch.gdb_fd):
         if fd is not None:
             poll.register(fd, select.POLLIN)
     return poll
 
 
 def _wake(target: int, target_fd: int, since_ticks: int, watch_s: float) -> bool:
-    """Let the target go on where gdb left it stopped; look again for a while."""
+    """Resume the target where gdb left it stopped; check again for a while."""
     end = time.monotonic() + watch_s
     woken = False
     while not _readable(target_fd, 0):
@@ -324,8 +324,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "glance":
         main_glance(*map(int, sys.argv[2:4]))
         sys.exit()
-    said = main(*map(int, sys.argv[1:6]))
+    result = main(*map(int, sys.argv[1:6]))
     try:
-        os.write(1, said.encode() + b"\n")
+        os.write(1, result.encode() + b"\n")
     except OSError:
-        pass  # nobody is left to hear it
+        pass  # nobody is left to read it

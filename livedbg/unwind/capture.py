@@ -32,7 +32,7 @@ STACK_BYTES: Final = 96 * 1024
 """How much of a stack is copied."""
 
 _RED_ZONE: Final = 128  # System V AMD64 ABI, 3.2.2
-_CHAIN: Final = 4 * 1024  # bytes above the stack pointer in which a frame chain is looked for
+_CHAIN: Final = 4 * 1024  # bytes above the stack pointer in which a frame chain is searched
 
 
 class ThreadCopy(NamedTuple):
@@ -138,10 +138,10 @@ class StackReader:
 
 
 def _registers(call: BlockedSyscall, frame_pointer: int) -> tuple[int, ...]:
-    """The registers, as far as a blocked system call tells them.
+    """The registers, as far as a blocked system call has them.
 
     Args:
-        call: what /proc says.
+        call: what /proc has of it.
         frame_pointer: where a chain of frame pointers seems to begin; 0 when none was found. It is a guess
             that matters only where the unwind tables start from the frame pointer.
     """

@@ -3,14 +3,14 @@
 Blocked threads are copied without a stop (livedbg.unwind.capture) and never seized: a stop makes some system calls
 return EINTR (signal(7), "interruption of system calls by stop signals": epoll_wait, semop, sigtimedwait, recv with a
 time limit …), and a program may not expect that. A thread that enters such a call in the few microseconds between
-our look and our stop can still see it.
+our check and our stop can still see it.
 
 Invariants:
-    L1. One thread at a time: no two threads of a target stand still because of us at the same moment.
+    L1. One thread at a time: no two threads of a target are stopped by us at the same moment.
     L2. Nothing is left traced or stopped, however this ends: what can't be released by `detach` is released by the
         end of the OS thread that traced it, before the next one is seized (livedbg.linux.ptrace).
-    L3. No wait without an end: a thread that doesn't stop in time is let go and skipped, with the reason.
-    L4. A guard watches while threads are stopped: also a livedbg that is stopped itself lets go.
+    L3. No wait without an end: a thread that doesn't stop in time is released and skipped, with the reason.
+    L4. A guard watches while threads are stopped: also a livedbg that is stopped itself releases them.
     L5. Every stop is measured and reported, also when the rest fails.
 """
 
@@ -32,22 +32,22 @@ from typing import Final
 from livedbg.linux import memory, procfs, ptrace
 from livedbg.linux.procfs import Running
 from livedbg.model import ThreadState
-from livedbg.touch.guarding import glance_guarded
+from livedbg.touch.guard_process import glance_guarded
 from livedbg.unwind.capture import SP, STACK_BYTES, Capture, StackReader, ThreadCopy
 from livedbg.unwind.refusal import Refusal, refusal
 
 __all__ = ["Glanced", "glance"]
 
-_LOOKS: Final = 8  # at a thread that is neither blocked for long enough to be copied nor running
+_CHECKS: Final = 8  # at a thread that is neither blocked for long enough to be copied nor running
 _STOP_NS: Final = 50_000_000  # how long a thread may take to stop
 _CPU_NS: Final = 1_000_000_000  # the same where it waits for a CPU: it can stop only when it gets one
-_SPIN_NS: Final = 300_000  # how long is looked without a rest
+_SPIN_NS: Final = 300_000  # how long is checked without a rest
 _REST_S: Final = 20e-6
 _SOON_NS: Final = 5_000_000  # after this it waits for a CPU that others have: ours is not to be another
 _LONG_REST_S: Final = 100e-6
 _SWITCH_S: Final = 100e-6  # sys.setswitchinterval: how long another Python thread may keep us waiting meanwhile
 _NICE: Final = -10
-_GONE_S: Final = 10.0  # how long the end of an OS thread, at which the kernel lets go, may take on a full box
+_GONE_S: Final = 10.0  # how long the end of an OS thread may take on a full machine, and with it the release
 
 _one_at_a_time = threading.Lock()
 
@@ -58,7 +58,7 @@ class Glanced:
 
     Attributes:
         copies: of the threads, blocked and running ones.
-        stops_ns: of each thread that was stopped, how long at most: from our last look at which it still ran to its
+        stops_ns: of each thread that was stopped, how long at most: from our last check at which it still ran to its
             release. This is our view, by CLOCK_MONOTONIC.
         skipped: threads of which there is no copy, and why.
     """
@@ -99,7 +99,7 @@ def glance(pid: int, tids: Sequence[int], enough: Callable[[], bool] = lambda: F
 
 @contextlib.contextmanager
 def _quick_switches() -> Iterator[None]:
-    """No other Python thread keeps the interpreter for long while a target may stand still."""
+    """No other Python thread keeps the interpreter for long while a target may be stopped."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SWITCH_S))
     try:
@@ -127,7 +127,7 @@ class _Work:
         self.glanced = glanced
         self._end_s = end_s
         self._enough = enough
-        self._held: int | None = None  # what the tracing OS thread may not have let go of
+        self._held: int | None = None  # what the tracing OS thread may not have released
         self._buffer = ctypes.create_string_buffer(STACK_BYTES + 4096)
 
     def over(self) -> bool:
@@ -150,7 +150,7 @@ class _Work:
                 return
 
     def wait_released(self) -> None:
-        """After the end of a tracing thread: until the kernel has let go of what it still held."""
+        """After the end of a tracing thread: until the kernel has released what it still held."""
         end = time.monotonic() + _GONE_S
         with contextlib.suppress(OSError):
             while self._held is not None and time.monotonic() < end:
@@ -163,7 +163,7 @@ class _Work:
         """Whether a thread is to be stopped: it runs. Else it has been copied by now, or is skipped with the reason."""
         pid = self.glanced.pid
         try:
-            for _ in range(_LOOKS):
+            for _ in range(_CHECKS):
                 if isinstance(procfs.blocked_syscall(pid, tid), Running):
                     return True
                 self._wants_cpu(tid)  # raises when it has ended
@@ -177,7 +177,7 @@ class _Work:
         return False
 
     def _stop(self, tid: int) -> bool:
-        """Stop a thread, copy it, let it run on.
+        """Stop a thread, copy it, resume it.
 
         Returns:
             Whether it is certain that it is no longer traced.

@@ -19,8 +19,8 @@ class Refusal(NamedTuple):
     Attributes:
         code: `traced`, `ended`, `moving`, `late`, `no-cpu`, `uninterruptible`, `foreign-machine`, `livedbg`,
             or one of livedbg.linux.access.Problem.
-        sentence: what is the matter, said of "it".
-        remedy: what mends it.
+        sentence: why, with "it" for the thread.
+        remedy: how to fix it.
     """
 
     code: str
@@ -34,7 +34,7 @@ def refusal(pid: int, tid: int, error: OSError) -> Refusal:
     Args:
         pid: its process.
         tid: the thread.
-        error: what the kernel said.
+        error: the error of the kernel.
     """
     ended = Refusal("ended", "it has ended")
     if not isinstance(error, PermissionError):

@@ -107,7 +107,7 @@ class Unwinder:
         await self._engine.close()
 
     async def _renew(self) -> None:
-        """Go on with a fresh gdb."""
+        """Continue with a fresh gdb."""
         engine = GdbEngine(self._gdb)
         walker = Walker(engine)
         try:

@@ -1,5 +1,5 @@
 """What a catchpoint costs its target, by the target's own clock: a hit, a throw of another type, the time between
-throws; by both ways to listen, against gdb's catchpoint, in one run."""
+throws; by both ways to trace, against gdb's catchpoint, in one run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from livedbg.adapters.exceptions.debugged import DebuggedListener
-from livedbg.adapters.exceptions.hearing import Heard
-from livedbg.adapters.exceptions.listener import Listener
-from livedbg.adapters.exceptions.python_beneath import PythonBeneath
-from livedbg.adapters.exceptions.subject import NativeCalls
+from livedbg.adapters.exceptions.breakpoint_tracer import BreakpointTracer
+from livedbg.adapters.exceptions.calls import TracedCall
+from livedbg.adapters.exceptions.function_tracer import FunctionTracer
+from livedbg.adapters.exceptions.native_calls import NativeCalls
+from livedbg.adapters.exceptions.python_callers import PythonCallers
 from livedbg.linux import procfs
 from livedbg.model.catchpoints import Moment
 from tests.bench.harness import TARGETS, Row, cpu_of, program
@@ -69,7 +69,7 @@ def rows() -> Iterator[Row]:
             bare = _measured(target, _nobody)
             gdb = _measured(target, _gdb, _FLAT_OUT_GDB)
             for name, start in (("probe events", _by_probes), ("debug registers", _by_registers)):
-                yield from _rows(name, _measured(target, partial(_listening, start)), gdb, bare)
+                yield from _rows(name, _measured(target, partial(_tracing, start)), gdb, bare)
     yield Row(f"a throw by itself, at {_HITS[1]} a second", _figure(bare.hits, "median_us"), "none", 0.0, "us")
     yield Row("a throw by itself, as fast as they come", _figure(bare.flat_out, "mean_us"), "none", 0.0, "us")
 
@@ -185,29 +185,31 @@ def _nobody(target: _Target, wanted: bool) -> Iterator[Callable[[], float]]:
     yield lambda: 0.0
 
 
-def _drop(heard: Sequence[Heard]) -> None:
-    del heard
+def _drop(traced: Sequence[TracedCall]) -> None:
+    del traced
 
 
-def _by_probes(pid: int, wanted: bool) -> Listener:
-    calls = NativeCalls(Moment.THROW, ["__cxa_throw"], PythonBeneath(pid))
-    return Listener(pid, calls, wanted=lambda _call: wanted, tell=_drop, follow=False)
+def _by_probes(pid: int, wanted: bool) -> FunctionTracer:
+    calls = NativeCalls(Moment.THROW, ["__cxa_throw"], PythonCallers(pid), known={})
+    return FunctionTracer(pid, calls, wanted=lambda _call: wanted, report=_drop, follow=False)
 
 
-def _by_registers(pid: int, wanted: bool) -> DebuggedListener:
-    return DebuggedListener(pid, Moment.THROW, ["__cxa_throw"], wanted=lambda _call: wanted, tell=_drop, follow=False)
+def _by_registers(pid: int, wanted: bool) -> BreakpointTracer:
+    return BreakpointTracer(
+        pid, Moment.THROW, ["__cxa_throw"], known={}, wanted=lambda _call: wanted, report=_drop, follow=False
+    )
 
 
 @contextlib.contextmanager
-def _listening(
-    made: Callable[[int, bool], Listener | DebuggedListener], target: _Target, wanted: bool
+def _tracing(
+    made: Callable[[int, bool], FunctionTracer | BreakpointTracer], target: _Target, wanted: bool
 ) -> Iterator[Callable[[], float]]:
-    listener = made(target.pid, wanted)
-    listener.start()
+    tracer = made(target.pid, wanted)
+    tracer.start()
     try:
-        yield time.process_time  # it listens in a thread of this process, which does nothing else meanwhile
+        yield time.process_time  # it reads in a thread of this process, which does nothing else meanwhile
     finally:
-        listener.stop()
+        tracer.stop()
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What listening to launches costs the launching thread, by that thread's own clock, on stand-ins for CUDA's libraries
+"""What tracing launches costs the launching thread, by that thread's own clock, on stand-ins for CUDA's libraries
 whose launch functions do nothing: looked at each, only counted, and alone."""
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from livedbg.adapters.launches.calls import FUNCTIONS, arguments
-from livedbg.adapters.launches.listener import LaunchListener
+from livedbg.adapters.launches.cuda_functions import CUDA_LAUNCHES, FUNCTIONS
+from livedbg.adapters.launches.tracer import LaunchTracer
 from livedbg.linux import procfs
-from livedbg.linux.places import find_places
 from livedbg.probes.perf import TRACEPOINT, Source
 from livedbg.probes.perf_count import Tally
+from livedbg.probes.places import find_places
 from livedbg.probes.tracefs import TraceEvents
 from tests.bench.harness import TARGETS, Row
 from tests.bench.table import Figure, repeated
@@ -27,27 +27,27 @@ _PER_S = 500
 _PACED = f"1000 {_PER_S}"  # launches, and a second
 _FLAT_OUT = "20000 0"
 
-Listening = Callable[[int], AbstractContextManager[object]]
+Tracing = Callable[[int], AbstractContextManager[object]]
 
 
 def rows() -> Iterator[Row]:
     """Measure, one row after the other."""
     with tempfile.TemporaryDirectory() as folder, _launcher(Path(folder)) as process:
 
-        def launch_us(listening: Listening, order: str) -> Figure:
+        def launch_us(tracing: Tracing, order: str) -> Figure:
             """Microseconds of a launch, in the mean of each repeat."""
 
             def once() -> float:
-                with listening(process.pid):
+                with tracing(process.pid):
                     return _said(process, f"driver {order}") / 1e3
 
             return repeated(once, _REPEATS)
 
         for speed, order in ((f"at {_PER_S} a second", _PACED), ("as fast as they come", _FLAT_OUT)):
             bare = launch_us(_nobody, order)
-            for name, listening in (("looked at", _each), ("only counted", _counted)):
-                figure = launch_us(listening, order)
-                yield Row(f"a launch that is {name}, {speed}", figure, "nobody listens", bare, "us")
+            for name, tracing in (("looked at", _each), ("only counted", _counted)):
+                figure = launch_us(tracing, order)
+                yield Row(f"a launch that is {name}, {speed}", figure, "nobody traces", bare, "us")
                 if order == _PACED:
                     share = 100 * (figure.median - bare.median) * _PER_S / 1e6
                     yield Row("what that takes of the launching thread's time", share, "none", 0.0, "%")
@@ -85,19 +85,19 @@ def _nobody(pid: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _each(pid: int) -> Iterator[None]:
-    listener = LaunchListener(pid, 1e6, lambda heard: None)  # whatever it costs
-    listener.start()
+    tracer = LaunchTracer(pid, 1e6, CUDA_LAUNCHES, lambda traced: None)  # whatever it costs
+    tracer.start()
     try:
         yield
     finally:
-        listener.stop()
+        tracer.stop()
 
 
 @contextlib.contextmanager
 def _counted(pid: int) -> Iterator[None]:
     found, _ = find_places(pid, FUNCTIONS)
     with TraceEvents() as trace:
-        events = [trace.define(one.place.path, one.place.offset, arguments(one.name)) for one in found]
+        events = [trace.define(one.place.path, one.place.offset, CUDA_LAUNCHES.arguments[one.name]) for one in found]
         tally = Tally([Source(TRACEPOINT, event.number) for event in events], procfs.thread_ids(pid), follow=False)
         try:
             yield

@@ -54,7 +54,7 @@ def _attached(runner: asyncio.Runner, heart: Heartbeat, target: Target, stood: l
 
     async def touch() -> None:
         cost = await attachment.attach()
-        stood.append(cost.stood_ns / 1e6)
+        stood.append(cost.stopped_ns / 1e6)
         await attachment.detach()
 
     try:

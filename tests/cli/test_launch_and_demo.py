@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.demos.workloads import DEMOS
+from livedbg.demos.workloads import all_demos
 from livedbg.linux import procfs
 from tests.cli.conftest import livedbg, longer
 from tests.conftest import TARGETS, eventually
@@ -97,7 +97,7 @@ def test_sigterm_ends_the_launched_command_too_unless_it_is_detached(home: dict[
 STATES = {"deadlock": "deadlock", "gil": "stalled", "pipeline": "deadlock", "ascend": "stalled"}
 
 
-@pytest.mark.parametrize("name", DEMOS)
+@pytest.mark.parametrize("name", list(all_demos()))
 def test_a_demo_without_a_terminal_prints_the_report_and_leaves_nothing(
     name: str, home: dict[str, str], tmp_path: Path
 ) -> None:
@@ -133,7 +133,8 @@ def test_a_demo_that_is_interrupted_leaves_nothing(
     mark = f"{tmp_path}-demo"
     program = (  # it waits for the signal, however late that comes
         "import sys\nfrom dataclasses import replace\nfrom livedbg.cli import main\n"
-        "from livedbg.demos.workloads import DEMOS\nDEMOS['pipeline'] = replace(DEMOS['pipeline'], stuck_s=600)\n"
+        "from livedbg.demos.workloads import all_demos\nDEMOS = all_demos()\n"
+        "DEMOS['pipeline'] = replace(DEMOS['pipeline'], stuck_s=600)\n"
         "sys.exit(main(['demo', 'pipeline']))"
     )
     line = [sys.executable, "-c", program]

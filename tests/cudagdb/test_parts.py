@@ -130,7 +130,7 @@ def test_a_table_cut_anywhere_gives_its_whole_rows(at: int) -> None:
     if record is None or record.broken or not record.payload:
         return
     (table,) = record.payload.values()
-    assert isinstance(table, MiTable) and table.said == 8
+    assert isinstance(table, MiTable) and table.declared == 8
     assert len(table) <= 8 and all(len(row) == 8 for row in table)
     assert len(table) == len(re.findall(r'Row=\{[^}]*"\}', WHOLE[:at]))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.linux.ending import Ending
-from livedbg.linux.layouts import Layouts
 from livedbg.linux.maps import Mapping, copies, parse_maps
+from livedbg.probes.layouts import Layouts
 from livedbg.probes.perf import NoPerf
 from tests.conftest import eventually
 

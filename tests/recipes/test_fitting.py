@@ -8,7 +8,8 @@ from livedbg.app.overlays import SheetScreen
 from livedbg.model import Process
 from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import recipes
-from livedbg.recipes.fitting import chosen_process, fitting, systems_by_files, systems_of
+from livedbg.recipes.fitting import chosen_process, fitting
+from livedbg.session.recognition import by_files, by_snapshot
 from tests.app.apps import make_app, offered, ready, until
 
 
@@ -25,13 +26,13 @@ from tests.app.apps import make_app, offered, ready, until
     ],
 )
 def test_systems_are_known_by_what_is_loaded(path: str, systems: set[str]) -> None:
-    assert systems_by_files([path, "/usr/lib/libc.so.6"]) == systems
+    assert by_files([path, "/usr/lib/libc.so.6"]) == systems
 
 
 def test_systems_are_known_by_the_command() -> None:
-    assert systems_of(EMPTY, None) == set() and chosen_process(EMPTY, "thread:x/1/1") is None
+    assert by_snapshot(EMPTY, None) == set() and chosen_process(EMPTY, "thread:x/1/1") is None
     python = Process(id="process:x/1", host="x", pid=1, command=("/usr/bin/python3", "train.py"))
-    assert systems_of(EMPTY, python) == {"python"}
+    assert by_snapshot(EMPTY, python) == {"python"}
 
 
 def test_the_closest_come_first_and_commands_are_quoted() -> None:
@@ -60,7 +61,7 @@ async def test_the_palette_offers_them_and_shows_the_command() -> None:
     async with app.run_test(size=(100, 40)) as pilot:
         await ready(pilot)
         snapshot = app.look.snapshot
-        assert "ascend" in systems_of(snapshot, chosen_process(snapshot, None))
+        assert "ascend" in by_snapshot(snapshot, chosen_process(snapshot, None))
         await pilot.press("ctrl+p", *"ascend-deps")
         await offered(pilot, "ascend-deps")
         await pilot.press("enter")

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from livedbg import hostinfo, ids
+from livedbg.model import ids
+from livedbg.session import hostinfo
 
 MAPS_TORCH = """
 import mmap, sys, time
@@ -25,7 +26,7 @@ def test_processes_that_map_an_ml_library_are_candidates(tmp_path: Path, spawn: 
     env = {"RANK": "3", "PATH": "/usr/bin"}
     target = spawn([sys.executable, "-c", MAPS_TORCH, library], env=env)
     (found,) = [candidate for candidate in hostinfo.list_candidates() if candidate.pid == target.pid]
-    assert found.uses == ("torch",)
+    assert found.uses == ("pytorch",)
     assert found.rank == 3
     assert found.command[0] == sys.executable
     assert found.threads == 1

@@ -59,7 +59,7 @@ async def test_A2_the_target_counts_on_while_attached_and_is_as_before_after_the
     for _ in range(2):
         cost = await attachment.attach(100)
         assert cost.threads >= 5
-        assert cost.stood_ns > 0
+        assert cost.stopped_ns > 0
         assert tracer(thrower.pid) == attachment.engine.pid
         assert counts_on(thrower.counted)
         guard = attachment.guard_pid

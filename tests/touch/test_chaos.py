@@ -24,10 +24,10 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 STOPPED_WHILE_IT_TRACES = """
 import os, signal, sys
 from livedbg.linux import ptrace
-from livedbg.touch import guarding
-from livedbg.touch.guarding import glance_guarded
+from livedbg.touch import guard_process
+from livedbg.touch.guard_process import glance_guarded
 
-guarding._START_S = guarding._END_S = 100.0  # a guard may be slow
+guard_process._START_S = guard_process._END_S = 100.0  # a guard may be slow
 pid = int(sys.argv[1])
 with glance_guarded(pid):
     ptrace.seize(pid)

@@ -17,7 +17,7 @@ from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.intents import Catch, Glance
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
-from tests.adapters.exceptions.ear import take_time
+from tests.adapters.exceptions.catching import take_time
 from tests.conftest import Target, eventually, settled
 from tests.probes import refused
 

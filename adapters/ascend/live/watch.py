@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
@@ -22,17 +22,14 @@ from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import CounterSeen, StatusSeen
 from livedbg.session.adapter import Context, targets_ended
+from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 from livedbg.unwind.kernels import name_kernels
 
 __all__ = ["LiveWatch"]
 
-_T = TypeVar("_T")
-
-_LOOK_S: Final = 0.5
+_LIMIT: Final = Limit(cpu=0.02, least_s=0.5, most_s=10.0)
 _SEARCH_S: Final = 2.0
 _SEARCH_MOST_S: Final = 30.0  # where no log speaks of the runtime
-_COST_SHARE: Final = 0.02  # of one core
-_SLOWEST_S: Final = 10.0
 _AGAIN_S: Final = 0.3  # between the two looks of a report
 _PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a busy box
 _NEEDED: Final = "build the runtime with its debug information (-g, not stripped)"
@@ -92,9 +89,7 @@ class LiveWatch:
                     await context.sleep(_AGAIN_S)
                     await self.look(context)
                 return
-            await context.sleep(
-                max(_LOOK_S, min(_SLOWEST_S, self._spent_s / _COST_SHARE)) if self._seen_any else _SEARCH_S
-            )
+            await context.sleep(_LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else _SEARCH_S)
 
     async def look(self, context: Context) -> None:
         """One look at all schedulers."""
@@ -115,10 +110,10 @@ class LiveWatch:
         if not self._seen_any:
             self._forget_shared()
         else:
-            began = time.thread_time()
+            watch = Stopwatch()
             with self._model.lock:
                 context.emit(*self._model.collect(context.stamp(), whole=self._model.settled))
-            self._spent_s += time.thread_time() - began
+            self._spent_s += watch.cost().cpu_s
 
     def _forget_shared(self) -> None:
         """No chip is read any more: a log that they shared speaks for itself again."""
@@ -234,7 +229,7 @@ class LiveWatch:
 
     async def _read(self, scheduler: _Scheduler, context: Context) -> bool:
         try:
-            look, spent_s = await asyncio.to_thread(_timed, scheduler.reader.look)
+            look, cost = await asyncio.to_thread(timed, scheduler.reader.look)
         except ProcessLookupError:
             return False
         except OSError as error:
@@ -242,11 +237,11 @@ class LiveWatch:
             remedy = "run livedbg as the process's user or as root"
             self._say(context, scheduler.process, "no-permission", sentence, remedy=remedy)
             return False
-        began = time.thread_time()
+        watch = Stopwatch()
         with self._model.lock:
             scheduler.view.take(look, time.time_ns())
             names = dict(scheduler.world.kernels.by_id)
-        self._spent_s += spent_s + time.thread_time() - began
+        self._spent_s += cost.cpu_s + watch.cost().cpu_s
         await self._name_cores(scheduler, look, context)
         if names:
             name_kernels(scheduler.process.pid, names)
@@ -273,10 +268,10 @@ class LiveWatch:
         """Say which threads are which cores; of a process with several schedulers that can't be told."""
         alone = len(self._seen[scheduler.process.id].schedulers) == 1
         try:
-            found, spent_s = await asyncio.to_thread(_timed, scheduler.roles.look) if alone else ({}, 0.0)
+            found, cost = await asyncio.to_thread(timed, scheduler.roles.look) if alone else ({}, Cost())
         except OSError:
             return  # it has just gone: the next look says so
-        self._spent_s += spent_s
+        self._spent_s += cost.cpu_s
         cores = look.cores if look is not None else {}
         context.emit(*scheduler.roles.events(found, cores, context.snapshot(), context.stamp()))
 
@@ -302,9 +297,3 @@ class LiveWatch:
         if self._said.get((process.id, code)) != status:
             self._said[process.id, code] = status
             context.emit(StatusSeen(status=status, **context.stamp()))
-
-
-def _timed(look: Callable[[], _T]) -> tuple[_T, float]:
-    """What a look gives, and the processor time that it took."""
-    began = time.thread_time()
-    return look(), time.thread_time() - began

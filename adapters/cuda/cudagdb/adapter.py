@@ -27,13 +27,12 @@ from livedbg.model.events import StatusSeen, Touched
 from livedbg.model.intents import DumpDevice, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.session.config import refuse_touch
+from livedbg.session.pacing import Cost, Limit
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["CudaGdbAdapter"]
 
-_LOOK_S: Final = 1.0
-_SHARE: Final = 50  # looks may take 1/50 of the time: of hundreds of processes all descriptors are read
-_SLOWEST_S: Final = 5.0
+_LIMIT: Final = Limit(wall=0.02, least_s=1.0, most_s=5.0)  # of hundreds of processes all descriptors are read
 _LAST_LOOKS: Final = 4
 _LAST_S: Final = 0.25
 _READ_S: Final = 120.0
@@ -69,8 +68,7 @@ class CudaGdbAdapter(Adapter):
                     await self._look(context, process)
             if over:
                 break
-            took_s = time.monotonic() - begun_s
-            await context.sleep(min(max(_LOOK_S, _SHARE * took_s), _SLOWEST_S))
+            await context.sleep(_LIMIT.rest_s(Cost(wall_s=time.monotonic() - begun_s)))
         for _ in range(_LAST_LOOKS if any(self._watches.values()) else 0):  # a job often ends right after its dump
             await asyncio.sleep(_LAST_S)
             for process in list(context.snapshot().processes.values()):

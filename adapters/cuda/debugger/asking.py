@@ -65,7 +65,7 @@ class Asker:
         if found is None:
             return []
         rows, bad = convert(found, make)
-        said = found.said if isinstance(found, MiTable) else len(found)
+        said = found.declared if isinstance(found, MiTable) else len(found)
         missing = said - len(found) + bad
         if missing > 0:
             self.notes.append(f"{missing:,} of {said:,} rows of `info cuda {asked}` could not be read.")

@@ -28,7 +28,7 @@ from livedbg.model.devices import DeviceState
 from livedbg.model.errors import TargetDenied
 from livedbg.session.config import refuse_touch
 from livedbg.touch.attach import check_attachable
-from livedbg.touch.guarding import Guard
+from livedbg.touch.guard_process import Guard
 
 __all__ = ["look_attached"]
 

@@ -29,15 +29,15 @@ from livedbg.linux.procfs import process_exists, read_stat
 from livedbg.model import ThreadState
 from livedbg.model.errors import SourceError, TargetError, TargetGone, TargetUnsuitable
 from livedbg.session.config import refuse_touch
+from livedbg.session.pacing import Limit, timed
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Dumped", "NoDump", "ask_for_dump", "has_ended", "is_whole"]
 
-_LOOK_S: Final = 0.05
+_LIMIT: Final = Limit(wall=0.2, least_s=0.05)  # of looks at a folder of many files
 _PATIENCE_S: Final = 2.0  # after which more than a byte is written
 _MOST_BYTES: Final = 1 << 20
 _STEADY: Final = 2  # looks in a row that see the same size
-_SHARE: Final = 4  # a folder of many files is looked at for a fifth of the time at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,7 @@ async def _wait(
 ) -> Dumped:
     written, steady, last = 1, 0, (Path(), 0)
     while True:
-        looked_s = time.monotonic()
-        dumps = await asyncio.to_thread(place.files.dumps)
-        looked_s = time.monotonic() - looked_s
+        dumps, cost = await asyncio.to_thread(timed, place.files.dumps)
         waited_ns = time.monotonic_ns() - since_ns
         new = {path: seen for path, seen in dumps.items() if before.get(path) != seen}
         if not new and waited_ns > _PATIENCE_S * 1e9 and written < _MOST_BYTES:
@@ -135,7 +133,7 @@ async def _wait(
         ended = has_ended(place.pid)
         if waited_ns > limit_s * 1e9 or (ended and (not new or steady > _STEADY)):
             raise _none(place, last if new else None, waited_ns)
-        await asyncio.sleep(max(_LOOK_S, _SHARE * looked_s))
+        await asyncio.sleep(_LIMIT.rest_s(cost))
 
 
 def _write_more(pipe: int, most: int) -> int:

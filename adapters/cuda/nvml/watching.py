@@ -13,6 +13,7 @@ from livedbg.linux.nvidia import uses_gpu
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.events import StatusSeen
 from livedbg.session.adapter import Context, targets_ended
+from livedbg.session.pacing import Cost, Limit
 
 if TYPE_CHECKING:
     from livedbg.adapters.cuda.nvml.reading import Nvml
@@ -21,8 +22,7 @@ __all__ = ["Watch"]
 
 _POLL_S: Final = 1.0
 _POLL_UNUSED_S: Final = 5.0  # while none of our processes uses a GPU
-_SHARE: Final = 50  # a look may take 1/50 of the time ...
-_SLOWEST_S: Final = 10.0  # ... and on a busy box, where each takes long, there is one now and then
+_LIMIT: Final = Limit(wall=0.02, most_s=10.0)  # on a busy machine, where each takes long, there is one now and then
 _LIMIT_S: Final = 5.0  # for an answer
 _ONCE_S: Final = 2.0  # the same in a session of one look
 _SOURCE: Final = "nvml"
@@ -73,7 +73,7 @@ class Watch:
             if once or targets_ended(context):
                 break
             took_s = 0.0 if worker.busy else time.monotonic() - begun  # a look that was given up costs nothing more
-            await context.sleep(max(poll_s if used else _POLL_UNUSED_S, min(took_s * _SHARE, _SLOWEST_S)))
+            await context.sleep(max(poll_s if used else _POLL_UNUSED_S, _LIMIT.rest_s(Cost(wall_s=took_s))))
         if once:
             context.settled()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.exceptions.ear import Ear
+from tests.adapters.exceptions.catching import Ear
 from tests.conftest import Target
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.adapters.exceptions.calls import Call
-from livedbg.adapters.exceptions.hearing import Heard
+from livedbg.adapters.exceptions.calls import Call, TracedCall
 from livedbg.adapters.exceptions.hits import MOST, Hits, Kind
 from livedbg.model import ExceptionHit, Frame
 from livedbg.probes.perf import Sample
@@ -18,7 +17,7 @@ def add(hits: Hits, type_name: str, message: str, place: int = 1, at_s: int = 1)
     sample = Sample(0, 7, 7, 0, b"", (0,) * 21, b"")
     stack = ((Frame(function=f"f{place}", address=place), Frame(function="main")), True)
     kind = Kind(7, type_name, message, (place,))
-    hits.add(kind, Heard(sample, Call((type_name,), message)), at_s * SECOND_NS, stack)
+    hits.add(kind, TracedCall(sample, Call((type_name,), message)), at_s * SECOND_NS, stack)
 
 
 def said(hits: Hits) -> dict[str, ExceptionHit]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions import listener
-from livedbg.adapters.exceptions.known_calls import told
+from livedbg.adapters.exceptions.known_calls import KNOWN_CALLS
 from livedbg.model.catchpoints import PRESETS, CatchpointState, Moment
+from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
-from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target
 from tests.probes import refused
 
@@ -41,7 +41,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         def none_here() -> None:
             raise NoTracefs(errno.EACCES, "not for us")
 
-        monkeypatch.setattr(listener, "TraceEvents", none_here)
+        monkeypatch.setattr(probe_functions, "TraceEvents", none_here)
     return str(request.param)
 
 
@@ -91,14 +91,14 @@ def test_a_failed_assert_in_a_child(engine: str, failing: Target, ear: Ear) -> N
 
 
 def test_what_is_not_known_is_left_to_the_registers() -> None:
-    assert told("malloc", (1, 2, 3, 4), ("", "", "", "")) is None
-    assert told("iree_status_allocate", (31, 0, 7, 0), ("", "f", "", "m")) == "31: m (f:7)"
-    assert told("iree_status_allocate_f", (5, 0, 7, 0), ("", "", "", "")) == "NOT_FOUND (line 7)"
-    assert told("__assert_fail", (0, 0, 7, 0), ("", "", "", "")) == "line 7"
-    assert told("cudaGetErrorName", (2**32 + 2, 0, 0, 0), ("", "", "", "")) == "2 (out of memory)"
+    assert "malloc" not in KNOWN_CALLS
+    assert KNOWN_CALLS["iree_status_allocate"]((31, 0, 7, 0), ("", "f", "", "m")) == "31: m (f:7)"
+    assert KNOWN_CALLS["iree_status_allocate_f"]((5, 0, 7, 0), ("", "", "", "")) == "NOT_FOUND (line 7)"
+    assert KNOWN_CALLS["__assert_fail"]((0, 0, 7, 0), ("", "", "", "")) == "line 7"
+    assert KNOWN_CALLS["cudaGetErrorName"]((2**32 + 2, 0, 0, 0), ("", "", "", "")) == "2 (out of memory)"
 
 
 @pytest.mark.parametrize("preset", ["iree", "cuda"])
 def test_every_function_of_a_preset_has_its_words(preset: str) -> None:
     assert PRESETS[preset].moment is Moment.CALL
-    assert all(told(name, (1, 0, 0, 0), ("a", "b", "c", "d")) for name in PRESETS[preset].patterns)
+    assert all(KNOWN_CALLS[name]((1, 0, 0, 0), ("a", "b", "c", "d")) for name in PRESETS[preset].patterns)

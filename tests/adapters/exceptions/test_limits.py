@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions.subject import NativeCalls
+from livedbg.adapters.exceptions.native_calls import NativeCalls
 from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.model.intents import Uncatch
 from livedbg.probes.perf import RINGS, TRACEPOINT, PerfEvents, Source
 from livedbg.probes.tracefs import kernel_event
-from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes import refused
 

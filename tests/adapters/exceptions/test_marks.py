@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions import listener
 from livedbg.linux.elf import ElfFile
-from livedbg.linux.places import find_in_files, find_places
 from livedbg.model.catchpoints import CatchpointState
+from livedbg.probes import functions as probe_functions
+from livedbg.probes.places import find_in_files, find_places
 from livedbg.probes.tracefs import NoTracefs
-from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target
 from tests.probes import refused
 
@@ -28,7 +28,7 @@ def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_here() -> None:
         raise NoTracefs(errno.EACCES, "not for us")
 
-    monkeypatch.setattr(listener, "TraceEvents", none_here)
+    monkeypatch.setattr(probe_functions, "TraceEvents", none_here)
 
 
 @pytest.fixture

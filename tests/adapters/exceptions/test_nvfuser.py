@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from livedbg.adapters.exceptions import listener
 from livedbg.model.catchpoints import CatchpointState, Moment
+from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
-from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused
 
@@ -60,7 +60,7 @@ def test_its_exception_is_caught(engine: str, fuser: Target, ear: Ear, monkeypat
         def none_here() -> None:
             raise NoTracefs(errno.EACCES, "not for us")
 
-        monkeypatch.setattr(listener, "TraceEvents", none_here)
+        monkeypatch.setattr(probe_functions, "TraceEvents", none_here)
     ear.catch("nvfuser")
     (point,) = ear.points.values()
     assert (point.state, point.engine) == (CatchpointState.ARMED, engine) and "libstdc++" in point.note

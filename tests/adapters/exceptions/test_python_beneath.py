@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.model import ExceptionHit
-from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.adapters.python.test_python_waits import interpreters, label
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused

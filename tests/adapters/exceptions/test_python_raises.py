@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.exceptions.calls import ARGUMENTS
-from livedbg.adapters.exceptions.python import refused_raises
-from livedbg.adapters.exceptions.python_probe import beneath_arguments, raise_arguments
-from livedbg.adapters.python.layout import layout_of
+from livedbg.adapters.exceptions.python_raises import refused_raises
+from livedbg.cpython.layout import layout_of
+from livedbg.cpython.probe_arguments import caller_arguments, raise_arguments
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Uncatch
 from livedbg.probes.tracefs import NoTracefs, TraceEvents
-from tests.adapters.exceptions.ear import Ear, functions, tell
-from tests.adapters.exceptions.test_listening import text_is_whole
+from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.test_tracing import text_is_whole
 from tests.adapters.python.test_python_waits import VERSIONS, interpreters, label
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused
@@ -289,7 +289,7 @@ def test_what_is_fetched_is_bounded(version: tuple[int, int]) -> None:
     layout = layout_of(version, b"")
     assert layout is not None
     highest = (1 << 47) - 1  # addresses of programs
-    raises, beneath = raise_arguments(layout, highest), beneath_arguments(layout, highest)
+    raises, beneath = raise_arguments(layout, highest), caller_arguments(layout, highest)
     for arguments in (raises, *((*of_moment, *beneath) for of_moment in ARGUMENTS.values())):
         assert len({argument.partition("=")[0] for argument in arguments}) == len(arguments)
         bodies = [argument.partition("=")[2] for argument in arguments]

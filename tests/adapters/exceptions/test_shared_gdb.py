@@ -20,7 +20,7 @@ from livedbg.model.intents import Catch, Glance
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.unwind.pool import UnwinderPool
-from tests.adapters.exceptions.ear import tell
+from tests.adapters.exceptions.catching import tell
 from tests.conftest import Target, eventually
 from tests.probes import refused
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stopper
+from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stop_places, stopper
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.linux.procfs import child_pids, read_stat, status_fields
 from livedbg.model import ExceptionHit, ThreadState
@@ -22,7 +22,7 @@ from livedbg.model.intents import Catch, GoOn, Uncatch
 from livedbg.probes.tracefs import NoTracefs
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
-from tests.adapters.exceptions.ear import take_time
+from tests.adapters.exceptions.catching import take_time
 from tests.adapters.python.test_python_waits import interpreters, label
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused
@@ -112,7 +112,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         def none_here() -> None:
             raise NoTracefs(errno.EACCES, "not for us")
 
-        monkeypatch.setattr(stopper, "TraceEvents", none_here)
+        monkeypatch.setattr(stop_places, "TraceEvents", none_here)
     return str(request.param)
 
 

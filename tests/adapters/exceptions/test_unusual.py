@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from livedbg.adapters.exceptions.debugged import DebuggedListener
-from livedbg.adapters.exceptions.hearing import Heard
+from livedbg.adapters.exceptions.breakpoint_tracer import BreakpointTracer
+from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.linux import procfs
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment
-from tests.adapters.exceptions.ear import Ear, functions, tell
+from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes import refused
 
@@ -102,13 +102,13 @@ def _root(confined: Path, folder: Path) -> Path:
 
 
 def test_a_stripped_program_that_is_linked_statically(build_target: Build, spawn: Spawn, listen: Listen) -> None:
-    """Signals are heard; exceptions too where the runtime kept its marks for tracers, or else it is said."""
+    """Signals are traced; exceptions too where the runtime kept its marks for tracers, or else it is said."""
     target = spawn([build_target("throws", "-static", "-s", output="throws-static-stripped")])
     ear = listen(target.pid)
     ear.catch("signals")
     ear.catch("any")
     assert ear.points["C2"].state is CatchpointState.ARMED
-    told = "can't be heard" in ear.points["C2"].note
+    told = "can't be traced" in ear.points["C2"].note
     tell(target, "runtime in a stripped one")
     if not told:
         (hit,) = ear.heard(1)
@@ -161,41 +161,53 @@ def test_debug_registers_hear_each_runtime(confined: Path, build_target: Build, 
     flags = OWN_RUNTIME if how == "plugin" else ()
     name = "plugin-own-runtime.so" if how == "plugin" else "plugin.so"
     target = spawn([confined, how, build_target("plugin", *PLUGIN, *flags, output=name)])
-    heard: list[Heard] = []
-    listener = DebuggedListener(
-        target.pid, Moment.THROW, ["__cxa_throw"], wanted=lambda call: True, tell=heard.extend, follow=False
+    traced: list[TracedCall] = []
+    tracer = BreakpointTracer(
+        target.pid,
+        Moment.THROW,
+        ["__cxa_throw"],
+        known={},
+        wanted=lambda call: True,
+        report=traced.extend,
+        follow=False,
     )
     try:
-        listener.start()
+        tracer.start()
     except OSError as error:
         pytest.skip(f"no debug registers here: {error}")
     try:
         tell(target, "t")
         tell(target, "p")
-        eventually(lambda: len(heard) == 2)
+        eventually(lambda: len(traced) == 2)
     finally:
-        listener.stop()
-    assert {one.call.names[0] for one in heard} == {"std::runtime_error", "std::logic_error"}
+        tracer.stop()
+    assert {one.call.names[0] for one in traced} == {"std::runtime_error", "std::logic_error"}
 
 
 def test_debug_registers_hear_children_that_were_there(build_target: Build, spawn: Spawn) -> None:
     target = spawn(["sh", "-c", 'exec 3<&0; "$0" <&3 & wait', build_target("throws")])
     (child,) = psutil.Process(target.pid).children()
-    heard: list[Heard] = []
-    listener = DebuggedListener(
-        target.pid, Moment.THROW, ["__cxa_throw"], wanted=lambda call: True, tell=heard.extend, follow=True
+    traced: list[TracedCall] = []
+    tracer = BreakpointTracer(
+        target.pid,
+        Moment.THROW,
+        ["__cxa_throw"],
+        known={},
+        wanted=lambda call: True,
+        report=traced.extend,
+        follow=True,
     )
     try:
-        listener.start()
+        tracer.start()
     except OSError as error:
         pytest.skip(f"no debug registers here: {error}")
     try:
         tell(target, "runtime in a child")
-        eventually(lambda: len(heard) == 1)
+        eventually(lambda: len(traced) == 1)
     finally:
-        listener.stop()
-    assert heard[0].sample.pid == child.pid != target.pid
-    assert heard[0].call.message == "in a child" and "libstdc++" in listener.files[0]
+        tracer.stop()
+    assert traced[0].sample.pid == child.pid != target.pid
+    assert traced[0].call.message == "in a child" and "libstdc++" in tracer.files[0]
 
 
 @pytest.fixture(scope="session")

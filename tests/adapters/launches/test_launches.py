@@ -1,4 +1,4 @@
-"""Launches heard in a real process, on stand-ins for CUDA's libraries."""
+"""Launches traced in a real process, on stand-ins for CUDA's libraries."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from livedbg.adapters.launches.calls import FUNCTIONS, LOOKUPS, Called, is_nested
-from livedbg.adapters.launches.listener import Heard, LaunchListener
-from livedbg.adapters.launches.rate import Closeness, Pace
+from livedbg.adapters.launches.budget import Budget, Detail
+from livedbg.adapters.launches.calls import LaunchCall, is_nested
+from livedbg.adapters.launches.cuda_functions import CUDA_LAUNCHES, FUNCTIONS, LOOKUPS
+from livedbg.adapters.launches.tracer import LaunchTracer, Traced
 from livedbg.adapters.launches.trails import LAST, MOST, Trails
 from livedbg.linux import memory
-from livedbg.linux.places import Found, find_places
 from livedbg.model import ids
 from livedbg.model.launches import LaunchTrail
 from livedbg.probes.perf import PerfEvents
+from livedbg.probes.places import Found, find_places
 from livedbg.probes.tracefs import TraceEvents
 from tests.adapters.launches.commands import LISTENS, LONG_S, beside
 from tests.conftest import Target, eventually
@@ -32,37 +33,37 @@ needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes c
 pytestmark = pytest.mark.timeout(700)  # the deadlines of a test together
 
 
-class Listening:
-    """What a listener has heard."""
+class Tracing:
+    """A tracer, and what it has reported."""
 
     def __init__(self, pid: int, share: float = 1.0) -> None:
-        self.heard: list[Heard] = []
-        self.listener = LaunchListener(pid, share, self.heard.append)
-        self.listener.start()
+        self.traced: list[Traced] = []
+        self.tracer = LaunchTracer(pid, share, CUDA_LAUNCHES, self.traced.append)
+        self.tracer.start()
 
-    def calls(self, function: str = "") -> list[Called]:
-        return [call for heard in list(self.heard) for call in heard.calls if function in ("", call.function)]
+    def calls(self, function: str = "") -> list[LaunchCall]:
+        return [call for traced in list(self.traced) for call in traced.calls if function in ("", call.function)]
 
 
 @needs_probes
 def test_each_form_of_launch_is_read(launcher: Target) -> None:
-    listening = Listening(launcher.pid)
+    tracing = Tracing(launcher.pid)
     launcher.stdin.write(b"runtime 3 100\nconfig 3 100\ndriver 3 100\ngraph 3 100\n")
     wanted = {"cudaLaunchKernel": 3, "cudaLaunchKernelExC": 3, "cuLaunchKernel": 6, "cuGraphLaunch": 3}
     try:
-        eventually(lambda: all(len(listening.calls(name)) >= count for name, count in wanted.items()), LONG_S)
+        eventually(lambda: all(len(tracing.calls(name)) >= count for name, count in wanted.items()), LONG_S)
     finally:
-        listening.listener.stop()
-    assert {name: len(listening.calls(name)) for name in wanted} == wanted
-    runtime, config = listening.calls("cudaLaunchKernel")[0], listening.calls("cudaLaunchKernelExC")[0]
-    driver = [call for call in listening.calls("cuLaunchKernel") if call.grid == (64, 1, 1)]
-    graph = listening.calls("cuGraphLaunch")[0]
+        tracing.tracer.stop()
+    assert {name: len(tracing.calls(name)) for name in wanted} == wanted
+    runtime, config = tracing.calls("cudaLaunchKernel")[0], tracing.calls("cudaLaunchKernelExC")[0]
+    driver = [call for call in tracing.calls("cuLaunchKernel") if call.grid == (64, 1, 1)]
+    graph = tracing.calls("cuGraphLaunch")[0]
     assert (runtime.grid, runtime.block, runtime.shared_bytes, runtime.stream) == ((7, 2, 1), (128, 1, 1), 4096, 0x55)
     assert (config.grid, config.block, config.shared_bytes, config.stream) == ((3, 4, 5), (32, 8, 2), 512, 0x66)
     assert len(driver) == 3
     assert (driver[0].block, driver[0].shared_bytes, driver[0].stream) == ((256, 2, 4), 1024, 0x77)
     assert (graph.grid, graph.handle, graph.stream) == (None, 0x1234, 0x88)
-    assert len({call.tid for call in listening.calls()}) == 4
+    assert len({call.tid for call in tracing.calls()}) == 4
 
 
 @needs_probes
@@ -70,19 +71,19 @@ def test_trails_name_kernels_and_count_a_launch_once(launcher: Target) -> None:
     trails: dict[str, LaunchTrail] = {}
     kept = Trails("box", launcher.pid, lambda mono_ns: mono_ns)
 
-    def take(heard: Heard) -> None:
-        kept.add(heard.calls, 0.5, time.monotonic_ns())
+    def take(traced: Traced) -> None:
+        kept.add(traced.calls, 0.5, time.monotonic_ns())
         trails.update((trail.thread, trail) for trail in kept.changed())
 
-    listener = LaunchListener(launcher.pid, 1.0, take)
-    listener.start()
+    tracer = LaunchTracer(launcher.pid, 1.0, CUDA_LAUNCHES, take)
+    tracer.start()
     launcher.stdin.write(b"runtime 30 100\nconfig 5 100\ndriver 5 100\n")
     try:
         eventually(lambda: sum(trail.count for trail in list(trails.values())) >= 40, LONG_S)
         eventually(lambda: all(trail.last[-1].kernel for trail in list(trails.values())), LONG_S)
         eventually(lambda: not any(trail.rate_per_s for trail in list(trails.values())), LONG_S)  # all are done
     finally:
-        listener.stop()
+        tracer.stop()
     by_kernel = {trail.last[-1].kernel: trail for trail in trails.values()}
     assert set(by_kernel) == {"moe::gate_kernel(float*)", "scale_kernel", "triton_fused_softmax_0d1d"}
     assert [by_kernel[name].count for name in sorted(by_kernel, key=str)] == [30, 5, 5]
@@ -96,27 +97,27 @@ def test_a_library_that_is_loaded_later_is_heard(
     build_target: Callable[..., Path], spawn: Callable[..., Target], libraries: tuple[str, str]
 ) -> None:
     target = spawn([build_target("cuda_launcher")])
-    listening = Listening(target.pid)
+    tracing = Tracing(target.pid)
     try:
-        assert listening.listener.files == ()
+        assert tracing.tracer.files == ()
         target.stdin.write(f"load:{libraries[0]} 0 0\n".encode())
         assert target.line(LONG_S) == "loaded"
-        eventually(lambda: any("libcuda" in file for file in listening.listener.files), LONG_S)
+        eventually(lambda: any("libcuda" in file for file in tracing.tracer.files), LONG_S)
         target.stdin.write(b"driver 100000 50\n")
-        eventually(lambda: len(listening.calls("cuLaunchKernel")) > 3, LONG_S)
+        eventually(lambda: len(tracing.calls("cuLaunchKernel")) > 3, LONG_S)
     finally:
-        listening.listener.stop()
+        tracing.tracer.stop()
 
 
-class Changing(Pace):
-    """Looks at each call and only counts them by turns."""
+class Changing(Budget):
+    """Samples each call and only counts them by turns."""
 
     changes = 0
 
-    def saw(self, rate_per_s: float, now_s: float) -> Closeness:
+    def saw(self, rate_per_s: float, now_s: float) -> Detail:
         self.changes += 1
-        self.now = (Closeness.COUNT, Closeness.EACH)[self.changes % 2]
-        return self.now
+        self.detail = (Detail.COUNT, Detail.EACH)[self.changes % 2]
+        return self.detail
 
 
 @needs_probes
@@ -124,58 +125,61 @@ class Changing(Pace):
 def test_C1_a_change_between_samples_and_tallies_counts_each_call_once(
     launcher: Target, monkeypatch: pytest.MonkeyPatch, team: str
 ) -> None:
-    monkeypatch.setattr("livedbg.adapters.launches.listener.Pace", Changing)
-    listening = Listening(launcher.pid)
+    monkeypatch.setattr("livedbg.adapters.launches.tracer.Budget", Changing)
+    tracing = Tracing(launcher.pid)
     rounds = 0
     try:
-        while not {(Closeness.COUNT, 2), (Closeness.EACH, 2)} <= set(numbered(listening.heard)):
+        while not {(Detail.COUNT, 2), (Detail.EACH, 2)} <= set(numbered(tracing.traced)):
             launcher.stdin.write(f"{team} 200 500\n".encode())
             assert launcher.line(LONG_S).startswith(f"done {team}")
             rounds += 1
         calls = 200 * rounds * (2 if team == "runtime" else 1)  # of the runtime's calls each makes one of the driver
-        eventually(lambda: listening.heard[-1].total >= calls, LONG_S)
+        eventually(lambda: tracing.traced[-1].total >= calls, LONG_S)
     finally:
-        listening.listener.stop()
-    assert listening.heard[-1].total == calls and listening.heard[-1].lost == 0
-    assert 0 < len(listening.calls()) < calls  # it was both
+        tracing.tracer.stop()
+    assert tracing.traced[-1].total == calls and tracing.traced[-1].lost == 0
+    assert 0 < len(tracing.calls()) < calls  # it was both
 
 
-def numbered(heard: Sequence[Heard]) -> Iterator[tuple[Closeness, int]]:
+def numbered(traced: Sequence[Traced]) -> Iterator[tuple[Detail, int]]:
     """How closely it was listened, with how many times so far."""
-    times = Counter[Closeness]()
-    for one in list(heard):
-        times[one.closeness] += 1
-        yield one.closeness, times[one.closeness]
+    times = Counter[Detail]()
+    for one in list(traced):
+        times[one.detail] += 1
+        yield one.detail, times[one.detail]
 
 
 @needs_probes
-def test_a_listener_that_fails_says_so(launcher: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    listening = Listening(launcher.pid)
+def test_a_tracer_that_fails_says_so(launcher: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracing = Tracing(launcher.pid)
     try:
         monkeypatch.setattr(PerfEvents, "read", Mock(side_effect=OSError("no ring")))
-        eventually(lambda: bool(listening.listener.failure), LONG_S)
-        eventually(lambda: bool(listening.heard), LONG_S)
+        eventually(lambda: bool(tracing.tracer.counts.failure), LONG_S)
+        eventually(lambda: bool(tracing.traced), LONG_S)
     finally:
-        listening.listener.stop()
-    assert listening.listener.failure == "OSError: no ring"
+        tracing.tracer.stop()
+    assert tracing.tracer.counts.failure == "OSError: no ring"
 
 
 @needs_probes
-def test_I2_a_flood_is_not_listened_to_and_that_is_said(launcher: Target) -> None:
+def test_I2_a_flood_is_not_traced_and_that_is_said(launcher: Target) -> None:
     places, _ = find_places(launcher.pid, FUNCTIONS)
-    told: list[tuple[Heard, bool]] = []
-    listener = LaunchListener(
-        launcher.pid, 0.0001, lambda heard: told.append((heard, has_traps(launcher.pid, places)))
-    )  # in the listener's own thread: what is told and what stands in the target are of one moment
-    listener.start()
+    told: list[tuple[Traced, bool]] = []
+    tracer = LaunchTracer(
+        launcher.pid,
+        0.0001,
+        CUDA_LAUNCHES,
+        lambda traced: told.append((traced, has_traps(launcher.pid, places))),
+    )  # in the tracer's own thread: what is told and what stands in the target are of one moment
+    tracer.start()
     try:
         assert has_traps(launcher.pid, places)
         launcher.stdin.write(b"driver 1000000000000000 0\n")
-        eventually(lambda: any(heard.closeness is Closeness.OFF for heard, _ in list(told)), LONG_S)
+        eventually(lambda: any(traced.detail is Detail.OFF for traced, _ in list(told)), LONG_S)
     finally:
-        listener.stop()
-    off = [(heard, traps) for heard, traps in told if heard.closeness is Closeness.OFF]  # not even counted
-    assert all(heard.to_count > 0.0001 and heard.rate_per_s > 0 and not traps for heard, traps in off)
+        tracer.stop()
+    off = [(traced, traps) for traced, traps in told if traced.detail is Detail.OFF]  # not even counted
+    assert all(traced.to_count > 0.0001 and traced.rate_per_s > 0 and not traps for traced, traps in off)
 
 
 def has_traps(pid: int, places: Sequence[Found]) -> bool:
@@ -192,8 +196,8 @@ def code(found: Found) -> bytes:
 
 @needs_probes
 def test_what_listens_is_gone_afterwards(launcher: Target) -> None:
-    listening = Listening(launcher.pid)
-    listening.listener.stop()
+    tracing = Tracing(launcher.pid)
+    tracing.tracer.stop()
     with TraceEvents() as trace:
         assert f"livedbg_{os.getpid()}/" not in trace.defined()
     launcher.stdin.write(b"driver 3 1000\n")
@@ -243,8 +247,9 @@ def test_the_command_says_what_forbids_it(launcher: Target, tmp_path: Path) -> N
     assert done.returncode == 2 and "read_only" in done.stderr
 
 
-def _call(function: str, **changes: object) -> Called:
-    call = Called(function, 1, 1, 100, stack=0x7000, handle=5, grid=(1, 1, 1), block=(2, 1, 1))
+def _call(function: str, **changes: object) -> LaunchCall:
+    call = LaunchCall(function, 1, 1, 100, stack=0x7000, handle=5, grid=(1, 1, 1), block=(2, 1, 1))
+    call = call._replace(by_runtime=function.startswith("cuda"))
     return call._replace(**changes)  # type: ignore[arg-type]
 
 
@@ -258,7 +263,7 @@ def test_K1_only_the_drivers_call_inside_the_runtimes_is_the_same_launch() -> No
 
 def test_T1_N1_memory_is_bounded_and_doubtful_names_are_left_out() -> None:
     trails = Trails("box", 1, lambda mono_ns: mono_ns)
-    lookup = Called(LOOKUPS[0], 1, 1, 90, stack=0x7000, handle=0x10, name=b"a\x1b[31m")
+    lookup = LaunchCall(LOOKUPS[0], 1, 1, 90, stack=0x7000, handle=0x10, name=b"a\x1b[31m", is_lookup=True)
     trails.add([lookup, lookup._replace(name=b"b", mono_ns=91)], 1.0, 95)  # two into one place: whose is it?
     trails.add([_call("cuLaunchKernel", tid=tid) for tid in range(MOST + 50)], 1.0, 99)
     seen = list(trails.changed())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.adapters.launches.calls import LOOKUPS, Called
+from livedbg.adapters.launches.calls import LaunchCall
 from livedbg.adapters.launches.steps import Step, Steps
 from livedbg.model.launches import BEAT_NS
 
@@ -23,12 +23,13 @@ def read_at(launched: Sequence[int], reads: Sequence[int]) -> list[Step]:
         calls = [_call(at) for at in launched if before < at <= after]
         total += len(calls)
         found += steps.take(calls, total, BEGIN + after * MS)
-        assert steps.heard_to_ns <= BEGIN + after * MS
+        assert steps.traced_to_ns <= BEGIN + after * MS
     return [*found, *steps.end()]
 
 
-def _call(at_ms: int, function: str = "cuLaunchKernel") -> Called:
-    return Called(function, 1, 1, BEGIN + at_ms * MS, stack=0x7000, handle=5, grid=(1, 1, 1), block=(2, 1, 1))
+def _call(at_ms: int, *, is_lookup: bool = False) -> LaunchCall:
+    at_ns = BEGIN + at_ms * MS
+    return LaunchCall("launch", 1, 1, at_ns, stack=0x7000, handle=5, grid=(1, 1, 1), is_lookup=is_lookup)
 
 
 moments = st.lists(st.integers(0, 9_000), max_size=40)
@@ -52,12 +53,12 @@ def test_what_is_only_counted_came_by_the_time_of_the_reading() -> None:
     steps = Steps(BEGIN)
     assert list(steps.take([], 0, BEGIN + 100 * MS)) == []
     assert list(steps.take([], 70, BEGIN + 200 * MS)) == [(0, BEGIN + 100 * MS)]
-    assert steps.heard_to_ns == BEGIN + 200 * MS  # the step is not over
+    assert steps.traced_to_ns == BEGIN + 200 * MS  # the step is not over
     assert list(steps.take([], 90, BEGIN + 300 * MS)) == []
     assert list(steps.take([], 90, BEGIN + 800 * MS)) == [(90, BEGIN + 300 * MS)]
-    assert steps.heard_to_ns == BEGIN + 800 * MS
+    assert steps.traced_to_ns == BEGIN + 800 * MS
 
 
 def test_lookups_are_no_launches() -> None:
     steps = Steps(BEGIN)
-    assert list(steps.take([_call(10, LOOKUPS[0])], 0, BEGIN + 20 * MS)) == [] == list(steps.end())
+    assert list(steps.take([_call(10, is_lookup=True)], 0, BEGIN + 20 * MS)) == [] == list(steps.end())

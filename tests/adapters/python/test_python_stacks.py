@@ -114,9 +114,9 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
             "from livedbg.session.adapter import Request, TargetProcess\n"
             "from livedbg.adapters.python import PythonAdapter\n"
             "from livedbg.session.live import LiveView\n"
-            "os.setgid(65534); os.setuid(65534)\n"
             f"request = Request(host='box', processes=(TargetProcess({facts.pid}),), once=True)\n"
             "view = LiveView(request, adapters=[PythonAdapter()])\n"
+            "os.setgid(65534); os.setuid(65534)\n"
             "view.start(); view.wait_ended(100)\n"
             "for status in view.latest().snapshot.statuses.values():\n"
             "    print('SAID', status.health.value, status.code, status.sentence, status.remedy, flush=True)\n",

@@ -1,0 +1,1 @@
+"""Launch presets for Ascend, one TOML file each (livedbg.recipes.model)."""

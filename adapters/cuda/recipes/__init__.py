@@ -1,0 +1,1 @@
+"""Launch presets for CUDA, one TOML file each (livedbg.recipes.model)."""

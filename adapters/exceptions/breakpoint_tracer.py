@@ -1,0 +1,232 @@
+"""Traces functions by debug registers: the way that needs no rights but those to trace the process.
+
+A perf event of type `breakpoint` gives registers and the top of the stack at each call. The kernel owns it: nothing is
+traced by ptrace, nothing stops, no byte of the target changes, and it is gone with its last descriptor, however its
+owner ends. A breakpoint of ptrace is nothing of that: the registers outlive a tracer that is killed, and the next call
+then ends the target by SIGTRAP.
+
+Where it is less than probe events (livedbg.probes.tracefs):
+  - four addresses a thread, fewer where somebody else uses some;
+  - every call comes to us: the kernel can't filter types;
+  - a message is read just after the call: where the thread has called again by then, or has freed the exception and
+    its text is no text any more, it is left out;
+  - a process that is started by the target is not traced after its exec, which the note mentions.
+
+Invariants:
+    R1. Threads born later are traced from their first instruction: the events are inherited.
+    R2. A message that may be a later exception's is not shown, nor what free(3) has left of one.
+    R3. Of types that nobody wants, nothing is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from livedbg.adapters.exceptions.call_memory import read_call
+from livedbg.adapters.exceptions.calls import Call, CallReader, Describe, TracedCall
+from livedbg.linux import procfs
+from livedbg.model.catchpoints import Moment
+from livedbg.probes.functions import FunctionNotFound
+from livedbg.probes.newest import Newest
+from livedbg.probes.perf import BREAKPOINT, PerfEvents, Source
+from livedbg.probes.perf_records import Sample
+from livedbg.probes.places import Found, find_places
+from livedbg.probes.processes import ProcessTree
+from livedbg.probes.tracer import Tracer
+
+__all__ = ["DEBUG_REGISTERS", "BreakpointTracer"]
+
+DEBUG_REGISTERS: Final = 4
+"""Those that hold addresses (Intel SDM 3B, 19.2.1)."""
+
+_IDLE_S: Final = 0.2
+_LIBRARIES_S: Final = 1.0
+_UNWANTED: Final = 4096
+_STACK: Final = 16 << 10
+_ARGUMENTS: Final = (14, 13, 12, 11)  # rdi, rsi, rdx, rcx in struct user_regs_struct (sys/user.h)
+_SECOND: Final = _ARGUMENTS[1]
+_NO_TEXT: Final = re.compile("[\ufffd\u2400-\u2408\u240e-\u2421]")
+"""What cleaning makes of bytes that are no text: glibc's malloc puts pointers where freed text was."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Places that were found at one time.
+
+    Attributes:
+        rest: samples that were taken and are not described yet.
+    """
+
+    events: PerfEvents
+    places: list[Found]
+    rest: list[Sample] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Process:
+    """A process that was there when it began; what it starts since is traced with it.
+
+    Attributes:
+        searched: its files that need not be searched again.
+        places: what is traced in it.
+    """
+
+    searched: set[tuple[str, int]] = field(default_factory=set)
+    places: list[Found] = field(default_factory=list)
+
+
+class BreakpointTracer(Tracer):
+    """Traces the calls of some functions; used as `FunctionTracer` is.
+
+    Args:
+        pid: the process.
+        moment: what the calls mean.
+        functions: their names.
+        known: what calls of single functions mean.
+        wanted: whether a call is, by its type; called in the tracer's thread.
+        report: called in the tracer's thread with the wanted calls, in the order of time.
+        follow: forked children too.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        moment: Moment,
+        functions: Sequence[str],
+        *,
+        known: Mapping[str, Describe],
+        wanted: Callable[[Call], bool],
+        report: Callable[[Sequence[TracedCall]], None],
+        follow: bool,
+    ) -> None:
+        super().__init__()
+        self._tree = ProcessTree(pid, follow)
+        self._moment = moment
+        self._functions = tuple(functions)
+        self._calls = CallReader(moment, known)
+        self._wanted = wanted
+        self._report = report
+        self._processes: dict[int, _Process] = {}
+        self._parts: list[_Part] = []
+        self._unwanted: Newest[tuple[int, int], None] = Newest(_UNWANTED)  # processes and types
+
+    def _arm(self) -> None:
+        """Set the breakpoints; `counts.left_out` has the files for which no register was left.
+
+        Raises:
+            OSError: all registers are in use (ENOSPC), and as `start` does.
+        """
+        self._processes = {pid: _Process() for pid in self._tree.pids()}
+        self._find()
+        if self._moment is Moment.CALL and not self._parts:
+            raise FunctionNotFound(", ".join(self._functions))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files in which functions are traced, as the process has them."""
+        places = [found for process in list(self._processes.values()) for found in list(process.places)]
+        return tuple(dict.fromkeys(found.file for found in places))
+
+    def _find(self) -> None:
+        """Trace places that were not known.
+
+        Raises:
+            OSError: it can't be done in the process itself.
+        """
+        for pid, process in list(self._processes.items()):
+            try:
+                self._find_in(pid, process)
+            except OSError:
+                if pid == self._tree.pid:
+                    raise
+                del self._processes[pid]  # it has ended, or is somebody else's
+
+    def _find_in(self, pid: int, process: _Process) -> None:
+        found, missed = find_places(pid, self._functions, process.searched)
+        self.counts.unread += missed
+        fresh = list({one.address: one for one in found}.values())
+        left = DEBUG_REGISTERS - len(process.places)
+        self.counts.left_out += [one.file for one in fresh[left:]]
+        fresh = fresh[:left]
+        if not fresh:
+            return
+        sources = [Source(BREAKPOINT, address=one.address) for one in fresh]
+        events = PerfEvents.in_threads(
+            sources, lambda: procfs.thread_ids(pid), stack_bytes=_STACK, follow=self._tree.follow
+        )
+        process.places += fresh
+        self._parts.append(_Part(events, fresh))
+
+    def _trace(self) -> None:
+        search_s = time.monotonic() + _LIBRARIES_S
+        while not self._over.is_set():
+            if not any(part.rest for part in self._parts):
+                self._wait(_IDLE_S, [part.events.fileno() for part in self._parts])
+            self._read()
+            if time.monotonic() >= search_s:
+                search_s = time.monotonic() + _LIBRARIES_S
+                with contextlib.suppress(OSError):  # what is traced so far still is
+                    alive = self._tree.threads()
+                    for part in self._parts:
+                        part.events.keep(alive)
+                    self._find()
+        self._read()
+        self._read()  # what came while the last was read
+
+    def _read(self) -> None:
+        traced = [one for part in self._parts for one in self._of(part)]
+        traced.sort(key=lambda one: one.sample.mono_ns)
+        if traced:
+            self._report(traced)
+
+    def _of(self, part: _Part) -> Iterator[TracedCall]:
+        """The wanted calls of the samples that are there; those that come while they are read are for the next time."""
+        samples = part.rest or self._take(part.events)
+        newest = {sample.tid: sample for sample in samples}
+        calls = [
+            (sample, self._call(sample, part.places[sample.source]))
+            for sample in samples
+            if self._may_be_wanted(sample)
+        ]
+        part.rest = self._take(part.events)
+        again = {sample.tid for sample in part.rest}
+        for sample, call in calls:
+            sure = self._moment is Moment.CALL or (newest[sample.tid] is sample and sample.tid not in again)
+            if not sure and self._moment is Moment.CATCH:
+                self.counts.lost += 1  # its type was read of the same memory
+            elif self._wanted(call):
+                is_text = sure and not _NO_TEXT.search(call.message)
+                yield TracedCall(sample, call if is_text else replace(call, message=""))
+
+    def _take(self, events: PerfEvents) -> list[Sample]:
+        samples = events.read()
+        lost = events.take_lost()
+        self.counts.lost += lost
+        self.counts.seen += lost + len(samples)
+        return samples
+
+    def _may_be_wanted(self, sample: Sample) -> bool:
+        if self._moment is not Moment.THROW:
+            return True
+        type_info = sample.registers[_SECOND]
+        if (sample.pid, type_info) in self._unwanted:
+            return False
+        names = self._calls.names(sample.pid, type_info)
+        if names and not self._wanted(Call(names, "", type_info)):
+            self._unwanted[sample.pid, type_info] = None
+            return False
+        return True
+
+    def _call(self, sample: Sample, place: Found) -> Call:
+        raw, fields = read_call(sample.pid, [sample.registers[number] for number in _ARGUMENTS], self._moment)
+        return self._calls.call(sample._replace(raw=raw), fields, place.name)
+
+    def _disarm(self) -> None:
+        for part in self._parts:
+            part.events.close()
+        self._parts.clear()

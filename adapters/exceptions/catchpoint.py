@@ -1,0 +1,306 @@
+"""One catchpoint without a stop: its tracer, the hits made of what it traced, and their stacks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from msgspec import structs
+
+from livedbg.adapters.exceptions.breakpoint_tracer import BreakpointTracer
+from livedbg.adapters.exceptions.calls import Call, Describe, TracedCall
+from livedbg.adapters.exceptions.catch_request import RUNTIME, matches, refused
+from livedbg.adapters.exceptions.function_tracer import FunctionTracer
+from livedbg.adapters.exceptions.hits import Hits, Kind
+from livedbg.adapters.exceptions.native_calls import NativeCalls, Subject
+from livedbg.adapters.exceptions.python_callers import PythonCallers
+from livedbg.adapters.exceptions.python_raises import PythonRaises, refused_raises
+from livedbg.adapters.exceptions.signal_meaning import ended
+from livedbg.adapters.exceptions.signal_tracer import SignalTracer
+from livedbg.adapters.exceptions.stacks import CallStacks, Frames, Place
+from livedbg.linux.ending import Ending
+from livedbg.model import Intrusion, ids
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment, Pattern
+from livedbg.model.errors import LivedbgError, TouchRefused
+from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
+from livedbg.model.intents import Catch
+from livedbg.probes.functions import FunctionNotFound, NotTraceable
+from livedbg.probes.perf import NoPerf
+from livedbg.probes.tracefs import NoTracefs
+from livedbg.probes.tracer import Tracer
+from livedbg.session.adapter import Context
+from livedbg.session.config import refuse_touch
+from livedbg.state.stacks import merge_frames, runs_python
+from livedbg.text.sanitize import clean_line
+from livedbg.unwind.pool import UnwinderPool
+
+__all__ = ["TracingCatchpoint"]
+
+_UNWIND_S: Final = 30.0  # for the stack of one call
+_WAITING: Final = 64  # places whose stacks are waited for; what comes meanwhile is counted without one
+_WAITING_EACH: Final = 4096  # calls from one of them
+_NO_PYTHON: Final = "no Python is there yet"
+_NO_RUNTIME: Final = "no C++ runtime is loaded yet (one that was stripped of its names and marks can't be heard)"
+
+_Refusal: TypeAlias = OSError | FunctionNotFound | NotTraceable | TouchRefused
+
+
+class TracingCatchpoint:
+    """One catchpoint.
+
+    Args:
+        catchpoint: what is shown of it.
+        patterns: which calls are wanted.
+        intent: the request.
+        context: of the adapter.
+        pool: of unwinders; None where there is no gdb.
+        known: what calls of single functions mean.
+    """
+
+    def __init__(
+        self,
+        catchpoint: Catchpoint,
+        patterns: Sequence[Pattern],
+        intent: Catch,
+        context: Context,
+        pool: UnwinderPool | None,
+        *,
+        known: Mapping[str, Describe],
+    ) -> None:
+        self.catchpoint = catchpoint
+        self._patterns = patterns
+        self._most = intent.count
+        self._files = intent.files
+        self._known = known
+        self._context = context
+        self._pid = int(ids.parse(catchpoint.process).parts[1])
+        self._calls = CallStacks(self._pid, pool, follow=catchpoint.follow)
+        self._hits = Hits(context.request.host, catchpoint.id)
+        self._tracer: Tracer | None = None
+        self._waiting: dict[Place, list[tuple[Kind, TracedCall]]] = {}  # the first one of each has its stack
+        self._unwinding: asyncio.Task[None] | None = None
+        self._traced = 0
+        self._end: Ending | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._failing: asyncio.Task[None] | None = None
+
+    async def arm(self) -> None:
+        """Set the probes.
+
+        Raises:
+            TargetError: it can't be done; the catchpoint shows why, too.
+            TouchRefused: touches are forbidden; the catchpoint shows it, too.
+        """
+        catchpoint = self.catchpoint
+        named = catchpoint.moment in {Moment.CALL, Moment.SIGNAL}
+        names = [p.text for p in self._patterns] if named else [RUNTIME[catchpoint.moment]]
+        loop = asyncio.get_running_loop()
+
+        def report(traced: Sequence[TracedCall]) -> None:
+            with contextlib.suppress(RuntimeError):  # the session has ended
+                loop.call_soon_threadsafe(self._take, traced)
+
+        try:
+            refuse_touch(self._context.request, "A probe is a touch")
+            await self._calls.begin()
+            self._end = Ending(self._pid)
+            tracer = await asyncio.to_thread(self._started, names, report)
+        except (OSError, FunctionNotFound, NotTraceable, TouchRefused) as error:
+            self._close()
+            why = self._refused(error, names)
+            self._put(state=CatchpointState.FAILED, note=why.message, remedy=why.remedy)
+            raise why from None
+        self._tracer = tracer
+        engine = "registers" if isinstance(tracer, BreakpointTracer) else "listen"
+        self._put(state=CatchpointState.ARMED, engine=engine, note=self._note(tracer))
+        probe = Intrusion(
+            target=catchpoint.process,
+            what="probe",
+            why=f"{catchpoint.moment} of {catchpoint.pattern}: listens, nothing is stopped",
+            at_wall_ns=time.time_ns(),
+        )
+        self._context.emit(Touched(intrusion=probe, **self._context.stamp()))
+
+    def _refused(self, error: _Refusal, names: Sequence[str]) -> LivedbgError:
+        if isinstance(error, TouchRefused):
+            return error
+        if isinstance(error, NotTraceable) or self.catchpoint.moment is Moment.RAISE:
+            why = refused_raises(error, self._pid)
+            if why is not None:
+                return why
+        assert not isinstance(error, NotTraceable)  # which always has a reason to show
+        return refused(error, self._pid, names)
+
+    def _started(self, names: Sequence[str], report: Callable[[Sequence[TracedCall]], None]) -> Tracer:
+        """A tracer by probe events, or where those are not allowed by debug registers; for signals one of its own."""
+        pid, moment, follow = self._pid, self.catchpoint.moment, self.catchpoint.follow
+        if moment is Moment.SIGNAL:
+            numbers = [number for number in signal.Signals if any(p.matches([number.name]) for p in self._patterns)]
+            signals = SignalTracer(pid, numbers, report=report, mappings=self._calls.mappings, follow=follow)
+            signals.start()
+            return signals
+        subject: Subject = NativeCalls(moment, names, PythonCallers(pid), known=self._known, later=follow)
+        if moment is Moment.RAISE:
+            subject = PythonRaises(awaited=follow or bool(self._files))
+        try:
+            first = FunctionTracer(pid, subject, wanted=self._wants, report=report, follow=follow, files=self._files)
+            first.start()
+        except OSError as error:
+            if not isinstance(error, NoTracefs | NoPerf) or moment is Moment.RAISE:
+                raise
+            second = BreakpointTracer(
+                pid, moment, names, known=self._known, wanted=self._wants, report=report, follow=follow
+            )
+            second.start()
+            return second
+        return first
+
+    async def disarm(
+        self, state: CatchpointState = CatchpointState.DONE, remedy: str = "", patience_s: float = _UNWIND_S
+    ) -> None:
+        """Take the probes out; what was traced is still reported.
+
+        Args:
+            state: what has become of it.
+            remedy: what to do about that.
+            patience_s: how long to wait for stacks of what was traced last; then it is reported without them.
+        """
+        tracer, self._tracer = self._tracer, None
+        if tracer is not None:
+            await asyncio.to_thread(tracer.stop)
+            await asyncio.sleep(0)  # what it traced last
+            if self._unwinding is not None:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([self._unwinding], timeout=patience_s)
+            while self._waiting:
+                for kind, traced in self._waiting.popitem()[1]:
+                    self._count_in(kind, traced)
+            self._emit_hits()  # first: who sees that it is over has them all
+            self._put(**self._changes(tracer), state=state, remedy=remedy)
+        self._close()
+
+    def _close(self) -> None:
+        self._calls.close()
+        if self._end is not None:
+            self._end.close()
+            self._end = None
+
+    async def remember(self) -> None:
+        """Take down what the process has loaded."""
+        await self._calls.remember()
+
+    def report(self) -> None:
+        """Put on the stream what has changed."""
+        if self._tracer is not None:
+            failure = self._tracer.counts.failure
+            self._put(**self._changes(self._tracer))
+            if failure and self._failing is None:
+                self._failing = asyncio.create_task(self._fail())
+        self._emit_hits()
+
+    async def _fail(self) -> None:
+        """The tracer has ended by itself: what it has traced stays."""
+        await self.disarm(CatchpointState.FAILED, "set it again; please report this as a bug of livedbg")
+
+    def _emit_hits(self) -> None:
+        for hit in self._hits.changed():
+            self._context.emit(ExceptionSeen(hit=hit, **self._context.stamp()))
+
+    def _changes(self, tracer: Tracer) -> dict[str, object]:
+        counts = tracer.counts
+        seen = max(counts.seen, self._traced)
+        changes: dict[str, object] = {
+            "seen": seen,
+            "lost": counts.lost,
+            "hits": self._traced,
+            "note": self._note(tracer),
+        }
+        status = self._end.status() if self._end is not None else None
+        return changes | {"ending": ended(status) if status is not None else ""}
+
+    def _note(self, tracer: Tracer) -> str:
+        counts = tracer.counts
+        if self.catchpoint.moment is Moment.SIGNAL:
+            parts = [f"signals: {', '.join(p.text for p in self._patterns)}"]
+        else:
+            files = [file.rpartition("/")[2] for file in tracer.files]
+            parts = [f"in {', '.join(files)}" if files else self._nowhere()]
+        if self.catchpoint.moment is Moment.RETHROW:
+            parts.append("a rethrow tells neither type nor message: all are shown")
+        if not self._calls.possible:
+            parts.append("no stacks: gdb is not there")
+        if counts.unread:
+            parts.append(f"can't be read: {', '.join(counts.unread[:3])}")
+        if counts.left_out:
+            parts.append(f"not heard, for want of debug registers: {', '.join(counts.left_out[:3])}")
+        if isinstance(tracer, BreakpointTracer) and self.catchpoint.follow:
+            parts.append("programs that it starts by exec are not heard")
+        if counts.failure:
+            parts.insert(0, f"listening has failed ({counts.failure})")
+        return clean_line("; ".join(parts))
+
+    def _nowhere(self) -> str:
+        if self.catchpoint.moment is Moment.CALL:
+            return f"no file that is loaded has {' or '.join(p.text for p in self._patterns)} yet"
+        return _NO_PYTHON if self.catchpoint.moment is Moment.RAISE else _NO_RUNTIME
+
+    def _put(self, **changes: object) -> None:
+        fresh = structs.replace(self.catchpoint, **changes)
+        if fresh != self.catchpoint:
+            self.catchpoint = fresh
+            self._context.emit(CatchpointSeen(catchpoint=fresh, **self._context.stamp()))
+
+    def _wants(self, call: Call) -> bool:
+        return matches(self.catchpoint.moment, self._patterns, call)
+
+    # what was traced
+
+    def _take(self, traced: Sequence[TracedCall]) -> None:
+        for one in traced:
+            if self._most and self._traced >= self._most:
+                break
+            if self.catchpoint.message not in one.call.message:
+                continue
+            self._traced += 1
+            kind = self._calls.kind_of(one)
+            place = self._calls.place_of(kind)
+            if self.catchpoint.moment is Moment.RAISE:
+                self._hits.add(kind, one, _wall_ns(one), one.python[:2] if one.python is not None else None)
+            elif self._calls.known(place) or not self._calls.possible:
+                self._count_in(kind, one, self._calls.of(place))
+            elif place in self._waiting and len(self._waiting[place]) < _WAITING_EACH:
+                self._waiting[place].append((kind, replace(one, sample=one.sample._replace(stack=b""))))
+            elif place in self._waiting or len(self._waiting) >= _WAITING:
+                self._count_in(kind, one)
+            else:
+                self._waiting[place] = [(kind, one)]
+        if self._waiting and (self._unwinding is None or self._unwinding.done()):
+            self._unwinding = asyncio.create_task(self._unwind())
+        if self._most and self._traced >= self._most and self._tracer is not None:
+            self._ending = asyncio.create_task(self.disarm())
+
+    def _count_in(self, kind: Kind, traced: TracedCall, stack: Frames | None = None) -> None:
+        if traced.python is not None and (stack is not None or not self._calls.possible):
+            native, whole = stack or ((), False)
+            merged = merge_frames(traced.python.frames, native, traced.python.runs)
+            stack = merged, whole and traced.python.whole
+        elif stack is not None and runs_python(stack[0]):  # whose frames could not be read
+            stack = stack[0], False
+        self._hits.add(kind, traced, _wall_ns(traced), stack)
+
+    async def _unwind(self) -> None:
+        while self._waiting:
+            place, ((_, first), *_) = next(iter(self._waiting.items()))
+            stack = await self._calls.unwind(place, first)
+            for kind, traced in self._waiting.pop(place, ()):  # those that came meanwhile too
+                self._count_in(kind, traced, stack)
+            self.report()
+
+
+def _wall_ns(traced: TracedCall) -> int:
+    return time.time_ns() - time.monotonic_ns() + traced.sample.mono_ns

@@ -1,0 +1,174 @@
+"""Traces the calls of some functions in one process by probe events: no stop, no ptrace.
+
+Types that don't match are learnt and then filtered by the kernel, so that they cost no more than the trap: the address
+of a type's description identifies it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from livedbg.adapters.exceptions.calls import Call, TracedCall
+from livedbg.adapters.exceptions.native_calls import Subject
+from livedbg.probes.functions import FunctionNotFound, FunctionProbes
+from livedbg.probes.perf_count import Tally
+from livedbg.probes.processes import ProcessTree
+from livedbg.probes.tracer import Tracer
+
+__all__ = ["FunctionTracer"]
+
+_GATHER_S: Final = 0.004  # calls that come within this are read at once
+_IDLE_S: Final = 0.2
+_LIBRARIES_S: Final = 1.0  # between two searches for libraries that were loaded meanwhile
+_LEARN: Final = 300  # calls of a type that nobody wants, until the kernel is told to drop it
+_LEARNT_MOST: Final = 24  # types in one filter (it has a page: 4096 bytes)
+
+
+class FunctionTracer(Tracer):
+    """Traces the calls of some functions.
+
+    Args:
+        pid: the process.
+        subject: what is traced.
+        wanted: whether a call is, by its type; called in the tracer's thread.
+        report: called in the tracer's thread with the wanted calls, in the order of time.
+        follow: child processes too.
+        files: files that the process may load: traced before it does.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        subject: Subject,
+        *,
+        wanted: Callable[[Call], bool],
+        report: Callable[[Sequence[TracedCall]], None],
+        follow: bool,
+        files: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        self._processes = ProcessTree(pid, follow)
+        self._subject = subject
+        self._wanted = wanted
+        self._report = report
+        self._later = tuple(files)
+        self._probes: FunctionProbes | None = None
+        self._unwanted: Counter[int] = Counter()
+        self._dropped: set[int] = set()
+        self._sampled = 0
+        self._early = 0  # of those: before the tally began
+        self._tally: Tally | None = None
+        self._tally_ns = 0
+        self._tallied = 0  # by tallies before it
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files in which functions are traced, as the process has them."""
+        return self._probes.files if self._probes is not None else ()
+
+    def _arm(self) -> None:
+        """Arm the probes. Where they are for a runtime that may still be loaded, it waits for that."""
+        probes = self._probes = FunctionProbes(
+            self._processes,
+            self._subject.functions,
+            self._subject.arguments,
+            stack_bytes=self._subject.stack_bytes,
+            later=self._later,
+        )
+        self.counts.unread = probes.unread
+        probes.find()
+        if probes.probed:
+            probes.arm(self._subject.only)
+        elif probes.refused:
+            raise probes.refused[0]
+        elif not self._subject.awaited:
+            raise FunctionNotFound(", ".join(self._subject.functions))
+
+    def _trace(self) -> None:
+        assert self._probes is not None
+        probes = self._probes
+        with contextlib.suppress(OSError):  # only root may: what is not read in time is lost
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
+        search_s = time.monotonic() + _LIBRARIES_S
+        while not self._over.is_set():
+            self._wait(_IDLE_S, probes.filenos())
+            if not self._over.wait(_GATHER_S):
+                self._read(probes)
+            if time.monotonic() >= search_s or self._learnt():
+                search_s = time.monotonic() + _LIBRARIES_S
+                self._search(probes)
+        self._read(probes)
+
+    def _search(self, probes: FunctionProbes) -> None:
+        """Look for new libraries; arm anew where there is something new to tell the kernel."""
+        self._count()
+        probes.keep_alive()
+        with contextlib.suppress(OSError):  # what is armed so far still is
+            learnt, changed = self._learnt(), self._subject.changed()
+            if changed:
+                probes.forget()
+            if not probes.find() and not learnt and not changed:
+                return
+            self._dropped.update(
+                address for address, count in self._unwanted.most_common(_LEARNT_MOST) if count >= _LEARN
+            )
+            self._unwanted.clear()
+            if self._dropped:
+                self._count_anew(probes)
+            conditions = [self._subject.only] if self._subject.only else []
+            conditions += [f"type_info != {address:#x}" for address in sorted(self._dropped)]
+            probes.arm(" && ".join(conditions))
+
+    def _learnt(self) -> bool:
+        """Whether there is a type that comes often and is wanted by nobody."""
+        common = self._unwanted.most_common(1)
+        return bool(common) and common[0][1] >= _LEARN and len(self._dropped) < _LEARNT_MOST
+
+    def _read(self, probes: FunctionProbes) -> None:
+        """Take what came."""
+        traced = []
+        for sample, (found, event) in probes.read():
+            call = self._subject.describe(sample, event.fields, found)
+            if call is None:
+                continue
+            self._sampled += 1
+            if self._tally is None or sample.mono_ns < self._tally_ns:
+                self._early += 1
+            if self._wanted(call):
+                traced.append(TracedCall(sample, call, self._subject.python(sample, event.fields, found)))
+            elif call.type_info:
+                self._unwanted[call.type_info] += 1
+        self.counts.lost = probes.lost
+        self.counts.seen = max(self.counts.seen, self._sampled)
+        if traced:
+            self._report(traced)
+
+    def _count(self) -> None:
+        """Count those that the kernel filters, too."""
+        now = self._tally.total() if self._tally is not None else 0
+        self.counts.seen = max(self._sampled, self._early + self._tallied + now)
+
+    def _count_anew(self, probes: FunctionProbes) -> None:
+        """Count all calls by other means than samples, from now on."""
+        sources = [one.source(self._subject.only) for one in probes.probed]
+        before, self._tally = self._tally, Tally(sources, probes.threads(), follow=self._processes.follow)
+        if before is None:
+            self._tally_ns = self._tally.since_ns
+        else:
+            self._tallied += before.total()
+            before.close()
+
+    def _disarm(self) -> None:
+        if self._probes is not None:
+            self._probes.disarm()
+        if self._tally is not None:
+            self._count()
+            self._tally.close()
+        if self._probes is not None:
+            self._probes.close()

@@ -1,0 +1,199 @@
+"""Traces signals as a process gets them: the kernel's trace event signal:signal_deliver, without a stop.
+
+The event comes in the thread that gets the signal, just before its handler runs or the process ends: a sample of it has
+the registers and the stack of the instruction that faulted. Which signals are meant is for the kernel to sort out.
+ptrace is not needed, and nothing in the target changes.
+
+Invariants:
+    G1. Threads born later, and where they are followed children, also after an exec, are traced: events are inherited.
+    G2. A signal that the kernel sorted out costs the target nothing but the event's own test.
+    G3. Of page faults only those near address 0 are traced, which no program has by right: what a null pointer led to.
+        For the others this costs a comparison, some 0.1 us of 2 us (measured on Linux 6.18).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from livedbg.adapters.exceptions.calls import Call, TracedCall
+from livedbg.adapters.exceptions.signal_meaning import QUIET_WHERE_HANDLED, effect, origin, signal_name
+from livedbg.adapters.exceptions.signal_senders import Senders, Sent
+from livedbg.linux.ending import Ending
+from livedbg.linux.maps import Mapping
+from livedbg.linux.procfs import process_exists, read_stat
+from livedbg.probes.newest import Newest
+from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.probes.perf_records import Sample
+from livedbg.probes.processes import ProcessTree
+from livedbg.probes.tracefs import NoTracefs, TraceEvent, kernel_event
+from livedbg.probes.tracer import Tracer
+from livedbg.unwind.capture import PC
+
+__all__ = ["SignalTracer"]
+
+_RINGS: Final = 4 << 20  # bytes: signals are few
+_PROCESSES: Final = 256
+_NULL: Final = 65536  # below: never mapped (/proc/sys/vm/mmap_min_addr)
+_DYING_NS: Final = 60_000_000_000  # how long a process that was killed is given until it is over
+_UNTOLD_NS: Final = 1_000_000_000  # how long it is waited for what ended one that is gone
+_IDLE_S: Final = 0.2
+_CHECK_S: Final = 1.0  # between two checks which threads are left
+
+
+class SignalTracer(Tracer):
+    """Traces signals; used as `FunctionTracer` is.
+
+    Args:
+        pid: the process.
+        numbers: which signals.
+        report: called in the tracer's thread with the signals, in the order of time.
+        mappings: those of a process, as they are known; called in the tracer's thread.
+        follow: child processes too.
+
+    Raises:
+        ValueError: no signal is named.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        numbers: Collection[int],
+        *,
+        report: Callable[[Sequence[TracedCall]], None],
+        mappings: Callable[[int], Sequence[Mapping]],
+        follow: bool,
+    ) -> None:
+        super().__init__()
+        if not numbers:
+            raise ValueError("no signal is named")
+        self._pid = pid
+        self._numbers = frozenset(numbers)
+        self._report = report
+        self._mappings = mappings
+        self._tree = ProcessTree(pid, follow)
+        self._event: TraceEvent | None = None
+        self._events: PerfEvents | None = None
+        self._senders = Senders(self._numbers, None if follow else pid)
+        self._fault: TraceEvent | None = None
+        self._touched: Newest[int, tuple[int, int]] = Newest(_PROCESSES)  # by thread: its instruction and the address
+        self._end: Ending | None = None
+        self._dying: dict[int, Sample] = {}
+        self._ended: Newest[int, None] = Newest(_PROCESSES)  # of which it is reported what ended them
+
+    def _arm(self) -> None:
+        self._end = Ending(self._pid)
+        self._event = kernel_event("signal", "signal_deliver")
+        sources = [Source(TRACEPOINT, self._event.number, wanted=_filter(self._numbers))]
+        if signal.SIGSEGV in self._numbers:
+            with contextlib.suppress(NoTracefs):  # not on this machine
+                self._fault = kernel_event("exceptions", "page_fault_user")
+                sources.append(Source(TRACEPOINT, self._fault.number, wanted=f"address < {_NULL}"))
+        self._events = PerfEvents.in_threads(sources, self._tree.threads, follow=self._tree.follow, ring_bytes=_RINGS)
+        if not self._events.threads and not process_exists(self._pid):
+            raise ProcessLookupError
+        with contextlib.suppress(OSError):  # then it is not known who sent them
+            self._senders.start()
+
+    def _trace(self) -> None:
+        assert self._events is not None
+        check_s = time.monotonic() + _CHECK_S
+        while not self._over.is_set():
+            self._wait(_IDLE_S, [self._events.fileno()])
+            self._read(self._events)
+            if time.monotonic() >= check_s:
+                check_s = time.monotonic() + _CHECK_S
+                self._events.keep(self._tree.threads())
+        self._read(self._events)
+
+    def _read(self, events: PerfEvents) -> None:
+        samples = events.read()
+        lost = events.take_lost()
+        self.counts.lost += lost
+        self._senders.update()
+        traced = []
+        for sample in samples:
+            if sample.source:
+                assert self._fault is not None
+                self._touched[sample.tid] = (sample.registers[PC], int(self._fault.fields["address"].read(sample.raw)))
+                continue
+            number, code, handler = self._fields(sample)
+            if number != signal.SIGKILL:
+                sent = self._senders.take(number, (sample.tid, sample.pid))
+                traced.append(TracedCall(sample, self._call(sample, number, code, handler, sent)))
+            elif sample.pid not in self._ended:
+                self._dying.setdefault(sample.pid, sample)
+        traced += self._dead()
+        self.counts.seen += lost + len(traced)
+        if traced:
+            self._report(traced)
+
+    def _dead(self) -> list[TracedCall]:
+        """What ended the processes whose threads got SIGKILL, as they do at any end: a signal or exit()."""
+        traced = []
+        for pid, sample in list(self._dying.items()):
+            there = process_exists(pid)
+            status = self._status(pid)
+            age_ns = time.monotonic_ns() - sample.mono_ns
+            if status is None and age_ns < (_DYING_NS if there else _UNTOLD_NS) and not self._over.is_set():
+                continue
+            del self._dying[pid]
+            self._ended[pid] = None
+            targets = (pid, sample.tid)
+            killed = self._senders.take_last(targets) if status is None else self._senders.take(status & 0x7F, targets)
+            if killed is not None:
+                traced.append(TracedCall(sample, self._call(sample, killed.number, killed.code, 0, killed)))
+        return traced
+
+    def _status(self, pid: int) -> int | None:
+        """Wait status of a process that ends; None while it is not known."""
+        if pid == self._pid and self._end is not None:
+            return self._end.status()
+        try:
+            stat = read_stat(pid)
+        except OSError:
+            return None
+        return stat.exit_code if stat.state == "zombie" else None
+
+    def _fields(self, sample: Sample) -> tuple[int, int, int]:
+        assert self._event is not None
+        number, code, handler = (int(self._event.fields[name].read(sample.raw)) for name in _FIELDS)
+        return number, code - ((code & 0x80000000) << 1), handler  # the code is an int
+
+    def _call(self, sample: Sample, number: int, code: int, handler: int, sent: Sent | None) -> Call:
+        by = f", by {sent.by}" if sent is not None and code in _BY_SOMEBODY and sent.sender != sample.pid else ""
+        pc, address = self._touched.pop(sample.tid, (0, 0))
+        at = f", at address {address:#x}" if pc == sample.registers[PC] and number == signal.SIGSEGV else ""
+        message = f"{origin(number, code)}{at}{by}; {effect(number, handler, self._mappings(sample.pid))}"
+        return Call((signal_name(number),), message)
+
+    def _disarm(self) -> None:
+        self._senders.close()
+        if self._end is not None:
+            self._end.close()
+        if self._events is not None:
+            self._events.close()
+
+
+_THEMSELVES: Final = (
+    *(signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGFPE, signal.SIGSEGV, signal.SIGBUS),
+    *(signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT),
+    *(signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+)
+"""Signals that are delivered as themselves though nobody handles them: they dump core, or end nothing (signal(7))."""
+
+_BY_SOMEBODY: Final = (0, -1, -6)  # SI_USER, SI_QUEUE, SI_TKILL: of others the sender is whoever ran just then
+_FIELDS: Final = ("sig", "code", "sa_handler")
+
+
+def _filter(numbers: Collection[int]) -> str:
+    """What the kernel sorts out by (Documentation/trace/events.rst, event filtering)."""
+    parts = []
+    delivered = {*numbers, signal.SIGKILL} if any(number not in _THEMSELVES for number in numbers) else set(numbers)
+    for number in sorted(delivered):
+        quiet = number in QUIET_WHERE_HANDLED and len(numbers) > 1
+        parts.append(f"(sig == {int(number)} && sa_handler == 0)" if quiet else f"sig == {int(number)}")
+    return " || ".join(parts)

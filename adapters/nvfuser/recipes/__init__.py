@@ -1,0 +1,1 @@
+"""Launch presets for nvFuser, one TOML file each (livedbg.recipes.model)."""

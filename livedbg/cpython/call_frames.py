@@ -1,0 +1,188 @@
+"""Python frames of a call: the innermost as the kernel read them, those behind them from memory just after.
+
+A frame's callers don't change while it lives. So if the last frame that the kernel read is still among its thread's
+frames, at the same instruction, once those behind it were read, they are those that were there at the call.
+
+Invariants:
+    T1. A stack is called whole only if all of it was so at the call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from livedbg.cpython.objects import ObjectReader, is_pointer
+from livedbg.linux import memory
+from livedbg.model import Frame
+from livedbg.probes.newest import Newest
+
+__all__ = ["CallFrames", "PyFrames", "goes_on", "words_of"]
+
+
+class PyFrames(NamedTuple):
+    """Python frames of a call.
+
+    Attributes:
+        frames: innermost first.
+        whole: all of them are there, and were so at the call.
+        runs: how many of them belong to each run of the eval loop, innermost first.
+    """
+
+    frames: tuple[Frame, ...]
+    whole: bool
+    runs: tuple[int, ...] = ()
+
+
+class _Place(NamedTuple):
+    """What a frame does.
+
+    Attributes:
+        entry: C code called it (3.11; from 3.12 on there is a frame of its own behind it).
+    """
+
+    code: int
+    instruction: int
+    entry: bool
+
+
+_MOST: Final = 400  # frames
+_KEPT: Final = 512  # stacks that are remembered
+_KEPT_NS: Final = 1_000_000_000  # another code object may be made where one was
+_TRAMPOLINE: Final = "<interpreter trampoline>"  # 3.12: an entry of C code (Python/specialize.c)
+
+
+def words_of(values: Mapping[str, int | bytes]) -> tuple[int, ...]:
+    """What distinguishes the stacks of calls."""
+    places, behind = _fetched(values)
+    return tuple(word for place in places for word in place[:2]) + ((behind,) if behind else ())
+
+
+def goes_on(words: tuple[int, ...], before: tuple[int, ...]) -> bool:
+    """Whether a call is that of a frame further out than that of the call before it, with nothing done between them."""
+    inner, outer = (places[: len(places) // 2 * 2] for places in (before, words))
+    return any(inner[start : start + len(outer)] == outer[: len(inner) - start] for start in range(2, len(inner), 2))
+
+
+class CallFrames:
+    """Makes frames of what was fetched at calls of one process.
+
+    Args:
+        objects: reads its memory; not shared, as it is dropped now and then.
+    """
+
+    def __init__(self, objects: ObjectReader) -> None:
+        self._objects = objects
+        self._fresh_ns = time.monotonic_ns()
+        self._known: Newest[tuple[int, ...], PyFrames] = Newest(_KEPT)
+
+    def of(self, values: Mapping[str, int | bytes]) -> PyFrames:
+        """The frames of a call."""
+        self._refresh()
+        key = (_number(values, "state"), *words_of(values))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._read(values)
+        return known
+
+    def now(self, state: int, *, stopped: bool = False) -> PyFrames:
+        """The frames that a thread has now; unless it is stopped not whole, as they may be others than at the call."""
+        self._refresh()
+        made = self._made(place for _, place in self._living(state))
+        return made if stopped else made._replace(whole=False)
+
+    def _refresh(self) -> None:
+        now_ns = time.monotonic_ns()
+        if now_ns - self._fresh_ns > _KEPT_NS:
+            self._fresh_ns = now_ns
+            self._known.clear()
+            self._objects = ObjectReader(self._objects.pid, self._objects.layout)
+
+    def _read(self, values: Mapping[str, int | bytes]) -> PyFrames:
+        places, behind = _fetched(values)
+        whole = True
+        if behind:
+            outer = [place for _, place in self._chain(behind)]
+            last = _number(values, "last"), places[-1]
+            whole = last in self._living(_number(values, "state"))
+            places += outer
+        made = self._made(places)
+        return made._replace(whole=whole and made.whole)
+
+    def _made(self, places: Iterable[_Place]) -> PyFrames:
+        frames: list[Frame] = []
+        runs = [0]
+        whole = True
+        for code, at, entry in places:
+            frame = self._frame(code & ~7, at)
+            if frame is None:
+                whole = False
+            meant = frame is not None and frame.function not in {"", _TRAMPOLINE}
+            if frame is not None and meant:
+                frames.append(frame)
+                runs[-1] += 1
+            if runs[-1] and (entry or not meant):
+                runs.append(0)
+        return PyFrames(tuple(frames), whole and bool(frames), tuple(run for run in runs if run))
+
+    def _frame(self, code: int, at: int) -> Frame | None:
+        """A frame; one without a name for an entry of C code, None for what is not there any more."""
+        found = self._objects.code(code)
+        if found is not None:
+            line = found.line(at - found.start)
+            return Frame(function=found.name, file=found.file, line=line, language="python")
+        try:
+            (head,) = self._objects.heads([code])
+        except OSError:  # the process has ended
+            return None
+        return Frame(function="") if head is not None and self._objects.type_name(head) == "NoneType" else None
+
+    def _living(self, state: int) -> Iterator[tuple[int, _Place]]:
+        """The frames that a thread has now."""
+        at = self._objects.layout.thread
+        try:
+            frame = self._objects.word(state + at.frame)
+            if at.cframe is not None:
+                frame = self._objects.word(frame + at.cframe)
+        except OSError:
+            return
+        yield from self._chain(frame)
+
+    def _chain(self, frame: int) -> Iterator[tuple[int, _Place]]:
+        """A frame and those behind it: addresses, code objects, instructions."""
+        at = self._objects.layout.frame
+        for _ in range(_MOST):
+            if not is_pointer(frame):
+                return
+            try:
+                head = memory.read(self._objects.pid, frame, at.size)
+            except OSError:
+                return
+            code, instruction, previous = (_word(head, place) for place in (at.code, at.instruction, at.previous))
+            yield frame, _Place(code, instruction, at.entry is not None and bool(head[at.entry] & 1))
+            frame = previous
+
+
+def _fetched(values: Mapping[str, int | bytes]) -> tuple[list[_Place], int]:
+    """The frames that the kernel read, and the address of the one behind them, if any.
+
+    What is behind the first that is not there is of another call.
+    """
+    places: list[_Place] = []
+    while f"code{len(places)}" in values:
+        code = _number(values, f"code{len(places)}")
+        if not code:
+            return places, 0
+        number = len(places)
+        places.append(_Place(code, _number(values, f"at{number}"), bool(_number(values, f"entry{number}") & 1)))
+    return places, _number(values, "behind") if places else 0
+
+
+def _word(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")
+
+
+def _number(values: Mapping[str, int | bytes], name: str) -> int:
+    value = values.get(name, 0)
+    return value if isinstance(value, int) else 0

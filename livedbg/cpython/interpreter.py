@@ -1,0 +1,156 @@
+"""Finding the Python interpreter inside a process: its version, `_PyRuntime`, and the layout of its state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from livedbg.cpython.layout import DEBUG_OFFSETS_SIZE, Layout, layout_of
+from livedbg.linux import memory
+from livedbg.linux.elf import ElfError, ElfFile, mapped_file
+from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.linux.procfs import living_task
+
+__all__ = ["Interpreter", "InterpreterFile", "find_interpreter", "image_of", "interpreter_in"]
+
+_LIBRARY: Final = re.compile(r"^libpython(\d)\.(\d+)([a-z]*)\.so")
+_PROGRAM: Final = re.compile(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The interpreter of one process image.
+
+    Attributes:
+        version: (3, 11); None when it couldn't be found out.
+        runtime: address of `_PyRuntime`; None before 3.7 and in stripped static builds.
+        file: base name of the file that holds it.
+        layout: how to read it; None when this version is not known to us.
+        free_threaded: it has no GIL.
+        image: start of the process's [vdso] mapping: a new one after each exec, the same after fork.
+    """
+
+    version: tuple[int, int] | None
+    runtime: int | None
+    file: str
+    layout: Layout | None
+    free_threaded: bool
+    image: int
+
+    @property
+    def label(self) -> str:
+        """For users: `Python 3.11`."""
+        name = "Python " + ".".join(map(str, self.version)) if self.version else "Python of an unknown version"
+        return f"{name}, free-threaded" if self.free_threaded else name
+
+
+@dataclass(frozen=True, slots=True)
+class InterpreterFile:
+    """A file that holds an interpreter, whoever runs it.
+
+    Attributes:
+        version: (3, 11); None before 3.11.
+        symbols: addresses of the asked for symbols in the file's own terms (no load bias).
+        runtime: the same for `_PyRuntime`.
+        layout: how to read its state; None when this version is not known to us.
+    """
+
+    version: tuple[int, int] | None
+    symbols: dict[str, int]
+    runtime: int
+    layout: Layout | None
+
+
+def interpreter_in(path: str, *names: str) -> InterpreterFile | None:
+    """The interpreter that a file holds; None when it holds none.
+
+    Args:
+        path: a path of ours.
+        names: of symbols whose places in the file are wanted.
+
+    Raises:
+        OSError: the file can't be opened.
+        ElfError: it is no ELF file, or cut short.
+    """
+    with ElfFile(path) as elf:
+        symbols = {symbol.name: symbol.address for symbol in elf.symbols(("_PyRuntime", "Py_Version", *names)).values()}
+        if "_PyRuntime" not in symbols:
+            return None
+        version = _version(elf.initial(symbols["Py_Version"], 8)) if "Py_Version" in symbols else None
+        published = elf.initial(symbols["_PyRuntime"], DEBUG_OFFSETS_SIZE)
+    layout = layout_of(version, published) if version is not None else None
+    return InterpreterFile(version, symbols, symbols["_PyRuntime"], layout)
+
+
+def _version(word: bytes) -> tuple[int, int]:
+    """(3, 11) from `Py_Version`: const unsigned long, the same as PY_VERSION_HEX; 3.11 and later."""
+    number = int.from_bytes(word, "little")
+    return number >> 24 & 0xFF, number >> 16 & 0xFF
+
+
+def image_of(pid: int) -> tuple[object, ...]:
+    """Changes when a process executes a program, or loads a file that may hold an interpreter.
+
+    Raises:
+        OSError: the process is gone, or reading it is not allowed.
+    """
+    mappings = parse_maps(pid)
+    return (_vdso(mappings), *_candidates(pid, mappings))
+
+
+def _vdso(mappings: Sequence[Mapping]) -> int:
+    return next((mapping.start for mapping in mappings if mapping.path == "[vdso]"), 0)
+
+
+def find_interpreter(pid: int) -> Interpreter | None:
+    """The Python interpreter of a process; None when it runs none.
+
+    Raises:
+        OSError: the process is gone, or reading it is not allowed.
+    """
+    mappings = parse_maps(pid)
+    vdso = _vdso(mappings)
+    for path in _candidates(pid, mappings):
+        of_file = [mapping for mapping in mappings if mapping.path == path]
+        found = _look(pid, path, of_file, vdso)
+        if found is not None:
+            return found
+    return None
+
+
+def _candidates(pid: int, mappings: Sequence[Mapping]) -> list[str]:
+    """Files that may hold an interpreter: libpython, then the program (also one that embeds it)."""
+    paths = list(dict.fromkeys(m.path for m in mappings if m.path.startswith("/")))
+    libraries = [path for path in paths if _LIBRARY.match(PurePosixPath(path).name)]
+    named = [path for path in paths if _PROGRAM.match(PurePosixPath(path).name)]
+    try:
+        program = str(Path(f"/proc/{living_task(pid)}/exe").readlink()).removesuffix(" (deleted)")
+    except OSError:
+        program = ""
+    return list(dict.fromkeys([*libraries, *named, *([program] if program in paths else [])]))
+
+
+def _look(pid: int, path: str, mappings: Sequence[Mapping], vdso: int) -> Interpreter | None:
+    name = PurePosixPath(path).name
+    by_name = _LIBRARY.match(name) or _PROGRAM.match(name)
+    version = (int(by_name[1]), int(by_name[2])) if by_name and by_name[1] and by_name[2] else None
+    free_threaded = bool(by_name and "t" in by_name[3] and version and version >= (3, 13))
+    try:
+        with ElfFile(mapped_file(pid, mappings[0])) as elf:
+            bias = elf.load_bias(mappings)
+            symbols = elf.symbols(("_PyRuntime", "Py_Version"))
+    except (OSError, ElfError):
+        bias, symbols = None, {}
+    if bias is None or "_PyRuntime" not in symbols:
+        return Interpreter(version, None, name, None, free_threaded, vdso) if by_name else None
+    runtime = bias + symbols["_PyRuntime"].address
+    if "Py_Version" in symbols:
+        version = _version(memory.read(pid, bias + symbols["Py_Version"].address, 8))
+    (published,) = memory.read_many(pid, [(runtime, DEBUG_OFFSETS_SIZE)])
+    layout = layout_of(version, published) if version and published else None
+    if layout is not None and layout.free_threaded:
+        free_threaded = True
+    return Interpreter(version, runtime, name, layout, free_threaded, vdso)

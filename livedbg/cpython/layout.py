@@ -1,0 +1,213 @@
+"""Where CPython keeps what we read: offsets by version.
+
+Sources: 3.11 and 3.12 Include/internal/{pycore_runtime,pycore_interp,pycore_frame,pycore_gil}.h,
+Include/cpython/{pystate,code}.h, checked with the debug information of 3.11.7 and 3.12.1 builds
+for x86-64; from 3.13 on `_Py_DebugOffsets` (pycore_runtime.h; from 3.14 pycore_debug_offsets.h), which
+the process publishes at the start of `_PyRuntime`. What that table lacks (the value stack's size,
+the exception table, the lock types, a thread's exception) is fixed here; checked with 3.13.0. 3.14 is from its headers
+only and untried.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import Final
+
+__all__ = ["DEBUG_OFFSETS_SIZE", "CodeLayout", "FrameLayout", "Layout", "ThreadLayout", "layout_of"]
+
+_COOKIE: Final = b"xdebugpy"
+DEBUG_OFFSETS_SIZE: Final = 8 * 64
+"""Bytes of `_Py_DebugOffsets` that `layout_of` wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLayout:
+    """PyThreadState.
+
+    Attributes:
+        frame: offset of the innermost frame's address, or of the pointer to the _PyCFrame with it.
+        cframe: offset of current_frame in _PyCFrame; None where there is none (3.13 on).
+        exception: offset of current_exception; up to 3.11 of curexc_type, with the value and the traceback behind it.
+        on_delete_data: weak reference to the lock that `Thread.join` waits for (up to 3.12).
+    """
+
+    next: int
+    ident: int
+    native_id: int
+    frame: int
+    exception: int
+    cframe: int | None = None
+    on_delete_data: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLayout:
+    """_PyInterpreterFrame.
+
+    Attributes:
+        size: offset of the first local variable.
+        entry: of the flag that C code called it; None where a frame of its own marks that (3.12 on).
+    """
+
+    code: int
+    previous: int
+    instruction: int
+    owner: int
+    size: int
+    entry: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLayout:
+    """PyCodeObject."""
+
+    stack_size: int
+    first_line: int
+    locals_count: int
+    exception_table: int
+    filename: int
+    qualname: int
+    line_table: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One version's offsets.
+
+    Attributes:
+        version: (3, 11).
+        gil_in_runtime: offset of the GIL in _PyRuntime (3.11), else None.
+        gil_pointer: offset in PyInterpreterState of the pointer to its GIL (3.12 on).
+        ascii_text: size of PyASCIIObject, where a pure ASCII string's characters start.
+        other_text: the same for the other compact strings (PyCompactUnicodeObject).
+        type_qualname: offset of ht_qualname in PyHeapTypeObject (Include/cpython/object.h; measured in 3.11 to 3.13).
+        lock_word: the lock of a `_thread.lock` is a byte of the object (3.14 PyMutex) and no semaphore.
+        free_threaded: the build has no GIL.
+    """
+
+    version: tuple[int, int]
+    interpreters_head: int
+    interpreter_next: int
+    threads_head: int
+    gil_in_runtime: int | None
+    gil_pointer: int
+    thread: ThreadLayout
+    frame: FrameLayout
+    code: CodeLayout
+    ascii_text: int
+    other_text: int
+    type_qualname: int = 872
+    lock_word: bool = False
+    free_threaded: bool = False
+
+
+_CODE_311: Final = CodeLayout(68, 72, 76, 40, 112, 128, 136, 184)
+_CODE_312: Final = CodeLayout(64, 68, 72, 40, 112, 128, 136, 192)
+_LAYOUTS: Final = {
+    (3, 11): Layout(
+        version=(3, 11),
+        interpreters_head=40,
+        interpreter_next=0,
+        threads_head=16,
+        gil_in_runtime=360,
+        gil_pointer=0,
+        thread=ThreadLayout(next=8, ident=152, native_id=160, frame=56, exception=96, cframe=8, on_delete_data=192),
+        frame=FrameLayout(code=32, previous=48, instruction=56, owner=69, size=72, entry=68),
+        code=_CODE_311,
+        ascii_text=48,
+        other_text=72,
+        type_qualname=864,
+    ),
+    (3, 12): Layout(
+        version=(3, 12),
+        interpreters_head=40,
+        interpreter_next=0,
+        threads_head=72,
+        gil_in_runtime=None,
+        gil_pointer=384,
+        thread=ThreadLayout(next=8, ident=136, native_id=144, frame=56, exception=96, cframe=0, on_delete_data=176),
+        frame=FrameLayout(code=0, previous=8, instruction=56, owner=70, size=72),
+        code=_CODE_312,
+        ascii_text=40,
+        other_text=56,
+    ),
+}
+
+# PyThreadState from 3.13 on: current_frame, two trace functions and their two objects, current_exception
+_EXCEPTION_BEHIND_FRAME: Final = 40
+
+# `_Py_DebugOffsets`: cookie, version and free_threaded, then the words of each group in this order
+_GROUPS_313: Final = {
+    "runtime": "size finalizing interpreters_head",
+    "interpreter": "size id next threads_head gc imports_modules sysdict builtins ceval_gil gil_runtime_state "
+    "gil_runtime_state_enabled gil_runtime_state_locked gil_runtime_state_holder",
+    "thread": "size prev next interp current_frame thread_id native_thread_id datastack_chunk status",
+    "frame": "size previous executable instr_ptr localsplus owner",
+    "code": "size filename name qualname linetable firstlineno argcount localsplusnames localspluskinds "
+    "co_code_adaptive",
+}
+_GROUPS_314: Final = {
+    **_GROUPS_313,
+    "interpreter": "size id next threads_head threads_main gc imports_modules sysdict builtins ceval_gil "
+    "gil_runtime_state gil_runtime_state_enabled gil_runtime_state_locked gil_runtime_state_holder "
+    "code_object_generation tlbc_generation",
+    "frame": "size previous executable instr_ptr localsplus owner stackpointer tlbc_index",
+}
+
+
+def layout_of(version: tuple[int, int], published: bytes) -> Layout | None:
+    """The layout of a version; None when it is not known.
+
+    Args:
+        version: (major, minor).
+        published: the first DEBUG_OFFSETS_SIZE bytes of `_PyRuntime`.
+    """
+    if version in _LAYOUTS:
+        return _LAYOUTS[version]
+    if version not in ((3, 13), (3, 14)) or not published.startswith(_COOKIE):
+        return None
+    return _from_published(version, published)
+
+
+def _from_published(version: tuple[int, int], published: bytes) -> Layout:
+    newer = version >= (3, 14)
+    words = iter(struct.unpack_from(f"<{len(published) // 8 - 1}Q", published, 8))
+    next(words)  # the version as PY_VERSION_HEX
+    free_threaded = bool(next(words))
+    group = {
+        name: {member: next(words) for member in members.split()}
+        for name, members in (_GROUPS_314 if newer else _GROUPS_313).items()
+    }
+    interpreter, thread, frame, code = group["interpreter"], group["thread"], group["frame"], group["code"]
+    return Layout(
+        version=version,
+        interpreters_head=group["runtime"]["interpreters_head"],
+        interpreter_next=interpreter["next"],
+        threads_head=interpreter["threads_head"],
+        gil_in_runtime=None,
+        gil_pointer=interpreter["ceval_gil"],
+        thread=ThreadLayout(
+            next=thread["next"],
+            ident=thread["thread_id"],
+            native_id=thread["native_thread_id"],
+            frame=thread["current_frame"],
+            exception=thread["current_frame"] + _EXCEPTION_BEHIND_FRAME,
+        ),
+        frame=FrameLayout(
+            frame["executable"], frame["previous"], frame["instr_ptr"], frame["owner"], frame["localsplus"]
+        ),
+        code=replace(
+            _CODE_312,
+            filename=code["filename"],
+            qualname=code["qualname"],
+            line_table=code["linetable"],
+            first_line=code["firstlineno"],
+            instructions=code["co_code_adaptive"],
+        ),
+        ascii_text=40,
+        other_text=56,
+        lock_word=newer,
+        free_threaded=free_threaded,
+    )

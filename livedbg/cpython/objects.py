@@ -1,0 +1,277 @@
+"""Reading single Python objects of another process: types, strings, code objects, locks.
+
+Everything comes from memory that changes while it is read: nothing is believed before its type's
+name is what it should be, and every miss is None.
+Sources: CPython Include/cpython/{object,unicodeobject,code,methodobject}.h, Modules/_threadmodule.c
+(lockobject, rlockobject), Objects/{exception_handling_notes.txt,locations.md} of 3.11 to 3.13.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from livedbg.cpython.layout import Layout
+from livedbg.linux import memory
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["Code", "LockObject", "ObjectReader", "is_pointer"]
+
+_TYPE_AT, _TYPE_NAME_AT = 8, 24
+_BYTES_SIZE_AT, _BYTES_DATA_AT = 16, 32
+_HEAD: Final = 48
+_MOST_TEXT: Final = 1024
+_MOST_TABLE: Final = 1 << 20
+_LOCKS: Final = frozenset({"_thread.lock", "_thread.RLock"})
+
+
+class LockObject(NamedTuple):
+    """A threading.Lock or threading.RLock.
+
+    Attributes:
+        address: of the object.
+        recursive: it is an RLock.
+        word: address of the semaphore that its waiters sleep on (up to 3.13), or of its lock byte.
+        locked: it is held.
+        owner: pthread identifier of its owner: RLock only, 0 for none.
+    """
+
+    address: int
+    recursive: bool
+    word: int
+    locked: bool
+    owner: int
+
+    @property
+    def type_name(self) -> str:
+        """As a user knows it."""
+        return "threading.RLock" if self.recursive else "threading.Lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A code object.
+
+    Attributes:
+        slots: local variables and value stack, in words.
+        locals_count: how many of the slots are local variables, cells and free variables.
+        start: address of its first instruction.
+    """
+
+    address: int
+    name: str
+    file: str
+    first_line: int
+    slots: int
+    locals_count: int
+    start: int
+    exceptions: bytes
+    lines: bytes
+
+    def live_depth(self, offset: int) -> int:
+        """How many values of the value stack surely live at an instruction: what its exception
+        handler would keep (Objects/exception_handling_notes.txt)."""
+        entry = _varints(self.exceptions)
+        for start in entry:
+            length, _target, depth = next(entry, 0), next(entry, 0), next(entry, 0)
+            if start * 2 <= offset < (start + length) * 2:
+                return depth >> 1
+        return 0
+
+    def line(self, offset: int) -> int:
+        """The source line of an instruction (Objects/locations.md)."""
+        line, at, index = self.first_line, 0, 0
+        while index < len(self.lines):
+            first = self.lines[index]
+            at += ((first & 7) + 1) * 2
+            kind = first >> 3 & 15
+            index += 1
+            if kind in (13, 14):
+                delta, index = _signed(self.lines, index)
+                line += delta
+            elif kind in (10, 11, 12):
+                line += kind - 10
+            if at > offset:
+                break
+            while index < len(self.lines) and not self.lines[index] & 0x80:
+                index += 1
+        return line
+
+
+def _varints(table: bytes) -> Iterator[int]:
+    """The numbers of an exception table: 6 bits a byte, the most significant first, bit 6 = more."""
+    value = 0
+    for byte in table:
+        value = value << 6 | byte & 63
+        if not byte & 64:
+            yield value
+            value = 0
+
+
+def _signed(table: bytes, index: int) -> tuple[int, int]:
+    """A signed number of a line table: 6 bits a byte, the least significant first, bit 0 = sign."""
+    value = shift = 0
+    while index < len(table):
+        byte = table[index]
+        index += 1
+        value |= (byte & 63) << shift
+        shift += 6
+        if not byte & 64:
+            break
+    return (-(value >> 1) if value & 1 else value >> 1), index
+
+
+def is_pointer(word: int) -> bool:
+    """Whether a word may be the address of an object."""
+    return 0x1000 <= word < 1 << 56 and word & 7 == 0
+
+
+class ObjectReader:
+    """Reads objects of one process; remembers types and code objects.
+
+    Args:
+        pid: the process.
+        layout: of its interpreter.
+    """
+
+    def __init__(self, pid: int, layout: Layout) -> None:
+        self.pid = pid
+        self.layout = layout
+        self._types: dict[int, str] = {}
+        self._codes: dict[int, Code | None] = {}
+
+    def word(self, address: int) -> int:
+        """The machine word at `address`.
+
+        Raises:
+            OSError: it is not mapped, or the process is gone.
+        """
+        return int.from_bytes(memory.read(self.pid, address, 8), "little")
+
+    def heads(self, addresses: list[int]) -> list[bytes | None]:
+        """The first _HEAD bytes of objects, in one batch."""
+        return memory.read_many(self.pid, [(address, _HEAD) for address in addresses])
+
+    def type_name(self, head: bytes) -> str:
+        """Name of the type of an object; "" when it can't be one."""
+        (kind,) = struct.unpack_from("<Q", head, _TYPE_AT)
+        if kind not in self._types:
+            name = ""
+            if is_pointer(kind):
+                try:
+                    name = memory.read_text(self.pid, self.word(kind + _TYPE_NAME_AT), 64).decode("ascii", "replace")
+                except OSError:
+                    return ""
+            self._types[kind] = name
+        return self._types[kind]
+
+    def lock(self, address: int, head: bytes) -> LockObject | None:
+        """The lock at `address`, or None when there is none."""
+        name = self.type_name(head)
+        if name not in _LOCKS:
+            return None
+        semaphore, second, third = struct.unpack_from("<QQQ", head, 16)
+        recursive = name == "_thread.RLock"
+        if self.layout.lock_word:
+            return LockObject(address, recursive, address + 16, bool(head[16] & 1), second if recursive else 0)
+        if recursive:
+            return LockObject(address, True, semaphore, third > 0, second)
+        return LockObject(address, False, semaphore, bool(head[32]), 0)
+
+    def lock_at(self, address: int) -> LockObject | None:
+        """The same, by address."""
+        if not is_pointer(address):
+            return None
+        (head,) = self.heads([address])
+        return self.lock(address, head) if head is not None else None
+
+    def lock_of_condition(self, address: int) -> LockObject | None:
+        """The lock of a threading.Condition: its first attribute that is one (`_lock`)."""
+        for values in self._attribute_blocks(address):
+            pointers = [word for (word,) in struct.iter_unpack("<Q", values) if is_pointer(word)]
+            for pointer, head in zip(pointers, self.heads(pointers), strict=True):
+                lock = self.lock(pointer, head) if head is not None else None
+                if lock is not None:
+                    return lock
+        return None
+
+    def _attribute_blocks(self, address: int) -> Iterator[bytes]:
+        """Where the values of an instance's attributes may be, the likeliest first.
+
+        3.11: pointer to the values at -32, dict at -24; 3.12: values at -24, tagged in bit 0;
+        3.13: values behind the object's head; a dict has its keys at +32, the values at +40
+        (Include/internal/{pycore_object,pycore_dict}.h).
+        """
+        if self.layout.version >= (3, 13):
+            places = [address + 24]
+        else:
+            try:
+                before = struct.unpack("<QQ", memory.read(self.pid, address - 32, 16))
+            except OSError:
+                return
+            places = [before[0]] if self.layout.version == (3, 11) else [before[1] + 1]
+        for place in places:
+            if is_pointer(place):
+                (values,) = memory.read_many(self.pid, [(place, 64)])
+                if values is not None:
+                    yield values
+
+    def text(self, address: int) -> str:
+        """A string, cleaned; "?" when there is none."""
+        try:
+            head = memory.read(self.pid, address, 48)
+        except (OSError, OverflowError):
+            return "?"
+        (length,) = struct.unpack_from("<Q", head, 16)
+        kind, compact, ascii_only = head[32] >> 2 & 7, head[32] >> 5 & 1, head[32] >> 6 & 1
+        if not compact or kind not in (1, 2, 4):
+            return "?"
+        at = self.layout.ascii_text if ascii_only else self.layout.other_text
+        try:
+            data = memory.read(self.pid, address + at, min(length, _MOST_TEXT) * kind)
+        except OSError:
+            return "?"
+        return clean_line(data.decode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[kind], "replace"))
+
+    def code(self, address: int) -> Code | None:
+        """The code object at `address`."""
+        if address not in self._codes:
+            self._codes[address] = self._read_code(address)
+        return self._codes[address]
+
+    def _read_code(self, address: int) -> Code | None:
+        at = self.layout.code
+        try:
+            head = memory.read(self.pid, address, at.instructions)
+        except OSError:
+            return None
+        if self.type_name(head) != "code":
+            return None
+
+        def number(offset: int) -> int:
+            return int.from_bytes(head[offset : offset + 4], "little", signed=True)
+
+        def pointer(offset: int) -> int:
+            return int.from_bytes(head[offset : offset + 8], "little")
+
+        count = number(at.locals_count)
+        return Code(
+            address=address,
+            name=self.text(pointer(at.qualname)),
+            file=self.text(pointer(at.filename)),
+            first_line=number(at.first_line),
+            slots=max(0, count) + max(0, number(at.stack_size)),
+            locals_count=max(0, count),
+            start=address + at.instructions,
+            exceptions=self._bytes(pointer(at.exception_table)),
+            lines=self._bytes(pointer(at.line_table)),
+        )
+
+    def _bytes(self, address: int) -> bytes:
+        try:
+            size = self.word(address + _BYTES_SIZE_AT)
+            return memory.read(self.pid, address + _BYTES_DATA_AT, size) if size < _MOST_TABLE else b""
+        except (OSError, OverflowError):
+            return b""

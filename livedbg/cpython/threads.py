@@ -1,0 +1,226 @@
+"""The interpreter's own view of its threads: GIL, thread states, frames. Read without a stop.
+
+The lists are linked and change while they are read. All threads' frames are read level by level,
+one batch of process_vm_readv(2) for each, so that 257 threads cost some tens of system calls.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.cpython.interpreter import Interpreter
+from livedbg.cpython.layout import Layout
+from livedbg.cpython.objects import Code, ObjectReader, is_pointer
+from livedbg.linux import memory
+
+__all__ = ["Gil", "PyFrame", "PyThread", "ThreadReader"]
+
+_MOST_THREADS: Final = 16_384
+_MOST_FRAMES: Final = 400
+_SLOTS_AHEAD: Final = 56  # local variables read together with their frame
+_C_STACK: Final = 3  # enum _frameowner: frames from here on belong to the interpreter's C code
+
+# struct _gil_runtime_state (pycore_gil.h, 3.11 to 3.13): interval, last_holder, locked, switch_number, cond, …
+_GIL_HEAD: Final = struct.Struct("<QQi4xQ")
+_GIL_SIZE: Final = 208  # glibc, x86-64; aarch64's mutexes make it 224
+_WEAK_OBJECT_AT: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Gil:
+    """One global interpreter lock.
+
+    Attributes:
+        holder: address of the PyThreadState that has it; None when nobody has.
+        switches: how often it went from one thread to another.
+    """
+
+    address: int
+    holder: int | None
+    switches: int
+
+    def contains(self, address: int) -> bool:
+        """Whether a futex word belongs to its condition variables and mutexes."""
+        return self.address <= address < self.address + _GIL_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class PyFrame:
+    """A frame, and the words of its local variables and value stack."""
+
+    code: Code
+    offset: int
+    slots: tuple[int, ...]
+
+    @property
+    def where(self) -> str:
+        """For users: `worker() train.py:41`."""
+        return f"{self.code.name}() {self.code.file.rpartition('/')[2]}:{self.code.line(self.offset)}"
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """The part of the value stack that surely lives."""
+        depth = self.code.live_depth(self.offset)
+        return self.slots[self.code.locals_count : self.code.locals_count + depth]
+
+
+@dataclass(slots=True)
+class PyThread:
+    """A PyThreadState.
+
+    Attributes:
+        ident: `threading.get_ident()`.
+        native_id: tid in the process's own PID namespace.
+        gil: address of the GIL of its interpreter.
+        join_lock: the lock that `Thread.join` of this thread waits for (up to 3.12), or 0.
+    """
+
+    address: int
+    ident: int
+    native_id: int
+    gil: int
+    join_lock: int = 0
+    frames: list[PyFrame] = field(default_factory=list)
+
+
+class ThreadReader:
+    """Reads the threads of one interpreter.
+
+    Args:
+        pid: the process.
+        interpreter: as found in it; its `layout` and `runtime` are known.
+    """
+
+    def __init__(self, pid: int, interpreter: Interpreter) -> None:
+        if interpreter.layout is None or interpreter.runtime is None:
+            raise ValueError("no layout is known for this interpreter")
+        self.pid = pid
+        self.layout: Layout = interpreter.layout
+        self.runtime: int = interpreter.runtime
+        self.objects = ObjectReader(pid, self.layout)
+
+    def gils(self) -> list[Gil]:
+        """The GILs: one for each interpreter that has its own.
+
+        Raises:
+            OSError: the process is gone or has another image now.
+        """
+        if self.layout.free_threaded:
+            return []
+        addresses = dict.fromkeys(self._gil_of(interpreter) for interpreter in self._interpreters())
+        found = []
+        for address in addresses:
+            _, holder, locked, switches = _GIL_HEAD.unpack(memory.read(self.pid, address, _GIL_HEAD.size))
+            found.append(Gil(address, holder if locked == 1 and holder else None, switches))
+        return found
+
+    def threads(self) -> list[PyThread]:
+        """All thread states with their frames.
+
+        Raises:
+            OSError: the process is gone, or the list changed under our eyes.
+        """
+        at = self.layout.thread
+        size = max(at.next, at.ident, at.native_id, at.frame, at.on_delete_data or 0) + 8
+        found: dict[int, PyThread] = {}
+        frame_at: dict[int, int] = {}
+        for interpreter in self._interpreters():
+            gil = 0 if self.layout.free_threaded else self._gil_of(interpreter)
+            address = self.objects.word(interpreter + self.layout.threads_head)
+            while address and address not in found and len(found) < _MOST_THREADS:
+                head = memory.read(self.pid, address, size)
+                thread = PyThread(address, _word(head, at.ident), _word(head, at.native_id), gil)
+                if at.on_delete_data is not None:
+                    thread.join_lock = self._join_lock(_word(head, at.on_delete_data))
+                found[address] = thread
+                frame_at[address] = _word(head, at.frame)
+                address = _word(head, at.next)
+        if at.cframe is not None:
+            places = [(address, pointer + at.cframe) for address, pointer in frame_at.items() if pointer]
+            heads = memory.read_many(self.pid, [(place, 8) for _, place in places])
+            frame_at = {
+                address: _word(head, 0) for (address, _), head in zip(places, heads, strict=True) if head is not None
+            }
+        self._read_frames(found, frame_at)
+        return list(found.values())
+
+    def states(self) -> dict[int, int]:
+        """The addresses of the thread states, by the threads' numbers in their own PID namespace.
+
+        Raises:
+            OSError: the process is gone, or the list changed under our eyes.
+        """
+        at = self.layout.thread
+        found: dict[int, int] = {}
+        for interpreter in self._interpreters():
+            address = self.objects.word(interpreter + self.layout.threads_head)
+            for _ in range(_MOST_THREADS):
+                if not address:
+                    break
+                head = memory.read(self.pid, address, max(at.next, at.native_id) + 8)
+                found[_word(head, at.native_id)] = address
+                address = _word(head, at.next)
+        return found
+
+    def _interpreters(self) -> list[int]:
+        found: list[int] = []
+        address = self.objects.word(self.runtime + self.layout.interpreters_head)
+        while address and address not in found and len(found) < 256:
+            found.append(address)
+            address = self.objects.word(address + self.layout.interpreter_next)
+        return found
+
+    def _gil_of(self, interpreter: int) -> int:
+        if self.layout.gil_in_runtime is not None:
+            return self.runtime + self.layout.gil_in_runtime
+        return self.objects.word(interpreter + self.layout.gil_pointer)
+
+    def _join_lock(self, weak_reference: int) -> int:
+        if not is_pointer(weak_reference):
+            return 0
+        try:
+            return self.objects.word(weak_reference + _WEAK_OBJECT_AT)
+        except OSError:
+            return 0
+
+    def _read_frames(self, threads: dict[int, PyThread], frame_at: dict[int, int]) -> None:
+        """Follow all the threads' frames, one level at a time."""
+        at = self.layout.frame
+        for _ in range(_MOST_FRAMES):
+            level = [(thread, frame) for thread, frame in frame_at.items() if is_pointer(frame)]
+            if not level:
+                return
+            data = memory.read_many(self.pid, [(frame, at.size + 8 * _SLOTS_AHEAD) for _, frame in level])
+            frame_at = {}
+            for (thread, address), head in zip(level, data, strict=True):
+                if head is None:  # at the end of a mapping
+                    (head,) = memory.read_many(self.pid, [(address, at.size)])  # noqa: PLW2901
+                    if head is None:
+                        continue
+                frame_at[thread] = _word(head, at.previous)
+                frame = self._frame(address, head)
+                if frame is not None:
+                    threads[thread].frames.append(frame)
+
+    def _frame(self, address: int, head: bytes) -> PyFrame | None:
+        at = self.layout.frame
+        if head[at.owner] >= _C_STACK:
+            return None
+        code = self.objects.code(_word(head, at.code) & ~7)
+        if code is None:
+            return None
+        if code.slots * 8 + at.size > len(head):
+            (head_or_none,) = memory.read_many(self.pid, [(address, at.size + 8 * code.slots)])
+            if head_or_none is None:
+                return None
+            head = head_or_none
+        slots = struct.unpack_from(f"<{code.slots}Q", head, at.size)
+        if self.layout.lock_word:  # from 3.14 on, references are tagged in their low bits
+            slots = tuple(slot & ~7 for slot in slots)
+        return PyFrame(code, _word(head, at.instruction) - code.start, slots)
+
+
+def _word(data: bytes, offset: int) -> int:
+    return int.from_bytes(data[offset : offset + 8], "little")

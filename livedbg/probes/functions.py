@@ -1,0 +1,241 @@
+"""Probe events on functions of a process: where the functions are, events in each thread, and their samples.
+
+A place is a function in a file (device, inode, offset): one definition serves every process that has loaded the file.
+Events are perf events that count a definition of ours; threads born later inherit them (livedbg.probes.perf P1).
+
+Invariants:
+    functions.inherited: Threads born later are traced from their first instruction, and followed children, too.
+    functions.rearmed: Changing the filter loses no call and repeats none: the events before it give all calls up to the
+        moment from which the events after it trace everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from livedbg.probes.perf import RING_BYTES, TRACEPOINT, PerfEvents, Source
+from livedbg.probes.perf_records import Sample
+from livedbg.probes.places import Found, find_in_files, find_places
+from livedbg.probes.processes import ProcessTree
+from livedbg.probes.tracefs import TraceEvent, TraceEvents
+
+__all__ = ["FunctionNotFound", "FunctionProbes", "NotTraceable", "Probed"]
+
+
+class FunctionNotFound(LookupError):
+    """The process has no such function in any file that can be read."""
+
+
+class NotTraceable(LookupError):
+    """A file has the function, but it is not known what to read there; the text says why, for users."""
+
+
+class Probed(NamedTuple):
+    """A function at one place, with the event that is defined for it."""
+
+    found: Found
+    event: TraceEvent
+
+    def source(self, wanted: str = "") -> Source:
+        """What counts its calls.
+
+        Args:
+            wanted: a filter on the fields of the event, for the kernel; "" for none.
+        """
+        return Source(TRACEPOINT, self.event.number, wanted=wanted)
+
+
+@dataclass(slots=True)
+class _Armed:
+    """Events that were opened at one time.
+
+    Attributes:
+        until_ns: later calls belong to the events that came after these; None while these are the newest.
+    """
+
+    events: PerfEvents
+    probed: Sequence[Probed]
+    since_ns: int = 0
+    until_ns: int | None = None
+
+    def covers(self, sample: Sample) -> bool:
+        """Whether a sample is for these events to give."""
+        return self.since_ns <= sample.mono_ns and (self.until_ns is None or sample.mono_ns < self.until_ns)
+
+
+class FunctionProbes:
+    """Probe events on some functions.
+
+    Only one thread at a time calls its methods, but for `files`.
+
+    Args:
+        processes: in which the functions are traced.
+        functions: their names.
+        arguments: gives what the kernel reads at a place (Documentation/trace/uprobetracer.rst); may raise
+            NotTraceable, or OSError where the file is gone.
+        stack_bytes: how much of the stack a sample brings: a multiple of 8, at least 8.
+        ring_bytes: of the rings of one set of events together, at most.
+        wake: samples wake the reader; without that each costs the target less.
+        later: files that the process may load: traced before it does.
+
+    Attributes:
+        unread: files that could not be searched.
+        refused: why functions that were found are not traced.
+        lost: calls that the kernel had to drop.
+
+    Raises:
+        NoTracefs: not allowed.
+    """
+
+    def __init__(
+        self,
+        processes: ProcessTree,
+        functions: Collection[str],
+        arguments: Callable[[Found], Sequence[str]],
+        *,
+        stack_bytes: int,
+        ring_bytes: int = RING_BYTES,
+        wake: bool = True,
+        later: Sequence[str] = (),
+    ) -> None:
+        self.unread: list[str] = []
+        self.refused: list[NotTraceable] = []
+        self.lost = 0
+        self._processes = processes
+        self._functions = tuple(functions)
+        self._arguments = arguments
+        self._stack_bytes = stack_bytes
+        self._ring_bytes = ring_bytes
+        self._wake = wake
+        self._later = self._unsearched = tuple(later)
+        self._probed: dict[tuple[int, int, int], Probed] = {}
+        self._searched: set[tuple[str, int]] = set()
+        self._armed: list[_Armed] = []
+        self._trace = TraceEvents()
+
+    @property
+    def probed(self) -> tuple[Probed, ...]:
+        """The places that are known, in the order in which they were found."""
+        return tuple(self._probed.values())
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files in which they are, as the processes have them. Any thread may ask."""
+        return tuple(dict.fromkeys(one.found.file for one in self.probed))
+
+    @property
+    def armed(self) -> bool:
+        """Whether calls are sampled."""
+        return bool(self._armed)
+
+    def threads(self) -> list[int]:
+        """The threads of the processes."""
+        return self._processes.threads()
+
+    def filenos(self) -> list[int]:
+        """Descriptors that are readable when there are samples."""
+        return [armed.events.fileno() for armed in self._armed]
+
+    def find(self) -> bool:
+        """Look for the functions in files that were not searched before.
+
+        Returns:
+            Whether there are places that were not known.
+
+        Raises:
+            OSError: no place is known, and the process is gone or its mappings may not be read.
+        """
+        before = len(self._probed)
+        for pid in self._processes.pids():
+            try:
+                found, missed = find_places(pid, self._functions, self._searched)
+            except OSError:
+                if pid == self._processes.pid and not self._probed:
+                    raise
+                continue
+            self.unread += missed
+            self._define(found)
+        unsearched, self._unsearched = self._unsearched, ()
+        self._define(find_in_files(unsearched, self._functions))
+        return len(self._probed) > before
+
+    def forget(self) -> None:
+        """Forget all places, because other arguments are to be read there; what is armed stays until `arm`."""
+        self._probed.clear()
+        self._searched.clear()
+        self._unsearched = self._later
+
+    def _define(self, found: Sequence[Found]) -> None:
+        for one in found:
+            with contextlib.suppress(OSError):  # the file is gone, or the kernel finds no code there
+                stat = Path(one.place.path).stat()
+                key = (stat.st_dev, stat.st_ino, one.place.offset)
+                if key in self._probed:
+                    continue
+                try:
+                    arguments = self._arguments(one)
+                except NotTraceable as refusal:
+                    self.refused.append(refusal)
+                    self.unread.append(str(refusal))
+                    continue
+                event = self._trace.define(one.place.path, one.place.offset, arguments)
+                self._probed[key] = Probed(one, event)
+
+    def arm(self, wanted: str = "") -> None:
+        """Sample the calls at all places in all threads; events that were armed before give way to these.
+
+        Args:
+            wanted: a filter on the fields of the events, for the kernel; "" for none.
+
+        Raises:
+            NoPerf: not allowed.
+            OSError: more files would be open than are allowed (EMFILE).
+        """
+        probed = self.probed
+        events = PerfEvents.in_threads(
+            [one.source(wanted) for one in probed],
+            self.threads,
+            stack_bytes=self._stack_bytes,
+            follow=self._processes.follow,
+            ring_bytes=self._ring_bytes,
+            wake=self._wake,
+        )
+        now_ns = time.monotonic_ns()
+        for before in self._armed:
+            before.until_ns = now_ns if before.until_ns is None else before.until_ns
+        self._armed.append(_Armed(events, probed, now_ns if self._armed else 0))
+
+    def keep_alive(self) -> None:
+        """Close the events of threads that have ended."""
+        alive = self.threads()
+        for armed in self._armed:
+            armed.events.keep(alive)
+
+    def read(self) -> list[tuple[Sample, Probed]]:
+        """The calls since the last time, in the order of time; events that have given way are closed."""
+        found: list[tuple[Sample, Probed]] = []
+        for armed in self._armed:
+            samples = armed.events.read()
+            self.lost += armed.events.take_lost()
+            found += [(sample, armed.probed[sample.source]) for sample in samples if armed.covers(sample)]
+        for armed in self._armed[:-1]:
+            armed.events.close()
+        del self._armed[:-1]
+        found.sort(key=lambda call: call[0].mono_ns)
+        return found
+
+    def disarm(self) -> None:
+        """Sample no calls: no trap is left in the processes."""
+        for armed in self._armed:
+            armed.events.close()
+        self._armed.clear()
+
+    def close(self) -> None:
+        """Disarm, and take the definitions out."""
+        self.disarm()
+        self._trace.close()

@@ -1,0 +1,231 @@
+"""How long to rest between two samples of something, so that sampling takes no more than its share of the time.
+
+Two kinds of cost are counted. CPU time says what sampling takes from this machine; wall time also says how slow a file
+system or a busy machine is. A sampler chooses between three pacers:
+
+    Limit         a pause that follows from the cost of the last sample alone
+    SamplePace    a token bucket of CPU time, and pauses that grow while nothing changes
+    ChangePace    a token bucket of CPU time, for samples that are taken only when something has changed
+
+Invariants:
+    pacing.share: In the long run the samples take at most their share of one core (Limit: of the time, too).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, ParamSpec, TypeVar
+
+__all__ = ["Backoff", "ChangePace", "Cost", "Limit", "SamplePace", "Stopwatch", "timed"]
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+_SLOWEST_S: Final = 2.0
+_QUIET_SAMPLES: Final = 6
+_SHARE: Final = 0.006
+_SECOND_S: Final = 0.15
+"""Pause after the first sample: only two samples show what makes progress."""
+
+_BURST_S: Final = 0.05
+"""CPU time that may be spent beyond the share at once: the first sample of a process costs the most."""
+
+_LEAST_S: Final = 0.4
+_LONGEST_S: Final = 30.0
+
+
+class Cost(NamedTuple):
+    """What a sample took, in seconds.
+
+    Attributes:
+        cpu_s: of this thread's CPU time.
+        wall_s: by the clock.
+    """
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+
+
+class Stopwatch:
+    """Measures the cost of what its thread does from now on."""
+
+    def __init__(self) -> None:
+        self._cpu_s, self._wall_s = time.thread_time(), time.monotonic()
+
+    def cost(self) -> Cost:
+        """The cost so far; call it in the thread that made this."""
+        return Cost(time.thread_time() - self._cpu_s, time.monotonic() - self._wall_s)
+
+
+def timed(work: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> tuple[_Result, Cost]:
+    """Call a function in this thread.
+
+    Returns:
+        What it returns, and what it cost.
+    """
+    watch = Stopwatch()
+    result = work(*args, **kwargs)
+    return result, watch.cost()
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much samples of one kind may take.
+
+    Attributes:
+        cpu: largest share of one core.
+        wall: largest share of the time.
+        least_s: shortest pause.
+        most_s: longest pause, however much a sample costs.
+    """
+
+    cpu: float = 1.0
+    wall: float = 1.0
+    least_s: float = 0.0
+    most_s: float = math.inf
+
+    def rest_s(self, cost: Cost) -> float:
+        """The pause after a sample of this cost."""
+        return max(self.least_s, min(self.most_s, max(_rest_s(cost.cpu_s, self.cpu), _rest_s(cost.wall_s, self.wall))))
+
+
+def _rest_s(cost_s: float, share: float) -> float:
+    """How long after work of so many seconds it has taken no more than a share of the time."""
+    return cost_s * (1 / share - 1)
+
+
+class Backoff:
+    """Pauses that grow while nothing happens.
+
+    Args:
+        first_s: the shortest pause.
+        most_s: the longest.
+        factor: by which each is longer than the one before.
+    """
+
+    def __init__(self, first_s: float, most_s: float, factor: float) -> None:
+        self._first_s = first_s
+        self._most_s = max(most_s, first_s)
+        self._factor = factor
+        self.pause_s = first_s
+
+    def reset(self) -> float:
+        """Something has happened: the shortest pause again."""
+        self.pause_s = self._first_s
+        return self.pause_s
+
+    def grow(self) -> float:
+        """Nothing has happened: a longer pause."""
+        self.pause_s = min(self._most_s, self.pause_s * self._factor)
+        return self.pause_s
+
+
+class _CpuCredit:
+    """CPU time that may be spent: a token bucket.
+
+    Args:
+        share: seconds that come in for each second that passes.
+        burst_s: how much it holds; it is full at first.
+    """
+
+    def __init__(self, share: float, burst_s: float) -> None:
+        self._share = share
+        self._burst_s = burst_s
+        self._credit_s = burst_s
+
+    def passed(self, seconds: float) -> None:
+        """Time has passed."""
+        self._credit_s = min(self._burst_s, self._credit_s + seconds * self._share)
+
+    def spend(self, cost_s: float) -> None:
+        """CPU time was used."""
+        self._credit_s -= cost_s
+
+    def wait_s(self) -> float:
+        """How long until there is credit again; 0 where there is some."""
+        return max(0.0, -self._credit_s / self._share)
+
+
+class SamplePace:
+    """Gives the pause after each sample: short while things change, longer while nothing does.
+
+    Args:
+        fastest_s: shortest pause.
+    """
+
+    def __init__(self, fastest_s: float) -> None:
+        self._pauses = Backoff(fastest_s, _SLOWEST_S, 1.5)
+        self._quiet = 0
+        self._first = True
+        self._credit = _CpuCredit(_SHARE, _BURST_S)
+
+    def after(self, *, changed: bool, cost_s: float) -> float:
+        """The pause after a sample.
+
+        Args:
+            changed: it found something new.
+            cost_s: CPU time that it took.
+        """
+        self._quiet = 0 if changed else self._quiet + 1
+        if changed:
+            self._pauses.reset()
+        elif self._quiet > _QUIET_SAMPLES:
+            self._pauses.grow()
+        self._credit.spend(cost_s)
+        pause_s = max(self._pauses.pause_s, min(self._credit.wait_s(), 10 * _SLOWEST_S))
+        if self._first:
+            self._first, pause_s = False, min(pause_s, _SECOND_S)
+        self._credit.passed(pause_s)
+        return pause_s
+
+
+class ChangePace:
+    """Says when to sample something that is known to have changed, or not.
+
+    Args:
+        share: largest share of one core that the samples may take in the long run.
+        burst_s: CPU time that may be spent at once after a quiet time.
+    """
+
+    def __init__(self, share: float, burst_s: float) -> None:
+        self._credit = _CpuCredit(share, burst_s)
+        self._pauses = Backoff(_LEAST_S, _LONGEST_S, 2)
+        self._sampled: object = None
+        self._sampled_s: float | None = None
+        self._pause_s = 0.0
+
+    def due(self, signature: object) -> bool:
+        """Whether to sample now.
+
+        Args:
+            signature: what the sample depends on, e.g. when each thread last moved; None when that isn't known: then
+                samples become rarer and rarer.
+        """
+        if self._sampled_s is None:
+            return True
+        if signature is not None and signature == self._sampled:
+            return False
+        return time.monotonic() - self._sampled_s >= max(self._pause_s, self._credit.wait_s())
+
+    def sampled(self, signature: object, cost_s: float) -> None:
+        """A sample was taken.
+
+        Args:
+            signature: as it was when the sample began.
+            cost_s: CPU time that it took.
+        """
+        now_s = time.monotonic()
+        if self._sampled_s is not None:
+            self._credit.passed(now_s - self._sampled_s)
+        self._credit.spend(cost_s)
+        self._sampled, self._sampled_s = signature, now_s
+        if signature is not None:
+            self._pause_s = _LEAST_S
+            self._pauses.reset()
+        elif self._pause_s:
+            self._pause_s = self._pauses.grow()
+        else:
+            self._pause_s = self._pauses.reset()

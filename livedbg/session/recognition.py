@@ -1,0 +1,157 @@
+"""Which systems a process, a log or a state shows: one answer, by the signs that systems declare.
+
+Signs are strong or weak. A mapped file, an open device, a module in a stack, a task and a log shape are strong: the
+process uses the system. A word of its command line is weak (an editor that has the script open shows it too), so it
+counts only where the user names the process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from livedbg.linux.descriptors import fd_links
+from livedbg.model import Process
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.systems import Signs, system_named, systems
+
+__all__ = ["by_files", "by_snapshot", "in_order", "of_running"]
+
+_LANGUAGES: Final[Mapping[str, Signs]] = MappingProxyType(
+    {
+        "python": Signs(files=(r"/libpython3|/python3(?:\.\d+)?$",), arguments=(r"(?:^|/)python[\d.]*$",)),
+        "c++": Signs(files=(r"/libstdc\+\+\.so|/libc\+\+\.so",), modules=(r"libstdc\+\+|libc\+\+",)),
+    }
+)
+"""What recipes are for besides systems."""
+_DEVICES: Final = MappingProxyType({"accelerator": Signs(devices=("/dev/accel",))})
+"""Devices of the kernel's accel subsystem, whosever they are."""
+_ENTITY: Final = re.compile(r"^(?:task|core|run|ring):([^/]+)/")
+_SCANNED: Final = 2000  # stacks and tasks of a state
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The signs of one system, one expression a kind; None where it has none."""
+
+    files: re.Pattern[str] | None
+    mapped: re.Pattern[bytes] | None
+    devices: re.Pattern[str] | None
+    arguments: re.Pattern[str] | None
+    formats: re.Pattern[str] | None
+    modules: re.Pattern[str] | None
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of systems, the narrower ones first, then languages, then the rest by name."""
+    order = {name: number for number, name in enumerate((*(one.name for one in systems()), *_LANGUAGES))}
+    return sorted(names, key=lambda name: (order.get(name, len(order)), name))
+
+
+def by_files(paths: Iterable[str], *, languages: bool = True) -> set[str]:
+    """The systems that mapped files show.
+
+    Args:
+        paths: of mapped files.
+        languages: name `python` and `c++` too.
+    """
+    listed = list(paths)
+    return {name for name, signs in _signs(languages).items() if _any(signs.files, listed)}
+
+
+def of_running(pid: int) -> set[str]:
+    """The systems that a running process shows by its mapped files and open devices (`livedbg ps`).
+
+    Raises:
+        OSError: it is gone, or is not ours to see.
+    """
+    maps = Path(f"/proc/{pid}/maps").read_bytes()
+    links = list(fd_links(pid).values())
+    return {
+        name
+        for name, signs in _signs(languages=False).items()
+        if (signs.mapped is not None and signs.mapped.search(maps)) or _any(signs.devices, links)
+    }
+
+
+def by_snapshot(snapshot: Snapshot, process: Process | None) -> set[str]:
+    """The systems that a state shows in a process: by its command, its stacks, its logs and its tasks.
+
+    Args:
+        snapshot: the state.
+        process: the one that the user means; None for all of it.
+    """
+    signs = _signs(languages=True)
+    found: set[str] = set()
+    if process is not None:
+        found |= {name for name, sign in signs.items() if _any(sign.arguments, process.command)}
+        found |= by_files([process.exe or ""])
+    modules, languages = _modules(snapshot, process)
+    found |= {name for name, sign in signs.items() if _any(sign.modules, modules)}
+    found |= languages & _LANGUAGES.keys()
+    formats = {source.format for source in snapshot.log_sources.values() if source.format}
+    found |= {name for name, sign in signs.items() if _any(sign.formats, formats)}
+    return found | _by_entities(snapshot)
+
+
+def _modules(snapshot: Snapshot, process: Process | None) -> tuple[set[str], set[str]]:
+    """The modules and languages of a process's stacks."""
+    modules: set[str] = set()
+    languages: set[str] = set()
+    for stack in list(snapshot.stacks.values())[:_SCANNED]:
+        thread = snapshot.threads.get(stack.thread)
+        if process is None or (thread is not None and thread.process == process.id):
+            modules |= {frame.module for frame in stack.frames if frame.module}
+            languages |= {str(frame.language) for frame in stack.frames}
+    return modules, languages
+
+
+def _by_entities(snapshot: Snapshot) -> set[str]:
+    found = set()
+    owners = {name: system.name for system in systems() for name in (system.name, *system.signs.tasks)}
+    for number, task in enumerate(snapshot.tasks):
+        match = _ENTITY.match(task)
+        if match is not None and match[1] in owners:
+            found.add(owners[match[1]])
+        if number >= _SCANNED:
+            break
+    return found
+
+
+def _any(pattern: re.Pattern[str] | None, texts: Iterable[str]) -> bool:
+    return pattern is not None and any(map(pattern.search, texts))
+
+
+def _signs(languages: bool) -> Mapping[str, _Compiled]:
+    return _compiled()[1 if languages else 0]
+
+
+@cache
+def _compiled() -> tuple[Mapping[str, _Compiled], Mapping[str, _Compiled]]:
+    """Without and with languages."""
+    own = {system.name: _of(system.signs) for system in systems()}
+    devices = {name: _of(signs) for name, signs in _DEVICES.items() if system_named(name) is None}
+    return own | devices, own | {name: _of(signs) for name, signs in _LANGUAGES.items()}
+
+
+def _of(signs: Signs) -> _Compiled:
+    files = _joined(signs.files)
+    return _Compiled(
+        files=files,
+        mapped=None if files is None else re.compile(files.pattern.encode(), re.MULTILINE),
+        devices=_joined(signs.devices, "^"),
+        arguments=_joined(signs.arguments),
+        formats=_joined(signs.formats, "^"),
+        modules=_joined(signs.modules, "^"),
+    )
+
+
+def _joined(expressions: Iterable[str], before: str = "") -> re.Pattern[str] | None:
+    parts: Iterator[str] = (f"(?:{before}(?:{expression}))" for expression in expressions)
+    joined = "|".join(parts)
+    return re.compile(joined) if joined else None

@@ -1,0 +1,148 @@
+"""Inspects a stopped thread: its frames and their variables.
+
+Symbols are loaded before anything is attached, as many as a time limit allows: while the gdb that holds a process
+loads some, a thread that gets a signal or starts another one waits for it.
+
+Invariants:
+    V1. An inspection takes no longer than its time limit: what it has not come to by then is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from livedbg.gdbmi import GdbCommandError, GdbEngine
+from livedbg.gdbmi.errors import GdbError
+from livedbg.linux.maps import parse_maps
+from livedbg.model import Frame
+from livedbg.text.sanitize import clean_line
+from livedbg.unwind.modules import Module, Modules
+from livedbg.unwind.walk import Unwound, Walker
+
+__all__ = ["Inspector", "StoppedAt"]
+
+_PROGRAM: Final = Path(__file__).with_name("gdb_inspect.py")
+_DEPTH: Final = 40  # frames whose variables are read
+_VARIABLES_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedAt:
+    """Where a thread is stopped.
+
+    Attributes:
+        arguments: the first four that are passed in registers.
+        counter: program counter.
+    """
+
+    tid: int
+    arguments: tuple[int, ...]
+    counter: int
+
+
+class Inspector:
+    """Inspects stopped threads of one process through one gdb.
+
+    Args:
+        engine: the gdb, started.
+        pid: the process.
+    """
+
+    def __init__(self, engine: GdbEngine, pid: int) -> None:
+        self._engine = engine
+        self._pid = pid
+        self._walker = Walker(engine)
+
+    async def prepare(self) -> None:
+        """Teach gdb to inspect.
+
+        Raises:
+            GdbCommandError: gdb has no Python.
+            GdbGone, GdbTimeout: it has ended, or doesn't answer.
+        """
+        await self._walker.prepare()
+        await self._engine.console(f"source {_PROGRAM}")
+        await self._engine.python("livedbg_printers()")
+
+    async def load(self, first: Sequence[str], limit_s: float) -> int:
+        """Load symbols while nothing is attached yet; those that are loaded already stay.
+
+        Args:
+            first: paths, as the process has them, of the files that come first; then the small ones before the large.
+            limit_s: how long that may take; what is missing then is loaded when it is needed.
+
+        Returns:
+            How many files' symbols are loaded.
+
+        Raises:
+            GdbGone, GdbTimeout: gdb has ended, or doesn't answer.
+            OSError: the process is gone.
+        """
+        end = time.monotonic() + limit_s
+        for module in self._modules(first):
+            if time.monotonic() > end:
+                break
+            await self._walker.symbols.load([module], time.monotonic() + limit_s)
+        return len(self._walker.symbols.loaded)
+
+    async def at(self, number: str, limit_s: float) -> StoppedAt | None:
+        """Where a thread is stopped; None when it runs or is gone.
+
+        Args:
+            number: gdb's number of the thread.
+            limit_s: time limit.
+
+        Raises:
+            GdbCommandError, GdbGone, GdbTimeout: gdb can't tell.
+        """
+        found = await self._engine.python(f"livedbg_registers({int(number)})", limit_s)
+        if not found:
+            return None
+        tid, *arguments, counter = map(int, found)
+        return StoppedAt(tid, tuple(arguments), counter)
+
+    async def frames(self, at: StoppedAt, limit_s: float) -> Unwound:
+        """The frames of a stopped thread, each with its variables and the source around it.
+
+        Raises:
+            GdbCommandError, GdbGone, GdbTimeout: gdb can't tell.
+            OSError: the process is gone.
+        """
+        end = time.monotonic() + limit_s
+        modules = Modules(self._pid, list(parse_maps(self._pid)))
+        walked = await self._walker.walk({at.tid: at.counter}, modules, end)
+        if at.tid not in walked:
+            raise GdbCommandError("The thread runs.")
+        stack = walked[at.tid]
+        seconds = max(0.05, min(_VARIABLES_S, end - time.monotonic() - 0.5))
+        seen: list[tuple[str | None, list[str]]] = []
+        with contextlib.suppress(GdbError):  # the frames by themselves are worth something
+            call = f"livedbg_variables({at.tid}, {_DEPTH}, {seconds:.2f})"
+            seen = await self._engine.python(call, max(0.1, end - time.monotonic()))
+        frames = [_with(frame, *what) for frame, what in zip(stack.frames, seen, strict=False)]
+        return replace(stack, frames=(*frames, *stack.frames[len(frames) :]))
+
+    def _modules(self, first: Sequence[str]) -> list[Module]:
+        """The files of the process, in the order in which they are loaded."""
+        mappings = list(parse_maps(self._pid))
+        modules = Modules(self._pid, mappings)
+        sizes: dict[Module, tuple[bool, int]] = {}
+        for mapping in mappings:
+            module = modules.at(mapping.start) if mapping.executable else None
+            if module is not None:
+                with contextlib.suppress(OSError):
+                    sizes[module] = (mapping.path not in first, module.file.stat().st_size)
+        return sorted(sizes, key=lambda module: sizes[module])
+
+
+def _with(frame: Frame, source: str | None, variables: Sequence[str]) -> Frame:
+    """A frame with what gdb knows of it."""
+    file = clean_line(source) if source else frame.file
+    return structs.replace(frame, file=file, local_variables=tuple(clean_line(text, 600) for text in variables))

@@ -1,0 +1,100 @@
+"""How long a process may be stopped before a watchdog of its runtime gives up on the work.
+
+A runtime that watches its own progress by the wall clock takes a stop for a stall. An adapter that knows of such a
+watchdog reports it by a diagnostic with the code `watchdog-armed`: `entities` are the processes, the attributes
+`limit_s` (after how long it gives up), `since_wall_ns` (when something last made progress, as far as is known) and
+`watchdog` (its name). Whoever stops something asks here first.
+
+Invariants:
+    W1. The answer follows from the state and the time alone.
+    W2. Nothing known is no limit; a limit with unknown idle time is halved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.model import Diagnostic
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["LEAST_S", "StopBudget", "stop_budget"]
+
+LEAST_S: Final = 0.25
+"""With less budget than this, no stop is begun: one takes some hundredths of a second, seldom more."""
+
+_RESERVE_SHARE: Final = 0.1
+_RESERVE_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class StopBudget:
+    """A limit on a stop.
+
+    Attributes:
+        seconds: how long something may be stopped now; 0 where nothing may.
+        sentence: why.
+    """
+
+    seconds: float
+    sentence: str
+
+
+def stop_budget(snapshot: Snapshot, process: str, now_wall_ns: int) -> StopBudget | None:
+    """How long a thread of a process may be stopped from now on.
+
+    Args:
+        snapshot: the state.
+        process: identifier of the process.
+        now_wall_ns: the time.
+
+    Returns:
+        the tightest limit of all watchdogs that watch it, or None where none is known.
+    """
+    budgets = [
+        _budget(watchdog, now_wall_ns)
+        for watchdog in snapshot.diagnostics.values()
+        if watchdog.code == "watchdog-armed"
+        and watchdog.attributes.get("resolved") != "yes"
+        and _watches(watchdog, process, snapshot)
+    ]
+    return min((budget for budget in budgets if budget is not None), key=lambda budget: budget.seconds, default=None)
+
+
+def _watches(watchdog: Diagnostic, process: str, snapshot: Snapshot) -> bool:
+    """Whether it watches that process, or one that it started or was started by: they share one log."""
+    lines = {*watchdog.entities}
+    return bool(lines & set(_ancestors(process, snapshot))) or any(
+        process in _ancestors(entity, snapshot) for entity in watchdog.entities
+    )
+
+
+def _ancestors(process: str, snapshot: Snapshot) -> list[str]:
+    """A process and those that started it, as far as they are watched."""
+    found: list[str] = []
+    known = snapshot.processes.get(process)
+    by_pid = {(other.host, other.pid): other for other in snapshot.processes.values() if not other.exited}
+    while known is not None and known.id not in found:
+        found.append(known.id)
+        known = by_pid.get((known.host, known.ppid)) if known.ppid is not None else None
+    return found or [process]
+
+
+def _budget(watchdog: Diagnostic, now_wall_ns: int) -> StopBudget | None:
+    try:
+        limit_s = float(watchdog.attributes["limit_s"])
+        since_wall_ns = int(watchdog.attributes["since_wall_ns"])
+    except (KeyError, ValueError):
+        return None
+    who = watchdog.attributes.get("watchdog") or "a watchdog of its runtime"
+    by = watchdog.attributes.get("by", "")
+    limit = f"{limit_s:g} s" + (f", {by}" if by else "")
+    idle_s = (now_wall_ns - since_wall_ns) / 1e9
+    reserve_s = min(limit_s / 2, max(_RESERVE_S, limit_s * _RESERVE_SHARE))
+    if 0 <= idle_s <= limit_s:
+        seconds = max(0.0, limit_s - idle_s - reserve_s)
+        why = f"{who} ends the run when nothing goes on for {limit}, and nothing has for {idle_s:.0f} s"
+        return StopBudget(seconds, f"A longer stop would end the run: {why}.")
+    seconds = max(0.0, limit_s / 2 - reserve_s)
+    why = f"{who} ends the run when nothing goes on for {limit}; when something last did, its log does not tell"
+    return StopBudget(seconds, f"A longer stop could end the run: {why}.")
