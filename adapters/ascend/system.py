@@ -28,6 +28,7 @@ SYSTEM: Final = System(
     adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
     judges_tasks=True,
+    dump_readers=Lazy("livedbg.adapters.ascend.dumps.values:READERS"),
     graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),
     device_variables=(DeviceVariable("ASCEND_RT_VISIBLE_DEVICES"),),  # CANN documentation, environment variables
     demos=(
