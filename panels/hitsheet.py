@@ -157,9 +157,9 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         yield SheetLine(point.note, mark.role if failed else Role.TEXT, "note")
     if point.remedy:
         yield SheetLine(point.remedy, Role.ACCENT, "remedy")
-    touches = [touch for touch in look.snapshot.intrusions if touch.target == point.process]
-    paused = milliseconds(sum(touch.paused_ns for touch in touches))
-    yield SheetLine(f"{plural(len(touches), 'touch')} of its process, paused {paused} in all", Role.DIM, "ledger")
+    touches = look.snapshot.touches_of(point.process)
+    paused = milliseconds(touches.paused_ns)
+    yield SheetLine(f"{plural(touches.count, 'touch')} of its process, paused {paused} in all", Role.DIM, "ledger")
     own = {name: hit for name, hit in look.snapshot.exceptions.items() if hit.catchpoint == point.id}
     groups = sorted(merged(own).values(), key=lambda group: -group.count)
     if groups:

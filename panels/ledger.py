@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.model import SourceStatus
+from livedbg.model import Intrusion, SourceStatus
 from livedbg.panels.look import Look
 from livedbg.panels.marks import health_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
@@ -38,23 +38,22 @@ class LedgerPanel(TablePanel):
 
     def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
         """Newest first, or the longest pause first."""
-        touches = look.snapshot.intrusions
-        stops = sum(touch.stops for touch in touches)
+        touches, total = look.snapshot.intrusions, look.snapshot.touches
+        older = total.count - len(touches)
         order = [
             n for n, t in enumerate(touches) if not needle or needle in f"{t.what} {t.why} {t.target}".lower()
         ]  # fmt: skip
         order.sort(key=lambda n: -touches[n].paused_ns if sort == "paused" else -n)
-        title = (
-            f"{plural(len(touches), 'touch')}  {plural(stops, 'stop')}  paused {milliseconds(look.snapshot.paused_ns)}"
-        )
-        return Rows([str(n) for n in order], len(touches), title)
+        title = f"{plural(total.count, 'touch')}  {plural(total.stops, 'stop')}  paused {milliseconds(total.paused_ns)}"
+        if older:
+            title += f"  (the oldest {older:,} are not listed)"
+        return Rows([str(older + n) for n in order], len(touches), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One touch."""
-        touches = self.look.snapshot.intrusions
-        if int(identity) >= len(touches):
+        touch, dim = self._touch(identity), self.look.ink.style(Role.DIM)
+        if touch is None:
             return [Cell("")] * len(self.COLUMNS)
-        touch, dim = touches[int(identity)], self.look.ink.style(Role.DIM)
         paused = milliseconds(touch.paused_ns) + ("" if touch.measured else " est.")
         role = Role.WARN if touch.paused_ns else Role.TEXT
         return (
@@ -68,9 +67,15 @@ class LedgerPanel(TablePanel):
 
     def entity(self, index: int) -> str | None:
         """The target that was touched."""
-        touches = self.look.snapshot.intrusions
         row = super().entity(index)
-        return touches[int(row)].target if row is not None and int(row) < len(touches) else None
+        touch = self._touch(row) if row is not None else None
+        return touch.target if touch is not None else None
+
+    def _touch(self, identity: str) -> Intrusion | None:
+        """A row's touch: rows are known by their number since the beginning, of which the oldest are not kept."""
+        shot = self.look.snapshot
+        place = int(identity) - (shot.touches.count - len(shot.intrusions))
+        return shot.intrusions[place] if 0 <= place < len(shot.intrusions) else None
 
     def find(self, entity: str) -> int | None:
         """A target has many rows: stay."""
@@ -108,6 +113,10 @@ class SourcesPanel(TablePanel):
         found.sort(key=lambda item: (health_mark(item[1].health).order, item[0]))
         blind = sum(1 for status in look.snapshot.statuses.values() if health_mark(status.health).order < 2)
         title = f"{blind} with something missing" if blind else ""
+        if gone := look.snapshot.forgotten_processes:
+            title = (
+                f"{title}{'  ' if title else ''}{plural(gone, 'exited process', 'exited processes')} no longer listed"
+            )
         place = {key: str(number) for number, key in enumerate(look.snapshot.statuses)}
         return Rows([place[key] for key, _status in found], len(look.snapshot.statuses), title)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Demo, DeviceVariable, Lazy, Signs, System
+from livedbg.session.systems import Demo, DeviceVariable, Lazy, LogPlaces, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -27,6 +27,9 @@ SYSTEM: Final = System(
     ),
     adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
+    log_places=LogPlaces(
+        ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
+    ),
     judges_tasks=True,
     dump_readers=Lazy("livedbg.adapters.ascend.dumps.values:READERS"),
     graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),

@@ -111,7 +111,7 @@ class _Looker:
         for target in self._request.processes:
             problem = unsuitable(target.pid)
             if problem is None or problem.code in ("zombie", "kernel-thread"):
-                self._watches[target.pid] = ProcessWatch(self._scene, target.pid, target.start_ticks)
+                self._watches[target.pid] = ProcessWatch(self._scene, target.pid, target.start_ticks, named=True)
             if problem is None or problem.code == "zombie":
                 continue
             host = self._request.host
@@ -128,6 +128,7 @@ class _Looker:
                     pid=target.pid,
                     start_ticks=target.start_ticks,
                     state=ThreadState.DEAD,
+                    named=True,
                     exited=True,
                 )
                 events.append(ProcessSeen(process=gone, **self._stamp()))

@@ -57,6 +57,7 @@ class ProcessWatch:
         pid: the process.
         start_ticks: its start time when it was named; None takes what is there.
         role: what to note about it, for processes that aren't targets themselves.
+        named: the user named it.
 
     Attributes:
         gone: it has ended.
@@ -65,7 +66,9 @@ class ProcessWatch:
         children: its child processes, as far as its threads could have made new ones.
     """
 
-    def __init__(self, scene: Scene, pid: int, start_ticks: int | None = None, role: str = "") -> None:
+    def __init__(
+        self, scene: Scene, pid: int, start_ticks: int | None = None, *, role: str = "", named: bool = False
+    ) -> None:
         self.pid = pid
         self.start_ticks = start_ticks
         self.id = ids.process(scene.host, pid)
@@ -74,6 +77,7 @@ class ProcessWatch:
         self.related: set[int] = set()
         self.children: set[int] = set()
         self.role = role
+        self._named = named
         self._scene = scene
         self._stamp = Stamper(scene.host)
         self._reader = ThreadReader(pid)
@@ -248,6 +252,7 @@ class ProcessWatch:
             environment=known.environment,
             notes=notes,
             target=not self.role,
+            named=self._named,
         )
 
     def _thread_events(

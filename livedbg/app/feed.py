@@ -22,7 +22,9 @@ __all__ = ["Feed", "is_news"]
 _AT_ONCE_S: Final = 0.02
 """Least time from a paint to that of another verdict."""
 
-_SHARED: Final = attrgetter("stacks", "tasks", "resources", "edges", "diagnostics", "exceptions", "statuses")
+_SHARED: Final = attrgetter(
+    "stacks", "tasks", "resources", "edges", "diagnostics", "exceptions", "statuses", "intrusions"
+)
 """What two snapshots share as long as nothing of it changed (livedbg.model.snapshot S1)."""
 
 
@@ -37,7 +39,6 @@ def is_news(before: Update, after: Update) -> bool:
         or len(before.diagnosis.findings) != len(after.diagnosis.findings)
         or _living(then) != _living(now)
         or len(then.threads) != len(now.threads)
-        or len(then.intrusions) != len(now.intrusions)
         or any(a is not b for a, b in zip(_SHARED(then), _SHARED(now), strict=True))
     )
 

@@ -39,9 +39,10 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
         if status.source in {"python", "native", "glance"} and status.sentence and status.code != "not-python":
             warn(status.sentence, status.remedy)
     if snapshot.intrusions:
-        stops = sum(touch.stops for touch in snapshot.intrusions)
-        paused_ms = snapshot.paused_ns / 1e6
-        warn(f"{many(stops, 'thread')} stood still for {paused_ms:.2f} ms together, one at a time")
+        touches = snapshot.touches
+        warn(
+            f"{many(touches.stops, 'thread')} stood still for {touches.paused_ns / 1e6:.2f} ms together, one at a time"
+        )
     asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
     groups = group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in asked])
     for group in groups:

@@ -51,6 +51,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
         start_wall_ns: the same on the wall clock.
         environment: the few variables that analyses and panels use (RANK, ASCEND_…), never secrets.
         target: whether it is one of the job; False for others that hold what a target waits for.
+        named: the user named it; False for those that were found through one.
         notes: what is special about it (`zombie`, `kernel thread`, `pid namespace: 1`, …).
     """
 
@@ -70,6 +71,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
     environment: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     target: bool = True
+    named: bool = False
     exited: bool = False
     exit_status: int | None = None
 

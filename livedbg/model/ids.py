@@ -7,7 +7,9 @@ the entity, unique over all hosts of a job, and what users see in `report --json
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 __all__ = [
     "EntityRef",
@@ -17,10 +19,15 @@ __all__ = [
     "lock",
     "parse",
     "process",
+    "process_of",
+    "processes_in",
     "rank",
     "task",
     "thread",
 ]
+
+
+_PROCESS: Final = re.compile(r"process:[^/\s]+/\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +105,22 @@ def collective(group: str, sequence: int) -> str:
 def rank(number: int) -> str:
     """`rank:N`."""
     return f"rank:{number}"
+
+
+def process_of(entity_id: str) -> str | None:
+    """The process that a thread, or an object in the memory of a process, belongs to; a process is its own.
+
+    None for what outlives a process: kernel objects, tasks, devices.
+    """
+    kind, _, path = entity_id.partition(":")
+    if kind == "process":
+        return entity_id
+    parts = path.split("/")
+    if len(parts) != 3 or kind == "task" or not parts[1].isdecimal():
+        return None
+    return f"process:{parts[0]}/{parts[1]}"
+
+
+def processes_in(scope: str) -> frozenset[str]:
+    """The processes that the name of a scope of edges mentions, e.g. `proc/process:box/4711/threads`."""
+    return frozenset(_PROCESS.findall(scope))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -34,7 +36,7 @@ from livedbg.model.launches import LaunchTrail
 from livedbg.model.numbering import Numbering
 from livedbg.model.tables import FrozenTable
 
-__all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey"]
+__all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey", "Touches"]
 
 
 class Clock(NamedTuple):
@@ -57,6 +59,24 @@ class StatusKey(NamedTuple):
     source: str
     target: str
     code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Touches:
+    """Some touches of targets in total."""
+
+    count: int = 0
+    stops: int = 0
+    paused_ns: int = 0
+
+    @classmethod
+    def of(cls, touch: Intrusion) -> Touches:
+        """A single one."""
+        return cls(1, touch.stops, touch.paused_ns)
+
+    def plus(self, other: Touches) -> Touches:
+        """Both together."""
+        return Touches(self.count + other.count, self.stops + other.stops, self.paused_ns + other.paused_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +163,9 @@ class Snapshot:
         log_count: all records seen.
         kernels: (system, kernel) -> how long its completed runs took.
         activity: by thread id.
+        forgotten_processes: how many exited processes are no longer kept.
+        intrusions: the newest ones (bounded), oldest first.
+        older_touches: target -> the total of its older ones; "": of targets that were forgotten.
         devices: what was seen on devices last, by process identifier or `file:PATH`.
         launches: by thread id, what it launched.
         dumps: of tensors, by path.
@@ -169,6 +192,8 @@ class Snapshot:
     exceptions: Mapping[str, ExceptionHit] = field(default_factory=_empty)
     catchpoints: Mapping[str, Catchpoint] = field(default_factory=_empty)
     intrusions: Sequence[Intrusion] = ()
+    older_touches: Mapping[str, Touches] = field(default_factory=_empty)
+    forgotten_processes: int = 0
     statuses: Mapping[StatusKey, SourceStatus] = field(default_factory=_empty)
     activity: Mapping[str, Activity] = field(default_factory=_empty)
     kernels: Mapping[tuple[str, str], Durations] = field(default_factory=_empty)
@@ -185,9 +210,19 @@ class Snapshot:
         return max(self.clocks.values(), key=lambda clock: clock.wall_ns, default=Clock(0, 0))
 
     @property
+    def touches(self) -> Touches:
+        """All touches in total."""
+        return reduce(Touches.plus, chain(self.older_touches.values(), map(Touches.of, self.intrusions)), Touches())
+
+    def touches_of(self, target: str) -> Touches:
+        """The touches of one target in total."""
+        newest = (Touches.of(touch) for touch in self.intrusions if touch.target == target)
+        return reduce(Touches.plus, newest, self.older_touches.get(target, Touches()))
+
+    @property
     def paused_ns(self) -> int:
         """How long targets stood still because of us, in all."""
-        return sum(touch.paused_ns for touch in self.intrusions)
+        return self.touches.paused_ns
 
     def threads_of(self, process: str) -> list[Thread]:
         """The threads of a process that are alive, by tid."""

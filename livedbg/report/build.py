@@ -74,7 +74,12 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
             for log in snapshot.log_sources.values()
         ),
         limits=_limits(snapshot),
-        omitted={"entities": left_out, "edges": max(0, len(edges) - _MOST_EDGES)},
+        omitted={
+            "entities": left_out,
+            "edges": max(0, len(edges) - _MOST_EDGES),
+            "processes": snapshot.forgotten_processes,
+            "touches": snapshot.touches.count - len(snapshot.intrusions),
+        },
     )
 
 
@@ -168,8 +173,8 @@ def _intrusions(snapshot: Snapshot) -> IntrusionsOut:
         )
         for touch in snapshot.intrusions
     )
-    stops = sum(touch.stops for touch in snapshot.intrusions)
-    return IntrusionsOut(paused_ms=snapshot.paused_ns / 1e6, stops=stops, touches=touches)
+    total = snapshot.touches
+    return IntrusionsOut(paused_ms=total.paused_ns / 1e6, stops=total.stops, touches=touches)
 
 
 def _limits(snapshot: Snapshot) -> tuple[LimitOut, ...]:

@@ -9,6 +9,7 @@ from typing import Final
 from livedbg.report.document import EntityOut, ReportDocument
 from livedbg.report.text import label
 from livedbg.report.tree import wait_tree
+from livedbg.text.wording import many
 
 __all__ = ["to_markdown"]
 
@@ -44,6 +45,8 @@ def _lines(report: ReportDocument) -> Iterator[str]:
     for target in report.targets:
         yield f"- target: {_code(f'{target.host}:{target.pid}')} {_code(' '.join(target.command) or '?')}"
     yield f"- the target stood still for {report.intrusions.paused_ms:.1f} ms because of this"
+    if gone := report.omitted.get("processes", 0):
+        yield f"- {many(gone, 'process')} that exited earlier {'is' if gone == 1 else 'are'} not listed"
     yield from _tree(report)
     if report.findings:
         yield from ("", "## Findings")

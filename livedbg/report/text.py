@@ -8,6 +8,7 @@ from typing import Final
 
 from livedbg.report.document import EntityOut, FindingOut, ReportDocument
 from livedbg.report.tree import Branch, wait_tree
+from livedbg.text.wording import many
 
 __all__ = ["label", "to_text"]
 
@@ -34,6 +35,8 @@ def to_text(report: ReportDocument) -> str:
     lines += _section("Could not be seen", _limits(report))
     touched = report.intrusions
     told = f"Taken {report.taken_at}; the target stood still for {touched.paused_ms:.1f} ms because of this."
+    if gone := report.omitted.get("processes", 0):
+        told += f" {many(gone, 'process')} that exited earlier {'is' if gone == 1 else 'are'} not listed."
     lines += ["", *_wrap(told, "")]
     return "\n".join(lines) + "\n"
 

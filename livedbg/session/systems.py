@@ -164,7 +164,8 @@ class LogPlaces:
     Attributes:
         variables: names of the environment variables that `paths` wants to know.
         paths: takes these variables, the process's pids (here, and in its own namespace) and the host's names; gives
-            paths or globs as the process names them: absolute, or relative to its working folder.
+            globs as the process names them: absolute, or relative to its working folder. What is meant literally is
+            escaped (`glob.escape`).
     """
 
     variables: tuple[str, ...]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from sys import intern
 
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState
+from livedbg.model.ids import processes_in
 from livedbg.model.numbering import Numbering
 from livedbg.model.tables import Table
 
@@ -45,7 +46,17 @@ class EdgeTables:
         for key in self._scopes.pop(scope, set()) - {edge.key for edge in edges}:
             self._drop(key)
             self._scope_of.pop(key, None)
-        self.add(scope, edges)
+        if edges:
+            self.add(scope, edges)
+
+    def forget(self, processes: Collection[str]) -> None:
+        """All edges of the scopes that are about some processes."""
+        for scope in [scope for scope in self._scopes if not processes_in(scope).isdisjoint(processes)]:
+            self.replace(scope, ())
+
+    def waiting(self) -> set[str]:
+        """What takes part in a wait: who waits, what is waited for, who holds it."""
+        return {end for key in self.waits.freeze() for end in key[1:]}
 
     def add(self, scope: str, new: Iterable[Edge]) -> None:
         """More edges of a scope."""

@@ -7,28 +7,29 @@ Invariants:
     F3. Merging a task never forgets: `None` and UNKNOWN don't overwrite (model.Task; livedbg.state.merging).
     F4. An edge lives in one scope; replacing a scope's edges removes exactly its former ones
         (livedbg.state.edgetables).
-    F5. Memory is bounded by the number of live entities and fixed windows, not by the number of
-        events (log records: the newest LOG_WINDOW; exited threads are forgotten after their
-        process is, or when there are more than EXITED_WINDOW of them).
+    F5. Memory is bounded by what is alive and by fixed windows, not by the number of events: log records, exited
+        threads, exited processes with all that hangs on them, touches, kernel objects that nobody waits for
+        (LOG_WINDOW, EXITED_WINDOW, livedbg.state.retention). Evidence is kept: exceptions, diagnostics, tasks.
     F6. `dependencies` and `waits` together are the pending edges.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from sys import intern
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
-from livedbg.model import Intrusion, LogRecord, Resource, Stack, Task, TaskState, Thread
+from livedbg.model import Intrusion, LogRecord, Process, Resource, Stack, Task, TaskState, Thread, ids
 from livedbg.model import events as ev
 from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
 from livedbg.model.tables import Table
 from livedbg.state.edgetables import EdgeTables
 from livedbg.state.merging import activity_after, merge_task
+from livedbg.state.retention import ExitedProcesses, KernelObjects, Ledger
 from livedbg.state.stacks import merge_stacks
 
 __all__ = ["EXITED_WINDOW", "LOG_WINDOW", "Store"]
@@ -63,6 +64,16 @@ _TABLES: Final = (
 )
 
 
+_OF_A_PROCESS: Final[dict[str, Callable[[Any, Any], str | None]]] = {
+    "processes": lambda key, _value: str(key),
+    "counters": lambda key, _value: ids.process_of(key.entity),
+    "statuses": lambda key, _value: ids.process_of(key.target),
+    "log_sources": lambda _key, source: source.process,
+    "catchpoints": lambda _key, point: point.process,
+}
+"""Tables of what hangs on a process -> which one an entry hangs on."""
+
+
 class Store:
     """Folds events. Not thread-safe: one thread applies; snapshots may be read anywhere."""
 
@@ -74,7 +85,10 @@ class Store:
         self._edges = EdgeTables()
         self._logs: deque[LogRecord] = deque(maxlen=LOG_WINDOW)
         self._frozen_logs: tuple[LogRecord, ...] | None = ()
-        self._intrusions: list[Intrusion] = []
+        self._ledger = Ledger()
+        self._frozen_touches: tuple[Intrusion, ...] | None = ()
+        self._exited_processes = ExitedProcesses()
+        self._kernel_objects = KernelObjects()
         self._stack_layers: dict[str, dict[str, Stack]] = {}
         self._exited: deque[str] = deque()
         self._log_count = 0
@@ -130,7 +144,10 @@ class Store:
         other._tasks, other._resources, other._edges = self._tasks.copy(), self._resources.copy(), self._edges.copy()
         other._logs = self._logs.copy()
         other._frozen_logs = None
-        other._intrusions = list(self._intrusions)
+        other._ledger = self._ledger.copy()
+        other._frozen_touches = None
+        other._exited_processes = self._exited_processes.copy()
+        other._kernel_objects = self._kernel_objects.copy()
         other._stack_layers = {thread: dict(layers) for thread, layers in self._stack_layers.items()}
         other._exited = self._exited.copy()
         other._log_count = self._log_count
@@ -145,6 +162,8 @@ class Store:
                     self._frozen[name] = MappingProxyType(dict(self._tables[name]))
             if self._frozen_logs is None:
                 self._frozen_logs = tuple(self._logs)
+            if self._frozen_touches is None:
+                self._frozen_touches = tuple(self._ledger.newest)
             self._snapshot = Snapshot(
                 revision=self._revision,
                 tasks=self._tasks.freeze(),
@@ -155,7 +174,9 @@ class Store:
                 names=self._edges.names,
                 recent_logs=self._frozen_logs,
                 log_count=self._log_count,
-                intrusions=tuple(self._intrusions),
+                intrusions=self._frozen_touches,
+                older_touches=MappingProxyType(dict(self._ledger.older)),
+                forgotten_processes=self._exited_processes.forgotten,
                 **self._frozen,
             )
         return self._snapshot
@@ -169,27 +190,53 @@ class Store:
 
     def _process_seen(self, event: ev.ProcessSeen) -> None:
         known = self._tables["processes"].get(event.process.id)
-        if known is not None and known.start_ticks != event.process.start_ticks:
-            self._forget_process(event.process.id)  # the pid was used again
+        if known is not None and known.start_ticks != event.process.start_ticks:  # the pid was used again
+            self._forget_threads({event.process.id})
         self._dirty("processes")[event.process.id] = event.process
+        self._forget_surplus(event.process)
 
     def _process_exited(self, event: ev.ProcessExited) -> None:
         known = self._tables["processes"].get(event.id)
+        threads = self._tables["threads"]
+        self._mark_exited([t.id for t in threads.values() if t.process == event.id and not t.exited])
         if known is not None:
             gone = msgspec.structs.replace(known, exited=True, exit_status=event.status)
             self._dirty("processes")[event.id] = gone
-        threads = self._tables["threads"]
-        self._mark_exited([t.id for t in threads.values() if t.process == event.id and not t.exited])
+            self._forget_surplus(gone)
 
-    def _forget_process(self, process: str) -> None:
-        gone = [t.id for t in self._tables["threads"].values() if t.process == process]
+    def _forget_surplus(self, changed: Process) -> None:
+        """Forget the oldest exited processes, where one has exited and there are too many."""
+        self._exited_processes.note(changed)
+        if not (gone := self._exited_processes.surplus()):
+            return
+        for name, belongs_to in _OF_A_PROCESS.items():
+            table = self._tables[name]
+            if lost := [key for key, value in table.items() if belongs_to(key, value) in gone]:
+                table = self._dirty(name)
+                for key in lost:
+                    del table[key]
+        self._forget_threads(gone)
+        self._ledger.forget(gone)
+        self._edges.forget(gone)
+        waiting = self._edges.waiting()
+        for resource in self._resources.freeze():
+            if ids.process_of(resource) in gone and resource not in waiting:  # one in shared memory may outlive it
+                self._resources.discard(resource)
+
+    def _forget_threads(self, processes: Collection[str]) -> None:
+        """Forget the threads of some processes, and what is known of their devices."""
         for name in ("threads", "stacks", "activity", "launches"):
-            table = self._dirty(name)
-            for thread in gone:
-                table.pop(thread, None)
-        for thread in gone:
-            self._stack_layers.pop(thread, None)
-        self._dirty("devices").pop(process, None)
+            table = self._tables[name]
+            if gone := [thread for thread in table if ids.process_of(thread) in processes]:
+                table = self._dirty(name)
+                for thread in gone:
+                    del table[thread]
+        for thread in [thread for thread in self._stack_layers if ids.process_of(thread) in processes]:
+            del self._stack_layers[thread]
+        if gone := [target for target in self._tables["devices"] if target in processes]:
+            devices = self._dirty("devices")
+            for target in gone:
+                del devices[target]
 
     def _threads_seen(self, event: ev.ThreadsSeen) -> None:
         threads = self._dirty("threads")
@@ -264,8 +311,12 @@ class Store:
         kernels[key] = Durations(old.count + 1, old.total_ns + took, max(old.longest_ns, took))
 
     def _resources_seen(self, event: ev.ResourcesSeen) -> None:
+        if self._kernel_objects.full:
+            for gone in self._kernel_objects.surplus(self._edges.waiting()):
+                self._resources.discard(gone)
         for resource in event.resources:
             self._resources.put(resource.id, resource)
+            self._kernel_objects.note(resource.id)
 
     def _edges_replaced(self, event: ev.EdgesReplaced) -> None:
         self._edges.replace(event.scope, event.edges)
@@ -334,7 +385,8 @@ class Store:
         self._dirty("comparisons")[event.comparison.path] = event.comparison
 
     def _touched(self, event: ev.Touched) -> None:
-        self._intrusions.append(event.intrusion)
+        self._ledger.add(event.intrusion, self._tables["processes"])
+        self._frozen_touches = None
 
     def _status_seen(self, event: ev.StatusSeen) -> None:
         status = event.status

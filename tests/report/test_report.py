@@ -15,6 +15,7 @@ from livedbg.model.snapshot import EMPTY
 from livedbg.report import ReportDocument, build, from_json, report_of, to_json, to_markdown, to_text
 from livedbg.report.times import timestamp
 from livedbg.session.view import NOTHING_YET, Update
+from livedbg.state.retention import EXITED_PROCESSES, TOUCH_WINDOW
 from tests.analysis.world import World, two_locks
 
 
@@ -87,6 +88,22 @@ def test_the_rest_of_the_report() -> None:
         "language": "native",
     }
     assert "partial" in said["entities"]["thread:box/1/11"]["stack_note"]
+
+
+def test_what_the_state_no_longer_keeps_is_counted() -> None:
+    world = full()
+    touch = Intrusion(target="process:box/1", what="glance", why="asked for", paused_ns=1_000_000, stops=1)
+    for _ in range(TOUCH_WINDOW):
+        world.store.apply(ev.Touched(intrusion=touch, **world.stamp()))
+    for pid in range(10, 11 + EXITED_PROCESSES):
+        world.exits(world.process(pid), 0)
+    said, gone = plain(world), 1 + EXITED_PROCESSES // 8
+    assert said["omitted"]["touches"] == 1 and said["omitted"]["processes"] == gone
+    assert len(said["intrusions"]["touches"]) == TOUCH_WINDOW
+    assert said["intrusions"]["stops"] == TOUCH_WINDOW + 1
+    assert said["intrusions"]["paused_ms"] == pytest.approx(TOUCH_WINDOW + 0.4)
+    for text in (to_text(report(world)), to_markdown(report(world))):
+        assert f"{gone} processes that exited earlier are not listed" in text
 
 
 def test_every_entity_of_a_finding_is_described() -> None:

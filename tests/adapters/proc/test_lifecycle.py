@@ -90,7 +90,9 @@ async def test_children_are_followed_and_seen_to_end(waits: Path, spawn: Callabl
         assert watched.snapshot.processes[process].ppid == target.pid
         await asyncio.to_thread(order, target, b"k")
         await watched.until(lambda s: s.processes[process].exited)
-        assert not watched.snapshot.processes[f"process:{HOST}/{target.pid}"].exited
+        parent = watched.snapshot.processes[f"process:{HOST}/{target.pid}"]
+        assert not parent.exited
+        assert parent.named and not watched.snapshot.processes[process].named
 
 
 async def test_children_are_left_alone_without_tree(waits: Path, spawn: Callable[..., Any]) -> None:

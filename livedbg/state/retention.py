@@ -1,0 +1,151 @@
+"""Which exited processes and which touches the state keeps, and what hangs on a process.
+
+Invariants:
+    K1. A process that the user named is never forgotten, nor is one that runs.
+    K2. Of the others, the newest EXITED_PROCESSES are kept, and as many of those that failed: however many short-lived
+        helpers come after it, a worker that was killed stays in sight.
+    K3. A kernel object (a pipe, a socket, …) that somebody waits for is kept; of the others, the newest.
+    K4. What is no longer kept is counted: processes, and touches with their stops and pauses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Container, Set
+from itertools import islice
+from typing import Final
+
+from livedbg.model import Intrusion, Process
+from livedbg.model.ids import process_of
+from livedbg.model.snapshot import Touches
+
+__all__ = ["EXITED_PROCESSES", "KERNEL_OBJECTS", "TOUCH_WINDOW", "ExitedProcesses", "KernelObjects", "Ledger"]
+
+EXITED_PROCESSES: Final = 1_024
+"""How many exited processes the state keeps, and how many that failed. One more, and the oldest eighth is forgotten."""
+
+KERNEL_OBJECTS: Final = 4_096
+"""How many kernel objects the state keeps, whether anybody waits for them or not."""
+
+TOUCH_WINDOW: Final = 4_096
+"""How many of the newest touches the state keeps one by one."""
+
+
+class ExitedProcesses:
+    """The exited processes, oldest first, but for those that the user named.
+
+    Attributes:
+        forgotten: how many are no longer kept.
+    """
+
+    def __init__(self) -> None:
+        self.forgotten = 0
+        self._well: dict[str, None] = {}
+        self._failed: dict[str, None] = {}
+
+    def copy(self) -> ExitedProcesses:
+        """One of its own in the same state."""
+        other = ExitedProcesses()
+        other.forgotten, other._well, other._failed = self.forgotten, dict(self._well), dict(self._failed)
+        return other
+
+    def note(self, process: Process) -> None:
+        """Take in what is known of a process now."""
+        if not process.exited or process.named:
+            self._well.pop(process.id, None)
+            self._failed.pop(process.id, None)
+            return
+        failed = bool(process.exit_status)
+        (self._well if failed else self._failed).pop(process.id, None)
+        (self._failed if failed else self._well).setdefault(process.id)
+
+    def surplus(self) -> frozenset[str]:
+        """Those that shall be forgotten now. They come in batches: a batch costs one pass over the tables."""
+        gone: list[str] = []
+        for kept in (self._well, self._failed):
+            if len(kept) > EXITED_PROCESSES:
+                oldest = list(kept)[: len(kept) - EXITED_PROCESSES + EXITED_PROCESSES // 8]
+                for process in oldest:
+                    del kept[process]
+                gone += oldest
+        self.forgotten += len(gone)
+        return frozenset(gone)
+
+
+class Ledger:
+    """The newest touches one by one, and the older ones in total by target.
+
+    Attributes:
+        newest: oldest first.
+        older: target -> the total of its touches that are no longer in `newest`; "": of processes that the state does
+            not know, or no longer.
+    """
+
+    def __init__(self) -> None:
+        self.newest: deque[Intrusion] = deque()
+        self.older: dict[str, Touches] = {}
+
+    def copy(self) -> Ledger:
+        """One of its own in the same state."""
+        other = Ledger()
+        other.newest, other.older = self.newest.copy(), dict(self.older)
+        return other
+
+    def add(self, touch: Intrusion, known: Container[str | None]) -> None:
+        """One more touch; the oldest one may go into the totals.
+
+        Args:
+            touch: it.
+            known: the processes that the state knows.
+        """
+        self.newest.append(touch)
+        if len(self.newest) > TOUCH_WINDOW:
+            oldest = self.newest.popleft()
+            self._add_to(oldest.target if process_of(oldest.target) in known else "", Touches.of(oldest))
+
+    def forget(self, processes: Collection[str]) -> None:
+        """Sum up the totals of processes that were forgotten."""
+        for target in [target for target in self.older if process_of(target) in processes]:
+            self._add_to("", self.older.pop(target))
+
+    def _add_to(self, target: str, more: Touches) -> None:
+        self.older[target] = self.older.get(target, Touches()).plus(more)
+
+
+class KernelObjects:
+    """The kernel objects of the state, the oldest first. Nothing says when one is gone."""
+
+    _KINDS: Final = frozenset({"pipe", "socket", "eventfd", "flock", "file"})
+
+    def __init__(self) -> None:
+        self._known: dict[str, None] = {}
+        self._limit = KERNEL_OBJECTS
+
+    def copy(self) -> KernelObjects:
+        """One of its own in the same state."""
+        other = KernelObjects()
+        other._known, other._limit = dict(self._known), self._limit
+        return other
+
+    @property
+    def full(self) -> bool:
+        """True when some shall be forgotten."""
+        return len(self._known) > self._limit
+
+    def note(self, entity: str) -> None:
+        """A resource was seen."""
+        if entity.partition(":")[0] in self._KINDS:
+            self._known.pop(entity, None)
+            self._known[entity] = None
+
+    def surplus(self, waiting: Set[str]) -> list[str]:
+        """Those that shall be forgotten: the oldest three quarters, but for those that take part in a wait.
+
+        The newest ones stay: what waits for them may come with the next event.
+        """
+        oldest = islice(self._known, len(self._known) - KERNEL_OBJECTS // 4)
+        gone = [entity for entity in oldest if entity not in waiting]
+        for entity in gone:
+            del self._known[entity]
+        self._limit = max(KERNEL_OBJECTS, 2 * len(self._known))
+        return gone
