@@ -184,8 +184,11 @@ class System:
         signs: how it is recognised.
         adapters: its sources by name.
         rules: the rules of its diagnosis; they stand under its title in docs/rules.md.
-        judges_tasks: its own rules judge its running tasks: the generic ones leave them alone.
-        explains: whether its rules speak of an exception that a log shows, so that the generic ones need not.
+        judges_tasks: its own rules judge its running and failed tasks, so that the generic rules leave them alone.
+        judges_diagnostics: codes of the diagnostics (`Diagnostic.code`) that its own rules judge, so that the generic
+            rule `error-reported` leaves them alone; regular expressions for the whole code.
+        explains: takes an exception that a log shows, and the state; true if its rules report the cause of the
+            exception, so that the generic rules don't report it again.
         shapes: shapes of its logs.
         log_places: where a process writes its logs.
         recipes: the package that holds its launch presets as `*.toml`.
@@ -207,6 +210,7 @@ class System:
     adapters: Mapping[str, Lazy[type[Adapter]]] = field(default_factory=dict)
     rules: Lazy[Callable[[], Sequence[Rule]]] | None = None
     judges_tasks: bool = False
+    judges_diagnostics: tuple[str, ...] = ()
     explains: Lazy[Callable[[ExceptionHit, Snapshot], bool]] | None = None
     shapes: Lazy[Sequence[Shape]] | None = None
     log_places: LogPlaces | None = None
@@ -315,7 +319,7 @@ def _checked(candidate: object) -> System:
         raise TypeError(f"{candidate!r} is not a livedbg.session.systems.System")
     if not _NAME.fullmatch(candidate.name):
         raise ValueError(f"{candidate.name!r} is not a system's name: small letters, digits and -")
-    for expression in candidate.signs.expressions:
+    for expression in (*candidate.signs.expressions, *candidate.judges_diagnostics):
         re.compile(expression)
     return candidate
 

@@ -15,7 +15,7 @@ from livedbg.probes.perf import RINGS, TRACEPOINT, PerfEvents, Source
 from livedbg.probes.tracefs import kernel_event
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 
