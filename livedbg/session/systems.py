@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -300,10 +300,31 @@ def note_problem(system: str, what: str, error: Exception | None) -> None:
     _problems.setdefault((system, what), Problem(system, _package_of.get(system, ""), sentence))
 
 
-def problems() -> tuple[Problem, ...]:
-    """What could not be used so far."""
+def problems(*, thorough: bool = False) -> tuple[Problem, ...]:
+    """What could not be used so far.
+
+    Args:
+        thorough: import every part of every system first.
+    """
+    for system in systems() if thorough else ():
+        for lazy in _parts(system):
+            try:
+                _ = lazy.value
+            except Exception as error:  # see `systems`
+                note_problem(system.name, f"{lazy.where} can't be imported", error)
     systems()
     return tuple(_problems.values())
+
+
+def _parts(system: System) -> Iterator[Lazy[Any]]:
+    for part in fields(system):
+        value = getattr(system, part.name)
+        values = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)
+        for one in values:
+            if isinstance(one, Lazy):
+                yield one
+            elif is_dataclass(one) and not isinstance(one, type):
+                yield from (inner for name in fields(one) if isinstance(inner := getattr(one, name.name), Lazy))
 
 
 def _report(name: str, entry: EntryPoint, what: str, error: Exception | None) -> None:
