@@ -27,6 +27,8 @@ SYSTEM: Final = System(
     ),
     adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
+    shapes=Lazy("livedbg.adapters.ascend.log_shapes:SHAPES"),
+    continuations=(r"\[The Ascend", r"E[0-9A-Z]\d{4}: "),
     judges_diagnostics=(".*",),
     explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     log_places=LogPlaces(

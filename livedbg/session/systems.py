@@ -190,6 +190,8 @@ class System:
         explains: takes an exception that a log shows, and the state; true if its rules report the cause of the
             exception, so that the generic rules don't report it again.
         shapes: shapes of its logs.
+        continuations: how a log's line begins that goes on with the error above it: regular expressions that begin with
+            a literal character.
         log_places: where a process writes its logs.
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
@@ -213,6 +215,7 @@ class System:
     judges_diagnostics: tuple[str, ...] = ()
     explains: Lazy[Callable[[ExceptionHit, Snapshot], bool]] | None = None
     shapes: Lazy[Sequence[Shape]] | None = None
+    continuations: tuple[str, ...] = ()
     log_places: LogPlaces | None = None
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
