@@ -1,30 +1,23 @@
 """Which logs a running process writes, from `/proc/PID/fd` and its environment. Nothing is written or stopped.
 
-Ascend's layout (CANN log reference): `<root>/{debug,run,security}/plog/plog-<pid>_<time>.log`,
-`<root>/{debug,run,security}/device-<id>/device-<pid>_<time>.log`, also `<root>/device-<id>/`; root is
-ASCEND_PROCESS_LOG_PATH, else ASCEND_WORK_PATH/log, else ~/ascend/log.
-NCCL_DEBUG_FILE has `%h` (host name) and `%p` (pid), CUDA_LOG_FILE is a path, `stdout` or `stderr`.
+Which environment variables name logs, and where a process then writes them, the systems declare (`System.log_places`).
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from glob import escape, glob
 from pathlib import Path
 from typing import Final
+
+from livedbg.session.systems import declared, note_problem, systems
 
 __all__ = ["ProcessLog", "ProcessLogs"]
 
 _LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err"})
-_VARIABLES: Final = frozenset(
-    {"ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME", "CUDA_LOG_FILE", "NCCL_DEBUG_FILE"}
-)
-_ASCEND_FOLDERS: Final = (
-    *(f"{kind}/{place}" for kind in ("debug", "run", "security") for place in ("plog", "device-*")),
-    "device-*",
-    "plog",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,41 +86,11 @@ class ProcessLogs:
     def _named_by_environment(self) -> list[ProcessLog]:
         if self._environment is None:
             self._environment = _environment(self._proc / "environ")
-        environment = self._environment
-        pids = self._pids()
-        found = [
-            ProcessLog(path, path.name)
-            for root in self._ascend_roots(environment)
-            for folder in _ASCEND_FOLDERS
-            for pid in pids
-            for pattern in (f"{folder}/plog-{pid}_*.log", f"{folder}/device-{pid}_*.log")
-            for path in sorted(root.glob(pattern))
-        ]
-        named = [environment.get("CUDA_LOG_FILE"), *self._nccl_names(environment.get("NCCL_DEBUG_FILE"), pids)]
-        for name in named:
-            if name and name not in ("stdout", "stderr", "stdlog"):
-                path = self._reachable(Path(name))
-                if _is_regular(path):
-                    found.append(ProcessLog(path, path.name))
+        found: list[ProcessLog] = []
+        for pattern in _declared_places(self._environment, self._pids()):
+            paths = map(Path, sorted(glob(self._reachable_glob(pattern))))  # noqa: PTH207 (it may be absolute)
+            found.extend(ProcessLog(path, path.name) for path in paths if _is_regular(path))
         return found
-
-    def _ascend_roots(self, environment: dict[str, str]) -> list[Path]:
-        named = environment.get("ASCEND_PROCESS_LOG_PATH")
-        if named:
-            return [self._reachable(Path(named))]
-        work = environment.get("ASCEND_WORK_PATH")
-        if work:
-            return [self._reachable(Path(work, "log"))]
-        home = environment.get("HOME")
-        return [self._reachable(Path(home, "ascend", "log"))] if home else []
-
-    def _nccl_names(self, pattern: str | None, pids: tuple[int, ...]) -> list[str]:
-        if not pattern:
-            return []
-        host = os.uname().nodename
-        return [
-            pattern.replace("%h", name).replace("%p", str(pid)) for name in {host, host.split(".")[0]} for pid in pids
-        ]
 
     def _pids(self) -> tuple[int, ...]:
         """Its pid here and, in a PID namespace, the one that it knows itself by (NSpid of status)."""
@@ -136,18 +99,37 @@ class ProcessLogs:
         return tuple(dict.fromkeys([self._pid, *map(int, names[-1:])]))
 
     def _reachable(self, path: Path) -> Path:
-        """A path as the process names it, as livedbg can open it."""
-        if not path.is_absolute():
-            path = (self._proc / "cwd").readlink() / path
+        """An absolute path as the process names it, as livedbg can open it."""
         if (self._proc / "ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
             return path
         return self._proc / "root" / path.relative_to("/")
 
+    def _reachable_glob(self, pattern: str) -> str:
+        if not pattern.startswith("/"):
+            pattern = str(Path(escape(str((self._proc / "cwd").readlink())), pattern))
+        return str(self._reachable(Path(pattern)))
+
+
+def _declared_places(environment: Mapping[str, str], pids: tuple[int, ...]) -> Iterator[str]:
+    """What all systems declare, as globs. A system that fails is a problem, and the others go on (system.Y2)."""
+    name = os.uname().nodename
+    hosts = tuple(dict.fromkeys((name, name.partition(".")[0])))
+    for system, paths in declared(lambda system: system.log_places.paths if system.log_places else None):
+        wanted = system.log_places.variables if system.log_places else ()
+        variables = {name: environment[name] for name in wanted if name in environment}
+        try:
+            places = tuple(map(str, paths(variables, pids, hosts)))
+        except Exception as error:  # of somebody else's package
+            note_problem(system.name, "its log places can't be found", error)
+        else:
+            yield from places
+
 
 def _environment(path: Path) -> dict[str, str]:
-    """The variables that name logs, of an environ file."""
+    """The variables of an environ file that some system asks for."""
+    wanted = {name for system in systems() if system.log_places for name in system.log_places.variables}
     pairs = (entry.partition(b"=") for entry in path.read_bytes().split(b"\0"))
-    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if os.fsdecode(name) in _VARIABLES}
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if os.fsdecode(name) in wanted}
 
 
 def _is_regular(path: Path) -> bool:

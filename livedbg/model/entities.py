@@ -306,13 +306,14 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something a runtime itself said about its health, taken from its log or its files.
 
     Attributes:
-        system: `ascend`, `nccl`, `cuda`, `python`, …
+        system: name of the system, `python`, …
         code: stable word for the kind of statement, lower case with dashes, e.g. `timeout-exit`,
             `stall-summary`, `fatal`, `terminate`, `traceback`, `run-complete`.
         severity: how bad the runtime's statement is.
         sentence: what it means, one sentence for the user.
         entities: what it is about.
-        attributes: the fields it carried, as text (`sub_class`, `error_code`, …).
+        attributes: the fields it carried, as text (`sub_class`, `error_code`, …); `resolved`: `yes` once it no longer
+            holds.
     """
 
     id: str
