@@ -21,7 +21,7 @@ PROVED: Final[tuple[Chapter, ...]] = (
 GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
-    ("Work that doesn't get on", progress.rules),
+    ("Work without progress", progress.rules),
     ("What a runtime reports", reported.rules),
     ("What could not be seen", sight.rules),
 )
