@@ -24,12 +24,12 @@ from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
-from livedbg.session.config import restricted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, problems
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
+from livedbg.touch.config import restricted
 
 __all__ = ["EventSink", "Session"]
 

@@ -15,9 +15,9 @@ from livedbg.linux.procfs import status_fields, thread_ids
 from livedbg.model.errors import TouchRefused
 from livedbg.session import config
 from livedbg.session.adapter import Request, TargetProcess
-from livedbg.session.config import refuse_touch, restricted
 from livedbg.session.live import LiveView
 from livedbg.touch import Attachment
+from livedbg.touch.config import refuse_touch, restricted
 from tests.cli.conftest import Said, running
 from tests.conftest import Target
 
