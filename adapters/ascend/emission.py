@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from livedbg.adapters.ascend.edges import EdgeBook
-from livedbg.adapters.ascend.graph import LostOrder, TaskGraph
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.statements import statements
 from livedbg.adapters.ascend.statements_ends import end_statements
 from livedbg.adapters.ascend.waits import suspects, wait_edges
+from livedbg.graphs.declared import TaskGraph
+from livedbg.graphs.orders import LostOrder
 from livedbg.model import (
     Diagnostic,
     Edge,

@@ -15,10 +15,11 @@ from typing import Final
 
 import msgspec
 
-from livedbg.adapters.ascend.graph import lost_orders, parse_graph
+from livedbg.adapters.ascend.dumps.depsfile import parse_graph
+from livedbg.adapters.ascend.dumps.shape import OtherShape
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
-from livedbg.graphs.shape import OtherShape
+from livedbg.graphs.lost import lost_orders
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 

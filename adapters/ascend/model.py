@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
 
-from livedbg.adapters.ascend.graph import TaskGraph
 from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import Names
 from livedbg.adapters.ascend.world import World
+from livedbg.graphs.declared import TaskGraph
 from livedbg.model import LogSource, Process
 from livedbg.model.events import Event, Stamp
 from livedbg.text.sanitize import clean_line

@@ -15,10 +15,10 @@ from collections import Counter as Tally
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.adapters.ascend.graph import TaskGraph
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, raw_id
 from livedbg.adapters.ascend.tasks import CoreRecord, Dispatched, TaskRecord
+from livedbg.graphs.declared import TaskGraph
 from livedbg.model import TaskState
 
 __all__ = ["ENTITY_LIMIT", "Counts", "Run"]

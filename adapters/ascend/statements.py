@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.ascend.codes import error_code, stall_class, whole_graph
-from livedbg.adapters.ascend.graph import LOST_SHOWN, grouped
+from livedbg.adapters.ascend.dumps.terms import next_of, why_of
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.stalls import Stall
+from livedbg.graphs.lost import grouped
 from livedbg.model import Diagnostic, Severity
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ __all__ = ["STARVED_BELOW", "said", "statements"]
 STARVED_BELOW: Final = 300
 """A scheduler thread that runs turns its idle loop more often than this in a second (measured on the simulator: 1,261
 to 40,000 when it ran, 87 when it was stopped)."""
+
+_LOST_SHOWN: Final = 20  # kinds of lost orders that one run reports one by one
 
 
 def statements(world: World) -> Iterator[Diagnostic]:
@@ -336,7 +339,7 @@ def _lost(world: World) -> Iterator[Diagnostic]:
     graph = world.run.graph
     if graph is None:
         return
-    for group in grouped(world.lost.sure, graph)[:LOST_SHOWN]:
+    for group in grouped(world.lost.sure, graph)[:_LOST_SHOWN]:
         lost = group.example
         first, second = task_name(lost.first), task_name(lost.second)
         does = "reads" if lost.hazard == "read after write" else "overwrites"
@@ -352,8 +355,8 @@ def _lost(world: World) -> Iterator[Diagnostic]:
             "second": lost.second_mode,
             "region": lost.region,
             "hazard": lost.hazard,
-            "why": lost.why,
-            "next": "\n".join(lost.next),
+            "why": why_of(lost),
+            "next": "\n".join(next_of(lost)),
             "count": str(group.count),
         }
         yield said(

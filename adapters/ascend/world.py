@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.ascend.emission import Emitter
-from livedbg.adapters.ascend.graph import NO_ORDERS, LostOrders, TaskGraph, lost_orders
 from livedbg.adapters.ascend.handlers import HANDLERS
 from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
@@ -20,6 +19,9 @@ from livedbg.adapters.ascend.stalls import StallReader
 from livedbg.adapters.ascend.timeouts import Timeouts
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
+from livedbg.graphs.declared import TaskGraph
+from livedbg.graphs.lost import lost_orders
+from livedbg.graphs.orders import LostOrders
 from livedbg.model.events import Event, Stamp
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class World:
         self.kernels = KernelNames()
         self.graph: TaskGraph | None = None
         self.graph_mark: Mark = NOWHERE
-        self.lost: LostOrders = NO_ORDERS
+        self.lost: LostOrders = LostOrders((), ())
         self.last_mark: Mark = NOWHERE
         self.last_wall_ns: int | None = None
         self.written_wall_ns: int | None = None
@@ -156,7 +158,7 @@ class World:
         if self.graph is not None and self.run.graph is not None and not self.run.fits(self.graph):
             self.emitter.drop_graph(self.graph)
             self.run.graph = self.graph = None
-            self.lost = NO_ORDERS
+            self.lost = LostOrders((), ())
 
     def use_names(self, found: dict[int, str]) -> None:
         """Take in names of kernels."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,14 +14,16 @@ from livedbg.graphs.asjson import to_json
 from livedbg.graphs.astext import to_text
 from livedbg.graphs.compare import compared
 from livedbg.graphs.declared import TaskGraph
-from livedbg.graphs.depsfile import files_below, kernel_names, read_graph
 from livedbg.graphs.drawing import MISSING, Drawing, around
-from livedbg.graphs.fromdeps import Naming, drawing_of, task_name
+from livedbg.graphs.fromdeclared import drawing_of
 from livedbg.graphs.fromstate import drawing_of_state
-from livedbg.graphs.lost import LostOrders, lost_orders
+from livedbg.graphs.lost import lost_orders
+from livedbg.graphs.orders import LostOrders
+from livedbg.graphs.readers import GraphReader, graph_files, reader_of
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.snapshot import Snapshot
 from livedbg.recording.file import is_recording
+from livedbg.session.filereaders import graph_readers
 from livedbg.session.replay import last_update
 from livedbg.text.sanitize import clean_line
 
@@ -79,13 +80,14 @@ def command(
 
 
 def _drawing(source: Path, against: Path | None, war: bool) -> Drawing:
-    path = _deps_of(source)
-    if path is None:
+    graph_file = _graph_file(source)
+    if graph_file is None:
         return _state(source, against)
+    path, reader = graph_file
     try:
-        return _declared(path, against, war)
+        return _declared(path, reader, against, war)
     except SourceError as error:
-        if error.code != "no-graph" or path != source or path.name == "deps.json":
+        if error.code != "no-graph" or path != source or path.name in reader.names:
             raise
     return _state(source, against)  # a trace may be an object too
 
@@ -99,24 +101,32 @@ def _lacks(drawing: Drawing) -> bool:
     return bool(drawing.said(MISSING)) or any(remark.facts.get("unordered") == "yes" for remark in drawing.remarks)
 
 
-def _deps_of(source: Path) -> Path | None:
-    """The deps.json that is meant; None where the state of logs or a recording is to be drawn.
+def _graph_file(source: Path) -> tuple[Path, GraphReader] | None:
+    """The graph that is meant, and its reader; None where the state of logs or a recording is to be drawn.
 
     Raises:
         SourceError: there is no such file, or nothing that can be drawn.
         UsageError: there are several.
     """
+    readers = graph_readers()
     if source.is_dir():
-        found = list(files_below(source))
+        found = list(graph_files(source, readers))
         if len(found) > 1:
-            listed = ", ".join(str(path) for path in found[:5])
-            raise UsageError(clean_line(f"{source} has {len(found)} deps.json: {listed}."), f"livedbg graph {found[0]}")
+            listed = ", ".join(str(path) for path, _ in found[:5])
+            names = " and ".join(dict.fromkeys(path.name for path, _ in found))
+            raise UsageError(
+                clean_line(f"{source} has {len(found)} {names}: {listed}."), f"livedbg graph {found[0][0]}"
+            )
         return found[0] if found else None
     if not source.exists():
         raise SourceError(
             f"{source} does not exist.", "give a deps.json, the folder of a run or a recording", "missing"
         )
-    return source if source.name == "deps.json" or (not is_recording(source) and _is_object(source)) else None
+    if (reader := reader_of(source, readers)) is not None:
+        return source, reader
+    if readers and not is_recording(source) and _is_object(source):
+        return source, readers[0]
+    return None
 
 
 def _is_object(source: Path) -> bool:
@@ -128,21 +138,22 @@ def _is_object(source: Path) -> bool:
         return False
 
 
-def _declared(path: Path, against: Path | None, war: bool) -> Drawing:
-    graph = read_graph(path)
+def _declared(path: Path, reader: GraphReader, against: Path | None, war: bool) -> Drawing:
+    graph = reader.read(path)
     lost = LostOrders((), ()) if graph.cut else lost_orders(graph)
-    naming = Naming(kernel_names(path.parent))
-    drawing = drawing_of(graph, lost, clean_line(str(path)), naming, war=war and not graph.cut)
+    terms = reader.terms(path)
+    drawing = drawing_of(graph, lost, clean_line(str(path)), terms, war=war and not graph.cut)
     if against is None:
         return drawing
-    return compared(drawing, graph, _other(against), naming, clean_line(str(against)))
+    return compared(drawing, graph, _other(against), terms, clean_line(str(against)))
 
 
 def _other(against: Path) -> TaskGraph:
-    path = _deps_of(against)
-    if path is None:
+    graph_file = _graph_file(against)
+    if graph_file is None:
         raise UsageError(f"{against} has no deps.json to compare with.", "give a deps.json or the folder of a run")
-    return read_graph(path)
+    path, reader = graph_file
+    return reader.read(path)
 
 
 def _state(source: Path, against: Path | None) -> Drawing:
@@ -168,13 +179,14 @@ def _snapshot(source: Path) -> Snapshot:
 
 
 def _found(word: str, drawing: Drawing) -> str:
-    """The node that is meant: `r1t2`, 4294967298, `task:ascend/r1t2`.
+    """The node that is meant: `r1t2`, 4294967298, `task:SYSTEM/r1t2`.
 
     Raises:
         UsageError: there is none.
     """
-    names: Sequence[str] = (word, task_name(int(word)) if re.fullmatch(r"\d{1,20}", word) else word)
-    for name in (*names, word.partition("/")[2], word.rpartition("/")[2]):
+    is_number = re.fullmatch(r"\d{1,20}", word) is not None
+    by_number = (reader.task_name(int(word)) for reader in graph_readers() if is_number)
+    for name in (word, *by_number, word.partition("/")[2], word.rpartition("/")[2]):
         if name in drawing.nodes:
             return name
     some = ", ".join(list(drawing.nodes)[:5])

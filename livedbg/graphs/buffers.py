@@ -1,35 +1,25 @@
 """Which arguments speak of the same memory: external tensors by address, the runtime's own by their creator.
 
-The memory that the runtime allocates is used again, and `deps.json` names a tensor by its address: equal ids of
-two tasks may be two tensors. They are taken for one only where that is certain.
+A runtime uses the memory that it allocates again, and a graph names a tensor by its address: equal ids of two tasks
+may be two tensors. They are taken for one only where that is certain. The upper 32 bits of a task's id are its ring,
+the lower ones its number in the ring.
 
 Invariants:
     B1. External memory is never the runtime's: a buffer is external when a task of an auto scope names it and no
         predecessor of that task can have created it, or when it is named before anything was allocated.
     B2. Two arguments of another buffer are the same tensor when the same task created both, or when nothing was
-        allocated between them. A gap in a ring's numbers is an allocation (`alloc_tensors` takes a number).
+        allocated between them. A gap in a ring's numbers is an allocation, which takes a number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
 
-from livedbg.graphs.declared import Access, DeclaredTask, TaskGraph
+from livedbg.graphs.accesses import Access, unit_of
+from livedbg.graphs.declared import DeclaredTask, TaskGraph
 
-__all__ = ["UNIT", "Buffers", "unit_of"]
-
-UNIT: Final = {
-    "FLOAT32": 4, "FLOAT16": 2, "INT32": 4, "INT16": 2, "INT8": 1, "UINT8": 1, "BFLOAT16": 2, "INT64": 8,
-    "UINT64": 8, "UINT16": 2, "UINT32": 4, "BOOL": 1, "FP8E4M3FN": 1, "FP8E8M0": 1, "FP4E2M1": 1,
-}  # fmt: skip
-"""Bytes of an element by type, as simpler's data_type.h has them."""
-
-
-def unit_of(dtype: str) -> int:
-    """Bytes of an element; 1 where the type is not known."""
-    return UNIT.get(dtype, 1)
+__all__ = ["Buffers"]
 
 
 @dataclass(frozen=True, slots=True)

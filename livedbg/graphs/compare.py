@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Final
 
-from livedbg.graphs.declared import Access, DeclaredTask, Dependency, TaskGraph
+from livedbg.graphs.accesses import Access
+from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Remark
-from livedbg.graphs.fromdeps import Naming, task_name
 from livedbg.graphs.paths import Paths
+from livedbg.graphs.terms import Terms
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Matching", "compared", "match"]
-
-_DECLARES: Final = {"INPUT": "add_input()", "INOUT": "add_inout()", "OUTPUT_EXISTING": "add_output()"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +60,14 @@ def _keys(graph: TaskGraph) -> dict[int, tuple[tuple[int, ...], int]]:
     return found
 
 
-def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, naming: Naming, other: str) -> Drawing:
+def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, other: str) -> Drawing:
     """The drawing of `here` with what differs from `there`.
 
     Args:
         drawing: the drawing of `here`.
         here: the graph that is looked at.
         there: the one that it is compared with.
-        naming: names of kernels.
+        terms: what its tasks are called.
         other: what `there` was read from.
     """
     if here.cut or there.cut:
@@ -94,16 +92,16 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, naming: Naming
     order = {raw: place for place, raw in enumerate(here.tasks)}
     absent = sorted(its - mine, key=lambda pair: (order[pair[1]], order[pair[0]]))
     added = sorted(mine - its, key=lambda pair: (order[pair[1]], order[pair[0]]))
-    words = _Words(here, there, matching, naming)
-    remarks = [words.remark(pair, absent=True, unordered=pair in loose) for pair in absent]
+    differences = _Differences(here, there, matching, terms)
+    remarks = [differences.remark(pair, absent=True, unordered=pair in loose) for pair in absent]
     arrows = list(drawing.arrows)
     known = {(remark.first, remark.second) for remark in drawing.said(MISSING)}
     for pair in absent:
-        ends = task_name(pair[0]), task_name(pair[1])
+        ends = terms.task_name(pair[0]), terms.task_name(pair[1])
         if pair in loose and ends not in known:
             arrows.append(Arrow(*ends, MISSING))
-    remarks += [words.remark(pair, absent=False, unordered=pair in extra) for pair in added]
-    new = {(task_name(pred), task_name(succ)) for pred, succ in added}
+    remarks += [differences.remark(pair, absent=False, unordered=pair in extra) for pair in added]
+    new = {(terms.task_name(pred), terms.task_name(succ)) for pred, succ in added}
     arrows = [replace(one, state=EXTRA) if (one.first, one.second) in new else one for one in arrows]
     same = "" if remarks else " Both have the same edges."
     notes = [f"Compared with {other}, tasks matched by {matching.by}.{same}"]
@@ -112,11 +110,11 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, naming: Naming
     return replace(drawing, arrows=tuple(arrows), remarks=(*drawing.remarks, *remarks), notes=(*drawing.notes, *notes))
 
 
-class _Words:
-    """Says what is different at one edge."""
+class _Differences:
+    """Describes what is different at one edge."""
 
-    def __init__(self, here: TaskGraph, there: TaskGraph, matching: Matching, naming: Naming) -> None:
-        self._here, self._there, self._matching, self._naming = here, there, matching, naming
+    def __init__(self, here: TaskGraph, there: TaskGraph, matching: Matching, terms: Terms) -> None:
+        self._here, self._there, self._matching, self._terms = here, there, matching, terms
         self._edges = _edges_of(here), _edges_of(there)
 
     def remark(self, pair: tuple[int, int], *, absent: bool, unordered: bool) -> Remark:
@@ -131,13 +129,42 @@ class _Words:
         place, lacks = ("there", "here") if absent else ("here", "there")
         ordered = "no path orders the two" if unordered else "other tasks still order the two"
         text = (
-            f"{self._naming.title(first)} → {self._naming.title(second)}: the edge{on} is {place} and not {lacks}, "
+            f"{self._terms.title(first)} → {self._terms.title(second)}: the edge{on} is {place} and not {lacks}, "
             f"where {ordered}"
         )
-        why = _why(first, second, self._there.tasks[partners[0]], self._there.tasks[partners[1]])
+        why = self._why(first, second, self._there.tasks[partners[0]], self._there.tasks[partners[1]])
         facts: dict[str, str | int] = {"source": declared, "unordered": "yes" if unordered else "no"}
         kind = "only-there" if absent else "only-here"
-        return Remark(kind, task_name(first.raw), task_name(second.raw), text, why, (), facts)
+        names = self._terms.task_name(first.raw), self._terms.task_name(second.raw)
+        return Remark(kind, *names, text, why, (), facts)
+
+    def _why(self, first: DeclaredTask, second: DeclaredTask, its_first: DeclaredTask, its_second: DeclaredTask) -> str:
+        """How the two tasks are declared otherwise in the other run."""
+        found = []
+        for mine, its in ((first, its_first), (second, its_second)):
+            name = self._terms.task_name(mine.raw)
+            if mine.scope != its.scope:
+                found.append(
+                    f"{name} is in scope {clean_line(mine.scope, 40)} here and {clean_line(its.scope, 40)} there"
+                )
+            args, others = {one.idx: one for one in mine.args}, {one.idx: one for one in its.args}
+            for number in sorted(args.keys() | others.keys()):
+                said = self._otherwise(args.get(number), others.get(number))
+                if said:
+                    found.append(f"argument {number} of {name}: {said}")
+        return "; ".join(found[:6])
+
+    def _otherwise(self, mine: Access | None, its: Access | None) -> str:
+        if mine is None or its is None:
+            return "only here" if its is None else f"only there: {self._declared(its)} is missing here"
+        if mine.type != its.type:
+            return f"{self._declared(mine)} here, {self._declared(its)} there"
+        if (mine.start_offset, mine.shape, mine.strides) != (its.start_offset, its.shape, its.strides):
+            return "other elements here than there"
+        return ""
+
+    def _declared(self, access: Access) -> str:
+        return self._terms.declares.get(access.type, clean_line(access.type, 40))
 
 
 def _edges_of(graph: TaskGraph) -> dict[tuple[int, int], list[Dependency]]:
@@ -155,32 +182,3 @@ def _region(graph: TaskGraph, raw: int, number: int) -> str:
     shape = "×".join(map(str, access.shape))
     kind = clean_line(access.dtype, 40)
     return f"argument {number}, {kind} {shape} from element {access.start_offset} of tensor {access.tensor_id}"
-
-
-def _why(first: DeclaredTask, second: DeclaredTask, its_first: DeclaredTask, its_second: DeclaredTask) -> str:
-    """How the two tasks are declared otherwise in the other run."""
-    found = []
-    for mine, its in ((first, its_first), (second, its_second)):
-        name = task_name(mine.raw)
-        if mine.scope != its.scope:
-            found.append(f"{name} is in scope {clean_line(mine.scope, 40)} here and {clean_line(its.scope, 40)} there")
-        args, others = {one.idx: one for one in mine.args}, {one.idx: one for one in its.args}
-        for number in sorted(args.keys() | others.keys()):
-            said = _otherwise(args.get(number), others.get(number))
-            if said:
-                found.append(f"argument {number} of {name}: {said}")
-    return "; ".join(found[:6])
-
-
-def _otherwise(mine: Access | None, its: Access | None) -> str:
-    if mine is None or its is None:
-        return "only here" if its is None else f"only there: {_declared(its)} is missing here"
-    if mine.type != its.type:
-        return f"{_declared(mine)} here, {_declared(its)} there"
-    if (mine.start_offset, mine.shape, mine.strides) != (its.start_offset, its.shape, its.strides):
-        return "other elements here than there"
-    return ""
-
-
-def _declared(access: Access) -> str:
-    return _DECLARES.get(access.type, clean_line(access.type, 40))

@@ -1,39 +1,16 @@
-"""The task graph of a `deps.json` as values.
-
-Sources: simpler docs/dfx/dep-gen.md §4 (August 2026) and the June 2026 shape, which has no `kernel_ids`,
-`block_num` and edge `flags`; `host_build_graph` has no `flags` either. What the file leaves out, from
-dep_gen_replay.cpp: the tensor of an `OUTPUT` slot, and all but the first edge of kind `creator` or `explicit` from
-one task to another. A `NO_DEP` argument is written as `UNKNOWN`. 64-bit numbers are decimal strings.
-"""
+"""A declared task graph as values: tasks in the order of their submission, their arguments, and the edges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-if TYPE_CHECKING:
-    from livedbg.graphs.lost import LostOrders
+from livedbg.graphs.accesses import UNTRACKED, Access
+from livedbg.graphs.orders import LostOrders
 
-__all__ = ["READS", "UNTRACKED", "WRITES", "Access", "DeclaredTask", "Dependency", "TaskGraph", "Tensor"]
-
-READS: Final = frozenset({"INPUT", "INOUT"})
-WRITES: Final = frozenset({"INOUT", "OUTPUT_EXISTING"})
-UNTRACKED: Final = frozenset({"NO_DEP", "UNKNOWN"})
-
-
-class Access(msgspec.Struct, frozen=True, gc=False):
-    """One argument of a task; `tensor_id` is None for an OUTPUT slot, whose memory the runtime chooses."""
-
-    type: str
-    idx: int = 0
-    tensor_id: int | None = None
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    start_offset: int = 0
-    strides: tuple[int, ...] = ()
+__all__ = ["DeclaredTask", "Dependency", "TaskGraph", "Tensor"]
 
 
 class DeclaredTask(msgspec.Struct, frozen=True):

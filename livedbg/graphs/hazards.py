@@ -7,8 +7,8 @@ either is looked at byte by byte.
 Invariants:
     H1. A pair is reported exactly when the first task is the last one, in the order of submission, to have written
         some byte that the second reads or writes, and no path leads from the first to the second.
-    H2. Reads that a later task overwrites (write after read) are no hazard here: the runtime does not track them
-        (simpler docs/war-anti-dependency.md). `anti_dependencies` lists them for who asks.
+    H2. Reads that a later task overwrites (write after read) are no hazard here: runtimes do not track them.
+        `anti_dependencies` lists them on request.
     H3. What is not looked at, for it would be too much, is counted in `Checked.skipped`.
 """
 
@@ -22,8 +22,9 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final
 
-from livedbg.graphs.buffers import Buffers, unit_of
-from livedbg.graphs.declared import READS, WRITES, Access, DeclaredTask, TaskGraph
+from livedbg.graphs.accesses import READS, WRITES, Access, unit_of
+from livedbg.graphs.buffers import Buffers
+from livedbg.graphs.declared import DeclaredTask, TaskGraph
 from livedbg.graphs.overlaps import neighbours
 from livedbg.graphs.paths import Paths
 from livedbg.graphs.regions import Region, covers, region_of, subtract
@@ -58,7 +59,7 @@ class Checked:
 
     Attributes:
         skipped: arguments that were not looked at.
-        circular: the edges close a circle, which no runtime writes.
+        circular: the edges form a cycle, which no runtime writes.
         buffers: whose memory the arguments are.
     """
 
@@ -124,7 +125,7 @@ def hazards(graph: TaskGraph) -> Checked:
 
 
 def anti_dependencies(graph: TaskGraph) -> list[tuple[int, int]]:
-    """Pairs (reader, later writer of the same bytes) that nothing orders; the runtime does not track them (H2)."""
+    """Pairs (reader, later writer of the same bytes) that nothing orders; runtimes do not track them (H2)."""
     buffers, paths = Buffers(graph), Paths(graph)
     found: set[tuple[int, int]] = set()
     for memory in _memories(graph, buffers):

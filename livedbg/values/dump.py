@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from livedbg.graphs.depsfile import parse_graph
+from livedbg.adapters.ascend.dumps.depsfile import parse_graph
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many

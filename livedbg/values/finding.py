@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from livedbg.graphs.depsfile import kernel_names as names_in
+from livedbg.adapters.ascend.dumps.depsfile import kernel_names as names_in
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 

@@ -10,9 +10,10 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Final
 
+from livedbg.adapters.ascend.dumps.depsfile import parse_graph
+from livedbg.graphs.accesses import WRITES, Access
 from livedbg.graphs.buffers import Buffers
-from livedbg.graphs.declared import WRITES, Access, TaskGraph
-from livedbg.graphs.depsfile import parse_graph
+from livedbg.graphs.declared import TaskGraph
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.values.dump import Dump

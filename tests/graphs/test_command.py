@@ -20,8 +20,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from livedbg.adapters.ascend.dumps import depsfile
 from livedbg.cli import main
-from livedbg.graphs import depsfile
 from livedbg.recording.file import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView

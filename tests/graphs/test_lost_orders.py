@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from livedbg.adapters.ascend.dumps.depsfile import parse_graph
+from livedbg.adapters.ascend.dumps.terms import next_of, why_of
 from livedbg.graphs.declared import TaskGraph
-from livedbg.graphs.depsfile import parse_graph
-from livedbg.graphs.lost import Cause, LostOrder, grouped, lost_orders
+from livedbg.graphs.lost import grouped, lost_orders
+from livedbg.graphs.orders import Cause, LostOrder
 from livedbg.graphs.regions import covers, region_of, shared
 
 _MODES = ("INPUT", "INOUT", "OUTPUT_EXISTING")
@@ -137,14 +139,14 @@ def test_read_after_write() -> None:
     (one,) = lost([task(0, arg("OUTPUT_EXISTING", shape=[64])), task(1, arg("INPUT", start=32, shape=[64]))])
     assert (one.first, one.second, one.hazard, one.cause) == (0, 1, "read after write", Cause.UNTRACKED)
     assert (one.offset, one.size, one.region) == (128, 128, "128 bytes from offset 128, 32 FLOAT32")
-    assert "manual_dep" in one.why
+    assert "manual_dep" in why_of(one)
 
 
 def test_add_output_where_add_inout_is_meant() -> None:
     tasks = [task(0, arg("INOUT")), task(1, arg("OUTPUT_EXISTING"))]
     (one,) = lost(tasks)
     assert (one.hazard, one.cause) == ("write after write", Cause.OUTPUT)
-    assert "add_inout()" in one.next[0]
+    assert "add_inout()" in next_of(one)[0]
     assert not lost(tasks, [edge(0, 1)])
 
 
@@ -173,7 +175,7 @@ def test_what_was_overwritten_is_owed_to_the_last_writer_only() -> None:
 def test_scopes() -> None:
     write, read = arg("INOUT"), arg("INPUT")
     (one,) = lost([task(0, write, scope="manual"), task(1, read)])
-    assert one.cause is Cause.MANUAL_WRITER and "set_dependencies" in one.next[0]
+    assert one.cause is Cause.MANUAL_WRITER and "set_dependencies" in next_of(one)[0]
     (one,) = lost([task(0, write), task(1, read, scope="manual")])
     assert one.cause is Cause.MANUAL_READER
     both = [task(0, write, scope="manual"), task(1, read, scope="manual")]

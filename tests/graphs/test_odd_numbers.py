@@ -8,14 +8,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from livedbg.adapters.ascend.dumps.depsfile import parse_graph
+from livedbg.adapters.ascend.names import task_name
 from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.asjson import to_json
 from livedbg.graphs.astext import to_text
 from livedbg.graphs.compare import compared
-from livedbg.graphs.depsfile import parse_graph
-from livedbg.graphs.fromdeps import Naming, drawing_of
+from livedbg.graphs.fromdeclared import drawing_of
 from livedbg.graphs.lost import lost_orders
+from livedbg.graphs.terms import Terms
 from tests.graphs.dot import read_dot
 
 _ODD = st.sampled_from([-(1 << 63), -7, -1, 0, 1, 2, 3, 64, (1 << 32) - 1, 1 << 32, (1 << 64) - 1, 10**30])
@@ -61,9 +63,9 @@ _FILES = st.fixed_dictionaries(
 @given(_FILES, _FILES)
 def test_all_that_is_done_with_a_graph(one: Any, other: Any) -> None:
     here, there = (parse_graph(json.dumps(file).encode()) for file in (one, other))
-    naming = Naming({0: "</script>"})
-    drawing = drawing_of(here, lost_orders(here), "x", naming, war=True)
-    drawing = compared(drawing, here, there, naming, "y")
+    terms = Terms(kernels={0: "</script>"}, task_name=task_name)
+    drawing = drawing_of(here, lost_orders(here), "x", terms, war=True)
+    drawing = compared(drawing, here, there, terms, "y")
     for text in (to_text(drawing, 5), to_html(drawing), to_json(drawing), to_dot(drawing)):
         assert "\x1b" not in text and "\x00" not in text and "\u202e" not in text
     nodes, edges = read_dot(to_dot(drawing))

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.ascend.dumps.depsfile import read_graph
+from livedbg.adapters.ascend.names import task_name
 from livedbg.graphs import layout, pagelayout
 from livedbg.graphs.ashtml import to_html
-from livedbg.graphs.depsfile import read_graph
 from livedbg.graphs.drawing import EXTRA, MISSING, Arrow, Drawing, Node
-from livedbg.graphs.fromdeps import Naming, drawing_of
+from livedbg.graphs.fromdeclared import drawing_of
 from livedbg.graphs.lost import lost_orders
+from livedbg.graphs.terms import Terms
 
 _CAPTURES = sorted((Path(__file__).parents[1] / "fixtures" / "ascend").rglob("deps.json"))
 _STEPS = 24
@@ -93,7 +95,7 @@ def _random(seed: int, count: int, reach: float) -> Drawing:
 @pytest.mark.parametrize("capture", _CAPTURES, ids=lambda path: path.parts[-3])
 def test_no_arrow_of_a_real_run_crosses_a_box(capture: Path) -> None:
     graph = read_graph(capture)
-    drawing = drawing_of(graph, lost_orders(graph), "g", Naming())
+    drawing = drawing_of(graph, lost_orders(graph), "g", Terms(task_name=task_name))
     assert len(drawing.arrows) >= 1
     _check(drawing)
 

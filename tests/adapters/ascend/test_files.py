@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend import files
+from livedbg.adapters.ascend.dumps.depsfile import parse_graph
 from livedbg.adapters.ascend.files import FileWatch, folders_of
-from livedbg.adapters.ascend.graph import parse_graph
 
 
 def test_a_file_that_is_being_written(recorded: Path, tmp_path: Path) -> None:

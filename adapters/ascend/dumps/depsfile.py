@@ -1,22 +1,26 @@
-"""Reads `deps.json`: whole where it is whole and not huge, else what is there of it, element by element."""
+"""Reads `deps.json`: whole where it is whole and not huge, else what is there of it, element by element.
+
+Sources: simpler docs/dfx/dep-gen.md §4 (August 2026) and the June 2026 shape, which has no `kernel_ids`,
+`block_num` and edge `flags`; `host_build_graph` has no `flags` either. What the file leaves out, from
+dep_gen_replay.cpp: the tensor of an `OUTPUT` slot, and all but the first edge of kind `creator` or `explicit` from
+one task to another. A `NO_DEP` argument is written as `UNKNOWN`. 64-bit numbers are decimal strings.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from livedbg.adapters.ascend.dumps.shape import SHAPE_HELP, OtherShape, refusal
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
-from livedbg.graphs.shape import SHAPE_HELP, OtherShape, refusal
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
-__all__ = ["WHOLE", "files_below", "kernel_names", "parse_graph", "read_graph"]
+__all__ = ["WHOLE", "kernel_names", "parse_graph", "read_graph"]
 
 WHOLE: Final = 64 << 20
 """Bytes of a file that is decoded at once."""
@@ -28,8 +32,6 @@ _MOST: Final = {"tasks": 400_000, "tensors": 400_000, "edges": 1_200_000}  # ele
 _TYPES: Final = {"tasks": DeclaredTask, "tensors": Tensor, "edges": Dependency}
 _NAMED: Final = 8  # names of a file's members, where it has no tasks
 _NAMES_BYTES: Final = 1 << 24  # of a name_map.json
-_DEPTH: Final = 6  # folders below a given one that are looked into
-_ENTRIES: Final = 20_000  # directory entries that one look may visit
 
 
 class _File(msgspec.Struct):
@@ -225,19 +227,6 @@ class _Parts:
 
 class _End(Exception):
     """Nothing more can be read."""
-
-
-def files_below(folder: Path) -> Iterator[Path]:
-    """The `deps.json` files of a folder, by path."""
-    visited = 0
-    for root, directories, files in os.walk(folder):
-        deep = len(Path(root).relative_to(folder).parts) >= _DEPTH
-        directories[:] = [] if deep else sorted(name for name in directories if not name.startswith("."))
-        visited += len(directories) + len(files)
-        if visited > _ENTRIES:
-            return
-        if "deps.json" in files:
-            yield Path(root, "deps.json")
 
 
 def kernel_names(folder: Path) -> dict[int, str]:

@@ -1,84 +1,59 @@
-"""A declared task graph as a drawing: tasks by ring and number, kernels by name, lost orders as arrows that miss."""
+"""A declared task graph as a drawing: tasks and kernels by name, lost orders as arrows that are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 from livedbg.graphs.declared import DeclaredTask, TaskGraph
 from livedbg.graphs.drawing import MISSING, Arrow, Drawing, Node, Remark
 from livedbg.graphs.hazards import anti_dependencies
-from livedbg.graphs.lost import LostOrder, LostOrders
+from livedbg.graphs.orders import LostOrder, LostOrders
+from livedbg.graphs.terms import Terms
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
-__all__ = ["Naming", "drawing_of", "remark_of", "task_name"]
+__all__ = ["drawing_of", "remark_of"]
 
 
-def task_name(raw: int) -> str:
-    """`r1t2`: task 2 of ring 1, of the runtime's 64-bit id."""
-    return f"r{(raw >> 32) & 0xFF}t{raw & 0xFFFFFFFF}"
-
-
-@dataclass(frozen=True, slots=True)
-class Naming:
-    """What tasks are called.
-
-    Attributes:
-        kernels: names by func id.
-    """
-
-    kernels: Mapping[int, str] = field(default_factory=dict)
-
-    def kernel(self, task: DeclaredTask) -> str:
-        """`MUL`, `func 2`, `GEMM+ADD`; "" where the file has none (June 2026, and `alloc_tensors`)."""
-        funcs = dict.fromkeys(func for func in task.kernels if func >= 0)
-        return "+".join(self.kernels.get(func, f"func {func}") for func in funcs)
-
-    def title(self, task: DeclaredTask) -> str:
-        """`r1t2 MUL`."""
-        return f"{task_name(task.raw)} {self.kernel(task)}".strip()
-
-
-def drawing_of(graph: TaskGraph, lost: LostOrders, name: str, naming: Naming, *, war: bool = False) -> Drawing:
+def drawing_of(graph: TaskGraph, lost: LostOrders, name: str, terms: Terms, *, war: bool = False) -> Drawing:
     """The drawing of a graph.
 
     Args:
         graph: the graph.
         lost: what it lacks.
         name: what it was read from.
-        naming: names of kernels.
+        terms: what its tasks are called.
         war: remark on reads that a later task may overwrite too.
     """
-    nodes = {task_name(raw): _node(task, naming) for raw, task in graph.tasks.items()}
+    nodes = {terms.task_name(raw): _node(task, terms) for raw, task in graph.tasks.items()}
     for edge in graph.dependencies:
         for raw in (edge.pred, edge.succ):
             if raw not in graph.tasks:
-                nodes.setdefault(task_name(raw), Node(task_name(raw), "alloc"))
+                nodes.setdefault(terms.task_name(raw), Node(terms.task_name(raw), "alloc"))
     sources: dict[tuple[str, str], list[str]] = {}
     for edge in graph.dependencies:
-        words = sources.setdefault((task_name(edge.pred), task_name(edge.succ)), [])
+        words = sources.setdefault((terms.task_name(edge.pred), terms.task_name(edge.succ)), [])
         word = clean_line(edge.source, 40) if edge.orders else f"{clean_line(edge.source, 40)}, retain only"
         if word not in words:
             words.append(word)
     arrows = [Arrow(first, second, word="+".join(words)) for (first, second), words in sources.items()]
-    arrows += [Arrow(task_name(one.first), task_name(one.second), MISSING) for one in lost.sure]
-    remarks = [remark_of(one, graph, naming, MISSING) for one in lost.sure]
-    remarks += [remark_of(one, graph, naming, "perhaps") for one in lost.perhaps]
+    arrows += [Arrow(terms.task_name(one.first), terms.task_name(one.second), MISSING) for one in lost.sure]
+    remarks = [remark_of(one, graph, terms, MISSING) for one in lost.sure]
+    remarks += [remark_of(one, graph, terms, "perhaps") for one in lost.perhaps]
     if war:
-        remarks += _overwritten(graph, naming)
+        remarks += _overwritten(graph, terms)
     return Drawing(name, nodes, tuple(arrows), tuple(remarks), tuple(_notes(graph, lost)))
 
 
-def _node(task: DeclaredTask, naming: Naming) -> Node:
+def _node(task: DeclaredTask, terms: Terms) -> Node:
     words = [f"×{task.blocks} blocks"] if task.blocks > 1 else []
     words += ["manual scope"] if task.manual else []
-    return Node(task_name(task.raw), naming.kernel(task), ", ".join(words))
+    return Node(terms.task_name(task.raw), terms.kernel(task), ", ".join(words))
 
 
-def remark_of(lost: LostOrder, graph: TaskGraph, naming: Naming, kind: str) -> Remark:
+def remark_of(lost: LostOrder, graph: TaskGraph, terms: Terms, kind: str) -> Remark:
     """What is to be said of a lost order."""
-    first, second = naming.title(graph.tasks[lost.first]), naming.title(graph.tasks[lost.second])
+    first, second = terms.title(graph.tasks[lost.first]), terms.title(graph.tasks[lost.second])
     does = "reads" if lost.hazard == "read after write" else "overwrites"
     text = (
         f"{second} {does} {lost.region}, of tensor {lost.tensor} (argument {lost.second_arg}, {lost.second_mode}), "
@@ -98,17 +73,24 @@ def remark_of(lost: LostOrder, graph: TaskGraph, naming: Naming, kind: str) -> R
         "cause": lost.cause.value,
     }
     meant = "this may be meant: several writers of a tensor whose tracking is off; " if kind == "perhaps" else ""
-    return Remark(kind, task_name(lost.first), task_name(lost.second), text, meant + lost.why, lost.next, facts)
+    return Remark(
+        kind,
+        terms.task_name(lost.first),
+        terms.task_name(lost.second),
+        text,
+        meant + terms.why.get(lost.cause, ""),
+        terms.next.get(lost.cause, ()),
+        facts,
+    )
 
 
-def _overwritten(graph: TaskGraph, naming: Naming) -> Iterable[Remark]:
+def _overwritten(graph: TaskGraph, terms: Terms) -> Iterable[Remark]:
     for reader, writer in anti_dependencies(graph):
         text = (
-            f"{naming.title(graph.tasks[writer])} overwrites what {naming.title(graph.tasks[reader])} reads: write "
+            f"{terms.title(graph.tasks[writer])} overwrites what {terms.title(graph.tasks[reader])} reads: write "
             "after read, which the runtime does not track (by design, no finding)"
         )
-        steps = ("where it matters: add_dep() of the reader's id in the writer",)
-        yield Remark("not-tracked", task_name(reader), task_name(writer), text, "", steps)
+        yield Remark("not-tracked", terms.task_name(reader), terms.task_name(writer), text, "", terms.overwritten_next)
 
 
 def _notes(graph: TaskGraph, lost: LostOrders) -> Iterable[str]:
@@ -118,4 +100,4 @@ def _notes(graph: TaskGraph, lost: LostOrders) -> Iterable[str]:
         arguments = many(lost.skipped, "argument was", "arguments were")
         yield f"{arguments} not compared: the regions there overlap in too many ways."
     if lost.circular:
-        yield "The edges close a circle, which no runtime writes: orders can't be told."
+        yield "The edges form a cycle, which no runtime writes: orders can't be checked."
