@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
     from livedbg.session.adapter import Adapter
+    from livedbg.values.readers import DumpReader
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -195,6 +196,7 @@ class System:
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
+        dump_readers: readers of the tensors that its runs dump.
         graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
         tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
@@ -220,6 +222,7 @@ class System:
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
+    dump_readers: Lazy[Sequence[DumpReader]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
     tools: Lazy[Callable[[str], str | None]] | None = None
