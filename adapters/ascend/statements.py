@@ -9,18 +9,16 @@ job they speak of.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from livedbg.adapters.ascend.codes import error_code, stall_class, whole_graph
 from livedbg.adapters.ascend.dumps.terms import next_of, why_of
+from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.stalls import Stall
 from livedbg.graphs.lost import grouped
 from livedbg.model import Diagnostic, Severity
-
-if TYPE_CHECKING:
-    from livedbg.adapters.ascend.world import World
 from livedbg.text.wording import many
 
 __all__ = ["STARVED_BELOW", "said", "statements"]
@@ -32,35 +30,35 @@ to 40,000 when it ran, 87 when it was stopped)."""
 _LOST_SHOWN: Final = 20  # kinds of lost orders that one run reports one by one
 
 
-def statements(world: World) -> Iterator[Diagnostic]:
+def statements(job: Job) -> Iterator[Diagnostic]:
     """All that can be said of a job now; each id once."""
-    run = world.run
-    if run.phase == "unknown" and not run.tasks and world.trouble.crash is None:
+    run = job.run
+    if run.phase == "unknown" and not run.tasks and job.trouble.crash is None:
         return
-    yield _run_state(world)
-    if world.live is not None:
-        for code, sentence, more, about in world.live.statements():
-            entities = (f"{world.names.task(0).rpartition('/')[0]}/{about}",) if about else ()
-            yield said(world, code, Severity.WARNING, sentence, entities=entities, attributes=more, detail=about)
+    yield _run_state(job)
+    if job.live is not None:
+        for code, sentence, more, about in job.live.statements():
+            entities = (f"{job.names.task(0).rpartition('/')[0]}/{about}",) if about else ()
+            yield said(job, code, Severity.WARNING, sentence, entities=entities, attributes=more, detail=about)
     if run.phase == "completed":
-        yield said(world, "run-complete", Severity.INFO, _complete_sentence(world), marks=(world.last_mark,))
-    stall = world.stalls.stall
+        yield said(job, "run-complete", Severity.INFO, _complete_sentence(job), marks=(job.last_mark,))
+    stall = job.stalls.stall
     if stall is not None and run.phase != "completed":
-        yield from _stalled(world, stall)
-    yield from _trouble(world)
-    yield from _crashed(world)
-    yield from _lost(world)
-    if world.shared:
-        devices = ", ".join(str(device) for device in sorted(world.chips.values()))
+        yield from _stalled(job, stall)
+    yield from _trouble(job)
+    yield from _crashed(job)
+    yield from _lost(job)
+    if job.shared:
+        devices = ", ".join(str(device) for device in sorted(job.chips.values()))
         sentence = (
-            f"{len(world.chips)} chip processes (devices {devices}) write into this one log without marks: "
+            f"{len(job.chips)} chip processes (devices {devices}) write into this one log without marks: "
             "equal task ids of different devices can't be told apart."
         )
-        yield said(world, "shared-log", Severity.WARNING, sentence)
+        yield said(job, "shared-log", Severity.WARNING, sentence)
 
 
 def said(
-    world: World,
+    job: Job,
     code: str,
     severity: Severity,
     sentence: str,
@@ -73,7 +71,7 @@ def said(
     """A statement about a job.
 
     Args:
-        world: the job.
+        job: the job.
         code: the kind of statement.
         severity: how bad it is.
         sentence: what it means.
@@ -84,20 +82,20 @@ def said(
     """
     real = [mark for mark in marks if mark is not None and mark.source]
     return Diagnostic(
-        id=world.names.diagnostic(code, detail),
+        id=job.names.diagnostic(code, detail),
         system="ascend",
         code=code,
         severity=severity,
         sentence=sentence,
         entities=entities,
-        attributes={"scope": world.names.scope, **(attributes or {})},
+        attributes={"scope": job.names.scope, **(attributes or {})},
         evidence=tuple(mark.evidence() for mark in real),
         at_wall_ns=real[0].wall_ns if real else None,
     )
 
 
-def _run_state(world: World) -> Diagnostic:
-    run, counts, suspicion = world.run, world.run.counts, world.suspicion
+def _run_state(job: Job) -> Diagnostic:
+    run, counts, suspicion = job.run, job.run.counts, job.suspicion
     numbers = {
         name: str(value)
         for name in ("completed", "total", "running", "ready", "waiting")
@@ -105,55 +103,55 @@ def _run_state(world: World) -> Diagnostic:
     }
     attributes = {
         "phase": run.phase,
-        "place": world.place,
+        "place": job.place,
         "orchestrator": run.orchestrator,
         "building": "yes" if run.building else "no",
         "certain": "yes" if suspicion.certain else "no",
         "reason": suspicion.reason,
-        "quiet": "yes" if world.quiet else "no",
-        "last_wall_ns": str(world.last_wall_ns or ""),
-        "status": str(world.trouble.status or ""),
-        "graph": "yes" if run.graph is not None or (world.live is not None and world.live.speaks) else "no",
+        "quiet": "yes" if job.quiet else "no",
+        "last_wall_ns": str(job.last_wall_ns or ""),
+        "status": str(job.trouble.status or ""),
+        "graph": "yes" if run.graph is not None or (job.live is not None and job.live.speaks) else "no",
         **numbers,
     }
-    marks = [_task_mark(world, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
+    marks = [_task_mark(job, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
     if not suspicion.certain:
-        marks.append(world.last_mark)
+        marks.append(job.last_mark)
     return said(
-        world,
+        job,
         "run-state",
         Severity.INFO,
-        _complete_sentence(world) if run.phase == "completed" else _progress_sentence(world),
-        entities=tuple(world.names.task(raw) for raw in suspicion.tasks) if run.phase != "completed" else (),
+        _complete_sentence(job) if run.phase == "completed" else _progress_sentence(job),
+        entities=tuple(job.names.task(raw) for raw in suspicion.tasks) if run.phase != "completed" else (),
         attributes=attributes,
         marks=tuple(marks),
     )
 
 
-def _task_mark(world: World, raw: int) -> Mark:
-    record = world.run.tasks.get(raw)
+def _task_mark(job: Job, raw: int) -> Mark:
+    record = job.run.tasks.get(raw)
     if record is None or not record.evidence:
         return NOWHERE
     at = record.evidence_wall_ns
     return Mark(record.evidence, record.evidence_text, at, at is not None)
 
 
-def _complete_sentence(world: World) -> str:
-    total = world.run.counts.total
+def _complete_sentence(job: Job) -> str:
+    total = job.run.counts.total
     return f"The run completed: {total} of {total} tasks." if total else "The run completed."
 
 
-def _progress_sentence(world: World) -> str:
-    counts = world.run.counts
-    done = counts.completed if counts.completed is not None else world.run.done
+def _progress_sentence(job: Job) -> str:
+    counts = job.run.counts
+    done = counts.completed if counts.completed is not None else job.run.done
     return (
         f"The run has completed {done} of {counts.total if counts.total is not None else 'an unknown number of'} tasks."
     )
 
 
-def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
-    counts = world.run.counts
-    entities = tuple(world.names.task(raw) for raw in world.suspicion.tasks)
+def _stalled(job: Job, stall: Stall) -> Iterator[Diagnostic]:
+    counts = job.run.counts
+    entities = tuple(job.names.task(raw) for raw in job.suspicion.tasks)
     sub_class = stall.sub_class or stall.class_by(counts)
     attributes = {
         "idle_iterations": str(stall.idle),
@@ -170,7 +168,7 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
     if not stall.exit:
         sentence = f"The scheduler reports no progress for {stall.idle} idle iterations; {done}."
         yield said(
-            world,
+            job,
             "stall-summary",
             Severity.WARNING,
             sentence,
@@ -182,7 +180,7 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
         why = f" ({sub_class}: {stall_class(sub_class).meaning})" if sub_class else ""
         sentence = f"The scheduler's watchdog ended the run{why}; {done}."
         yield said(
-            world,
+            job,
             "timeout-exit",
             Severity.ERROR,
             sentence,
@@ -190,38 +188,36 @@ def _stalled(world: World, stall: Stall) -> Iterator[Diagnostic]:
             attributes=attributes,
             marks=(stall.mark, stall.drained),
         )
-        hung = world.trouble.unacknowledged or any(core.stuck for core in world.run.cores.values())
-        load = world.loads.around(stall.mark.wall_ns)
-        if world.starved(stall.idle, STARVED_BELOW) and not hung:
+        hung = job.trouble.unacknowledged or any(core.stuck for core in job.run.cores.values())
+        load = job.loads.around(stall.mark.wall_ns)
+        if job.starved(stall.idle, STARVED_BELOW) and not hung:
             sentence = (
                 f"The watchdog fired after only {stall.idle} idle iterations: the scheduler was paused or got no "
                 "processor time, so this time-out does not show a stall."
             )
             attributes |= {"load": load.words() if load is not None else ""}
-            yield said(
-                world, "watchdog-starved", Severity.WARNING, sentence, attributes=attributes, marks=(stall.mark,)
-            )
+            yield said(job, "watchdog-starved", Severity.WARNING, sentence, attributes=attributes, marks=(stall.mark,))
         elif load is not None and load.crowded:
             sentence = f"The machine was busy when the watchdog fired: {load.words()}."
-            yield said(world, "machine-busy", Severity.INFO, sentence, attributes={"load": load.words()})
+            yield said(job, "machine-busy", Severity.INFO, sentence, attributes={"load": load.words()})
     for core, task in sorted(stall.anomalies.items()):
         sentence = (
             f"Core {core} has finished task {task_name(task)} (its register says fin), but the scheduler has not "
             "collected it."
         )
         yield said(
-            world,
+            job,
             "core-anomaly",
             Severity.ERROR,
             sentence,
-            entities=(world.names.core(core), world.names.task(task)),
+            entities=(job.names.core(core), job.names.task(task)),
             marks=(stall.mark,),
             detail=core,
         )
 
 
-def _trouble(world: World) -> Iterator[Diagnostic]:
-    trouble = world.trouble
+def _trouble(job: Job) -> Iterator[Diagnostic]:
+    trouble = job.trouble
     ring, tensor, fatal = trouble.ring, trouble.tensor, trouble.fatal
     if ring is not None:
         head = (
@@ -230,13 +226,13 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
             else ""
         )
         sentence = f"{ring.resource.rstrip('!')}: the orchestrator can't submit another task{head}."
-        entities: tuple[str, ...] = (world.names.orchestrator,)
+        entities: tuple[str, ...] = (job.names.orchestrator,)
         if ring.ring is not None:
-            entities += (world.names.ring(ring.ring),)
+            entities += (job.names.ring(ring.ring),)
         if ring.head is not None:
-            entities += (world.names.task(ring.head),)
+            entities += (job.names.task(ring.head),)
         attributes = {
-            "head": world.names.task(ring.head) if ring.head is not None else "",
+            "head": job.names.task(ring.head) if ring.head is not None else "",
             "head_open": "yes" if ring.head_state == 0 else "no",
             "active": ring.active,
             "by_scope": "yes" if ring.by_scope else "no",
@@ -245,22 +241,22 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
             "advice": error_code(fatal.code).advice if fatal is not None and fatal.code else "",
         }
         yield said(
-            world, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
+            job, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
         )
     if tensor is not None:
         who = "the consumers of task" if tensor.consumers else "task"
         sentence = f"The orchestrator gave up waiting for {who} {task_name(tensor.task)}."
         yield said(
-            world,
+            job,
             "tensor-wait-timeout",
             Severity.ERROR,
             sentence,
-            entities=(world.names.orchestrator, world.names.task(tensor.task)),
+            entities=(job.names.orchestrator, job.names.task(tensor.task)),
             attributes={"consumers": "yes" if tensor.consumers else "no", "code": _named_code(8)},
             marks=(tensor.mark,),
         )
     if fatal is not None:
-        code = error_code(fatal.code or _code(world))
+        code = error_code(fatal.code or _code(job))
         if ring is not None and ring.host_built:
             code = whole_graph(code)
         sentence = f"{fatal.func or 'The runtime'} reported fatal error {code.number} ({code.name}): {code.meaning}."
@@ -272,13 +268,13 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
             "advice": code.advice,
             "blame": code.blame,
         }
-        yield said(world, "fatal", Severity.ERROR, sentence, attributes=attributes, marks=(fatal.mark,))
-    if trouble.status and not trouble.only_deinit(world.run):
-        code = error_code(_code(world) or trouble.status)
+        yield said(job, "fatal", Severity.ERROR, sentence, attributes=attributes, marks=(fatal.mark,))
+    if trouble.status and not trouble.only_deinit(job.run):
+        code = error_code(_code(job) or trouble.status)
         if ring is not None and ring.host_built:
             code = whole_graph(code)
         sentence = f"The run failed with code {trouble.status} ({code.name}): {code.meaning}."
-        if trouble.status == -1 and not _code(world) and fatal is None:
+        if trouble.status == -1 and not _code(job) and fatal is None:
             code = error_code(0)
             sentence = _unexplained(trouble.call)
         attributes = {
@@ -290,16 +286,14 @@ def _trouble(world: World) -> Iterator[Diagnostic]:
             "advice": code.advice,
             "blame": code.blame,
         }
-        yield said(
-            world, "runtime-failed", Severity.ERROR, sentence, attributes=attributes, marks=(trouble.status_mark,)
-        )
-    stuck = [core.number for core in world.run.cores.values() if core.stuck]
+        yield said(job, "runtime-failed", Severity.ERROR, sentence, attributes=attributes, marks=(trouble.status_mark,))
+    stuck = [core.number for core in job.run.cores.values() if core.stuck]
     if trouble.unacknowledged or stuck:
         number = trouble.unacknowledged or len(stuck)
-        cores = tuple(world.names.core(core) for core in sorted(stuck))
+        cores = tuple(job.names.core(core) for core in sorted(stuck))
         sentence = f"{many(number, 'core')} did not answer the request to exit: the kernel still runs."
         marks = (trouble.unacknowledged_mark,)
-        yield said(world, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
+        yield said(job, "core-unresponsive", Severity.WARNING, sentence, entities=cores, marks=marks)
 
 
 def _unexplained(call: str) -> str:
@@ -321,25 +315,25 @@ def _named_code(number: int) -> str:
     return f"code {number}, {error_code(number).name}" if number else ""
 
 
-def _code(world: World) -> int:
-    return world.trouble.orch_code or world.trouble.sched_code
+def _code(job: Job) -> int:
+    return job.trouble.orch_code or job.trouble.sched_code
 
 
-def _crashed(world: World) -> Iterator[Diagnostic]:
-    crash = world.trouble.crash
+def _crashed(job: Job) -> Iterator[Diagnostic]:
+    crash = job.trouble.crash
     if crash is None:
         return
     message = f": {crash.message}" if crash.message else ""
     sentence = f"The process ended with {crash.what}{message}."
     attributes = {"type": crash.what, "message": crash.message}
-    yield said(world, "terminate", Severity.CRITICAL, sentence, attributes=attributes, marks=(crash.mark,))
+    yield said(job, "terminate", Severity.CRITICAL, sentence, attributes=attributes, marks=(crash.mark,))
 
 
-def _lost(world: World) -> Iterator[Diagnostic]:
-    graph = world.run.graph
+def _lost(job: Job) -> Iterator[Diagnostic]:
+    graph = job.run.graph
     if graph is None:
         return
-    for group in grouped(world.lost.sure, graph)[:_LOST_SHOWN]:
+    for group in grouped(job.lost.sure, graph)[:_LOST_SHOWN]:
         lost = group.example
         first, second = task_name(lost.first), task_name(lost.second)
         does = "reads" if lost.hazard == "read after write" else "overwrites"
@@ -348,7 +342,7 @@ def _lost(world: World) -> Iterator[Diagnostic]:
             f"{lost.second_arg}) that task {first} writes ({lost.first_mode}, argument {lost.first_arg}), and nothing "
             "orders them."
         )
-        evidence = Mark(world.graph_mark.source, sentence, world.graph_mark.wall_ns, kind="file")
+        evidence = Mark(job.graph_mark.source, sentence, job.graph_mark.wall_ns, kind="file")
         attributes = {
             "tensor": str(lost.tensor),
             "first": lost.first_mode,
@@ -360,28 +354,28 @@ def _lost(world: World) -> Iterator[Diagnostic]:
             "count": str(group.count),
         }
         yield said(
-            world,
+            job,
             "missing-edge",
             Severity.ERROR,
             sentence,
-            entities=(world.names.task(lost.second), world.names.task(lost.first)),
+            entities=(job.names.task(lost.second), job.names.task(lost.first)),
             attributes=attributes,
             marks=(evidence,),
             detail=f"{first}-{second}",
         )
-    if world.run.phase != "completed":
-        for raw in world.suspicion.tasks[:8]:
+    if job.run.phase != "completed":
+        for raw in job.suspicion.tasks[:8]:
             for partner in graph.flag_partners(raw):
                 sentence = (
                     f"Task {task_name(raw)} names a tensor without dependency (NO_DEP) that task {task_name(partner)}, "
                     "which depends on it, names too: if it waits for a flag there, the two wait for each other."
                 )
                 yield said(
-                    world,
+                    job,
                     "flag-cycle",
                     Severity.WARNING,
                     sentence,
-                    entities=(world.names.task(raw), world.names.task(partner)),
-                    marks=(Mark(world.graph_mark.source, sentence, kind="file"),),
+                    entities=(job.names.task(raw), job.names.task(partner)),
+                    marks=(Mark(job.graph_mark.source, sentence, kind="file"),),
                     detail=f"{task_name(raw)}-{task_name(partner)}",
                 )

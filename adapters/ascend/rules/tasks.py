@@ -27,7 +27,7 @@ from livedbg.adapters.ascend.rules.ends import (
     starved,
 )
 from livedbg.adapters.ascend.rules.sentences import (
-    Job,
+    JobDiagnostics,
     clock,
     code_of,
     count_behind,
@@ -60,7 +60,7 @@ class AscendRule:
 
     name: str
     doc: str
-    look: Callable[[str, Job, RuleInput], Iterable[Finding]]
+    look: Callable[[str, JobDiagnostics, RuleInput], Iterable[Finding]]
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
@@ -70,7 +70,7 @@ class AscendRule:
                 yield _of_one(finding, job) if len(found) > 1 and job.label else finding
 
 
-def _of_one(finding: Finding, job: Job) -> Finding:
+def _of_one(finding: Finding, job: JobDiagnostics) -> Finding:
     """A finding of one of several runs: says which, and in which folder its evidence lies."""
     place = job.state.attributes.get("place")
     proofs = finding.evidence
@@ -146,7 +146,7 @@ def rules() -> Sequence[Rule]:
     )
 
 
-def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def _stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     if job.completed or job.said("terminate") is not None or job.said("watchdog-starved") is not None:
         return
     ring, tensor = job.said("ring-full"), job.said("tensor-wait-timeout")
@@ -204,11 +204,11 @@ def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def _failures(job: Job) -> tuple[Diagnostic | None, ...]:
+def _failures(job: JobDiagnostics) -> tuple[Diagnostic | None, ...]:
     return job.said("runtime-failed"), job.said("cann-code")
 
 
-def _quiet_too_long(job: Job, state: RuleInput) -> bool:
+def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
     """Nothing in the log for longer than a task may run (longer still for a kernel that is known to be slow)."""
     if job.state.attributes.get("quiet") != "yes":
         return False
@@ -220,7 +220,7 @@ def _quiet_too_long(job: Job, state: RuleInput) -> bool:
     return quiet_for_s(job, state.snapshot) >= limit_s
 
 
-def _who(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
+def _who(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     """The claim itself: which task, where, since when."""
     snapshot = state.snapshot
     if len(roots) > 1:
@@ -251,7 +251,7 @@ def _who(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
     return f"Task {name_of(task)} has not completed{since}."
 
 
-def _behind(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
+def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     """What waits behind the roots, in words."""
     behind, direct, known = count_behind(roots, job, state)
     if not behind:
@@ -261,7 +261,7 @@ def _behind(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
     return f" {tasks} behind {'it' if len(roots) == 1 else 'them'}{exact}."
 
 
-def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
+def _next(roots: Sequence[Task], job: JobDiagnostics) -> tuple[str, ...]:
     steps = []
     kernel = roots[0].kernel or "its kernel"
     if roots[0].attributes.get("held_back") == "yes":
@@ -286,7 +286,7 @@ def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """A stall with no task that could complete: only waiting tasks, or none at all."""
     told = job.said("timeout-exit") or job.said("stall-summary")
     if told is None and job.state.attributes.get("building") == "yes":
@@ -327,7 +327,7 @@ def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     ring = job.said("ring-full")
     if ring is None or job.completed or ring.attributes.get("by_scope") != "yes":
         return
@@ -350,7 +350,7 @@ def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def _core_anomaly(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def _core_anomaly(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     if job.completed:
         return
     for anomaly in job.all_said("core-anomaly"):
