@@ -27,6 +27,10 @@ SYSTEM: Final = System(
     ),
     adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
+    shapes=Lazy("livedbg.adapters.ascend.log_shapes:SHAPES"),
+    continuations=(r"\[The Ascend", r"E[0-9A-Z]\d{4}: "),
+    judges_diagnostics=(".*",),
+    explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     log_places=LogPlaces(
         ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
     ),

@@ -26,6 +26,13 @@ SYSTEM: Final = System(
         "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
+    shapes=Lazy("livedbg.adapters.cuda.log_shapes:SHAPES"),
+    continuations=(
+        *("CUDA kernel errors might", "Device-side assert", "Search for `cuda"),
+        *("NCCL error", r"nccl\w+: ", "ncclSystemError"),
+    ),
+    judges_diagnostics=(".*",),
+    explains=Lazy("livedbg.adapters.cuda.explained:explains"),
     log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
     recipes="livedbg.adapters.cuda.recipes",

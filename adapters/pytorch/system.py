@@ -18,4 +18,5 @@ SYSTEM: Final = System(
         variables=(r"TORCH_\w+",),
         modules=("lib(?:torch|c10)",),
     ),
+    continuations=("For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Set TORCH"),
 )

@@ -4,8 +4,8 @@ A place is a function in a file (device, inode, offset): one definition serves e
 Events are perf events that count a definition of ours; threads born later inherit them (livedbg.probes.perf P1).
 
 Invariants:
-    functions.inherited: Threads born later are traced from their first instruction, and followed children, too.
-    functions.rearmed: Changing the filter loses no call and repeats none: the events before it give all calls up to the
+    functions.P1: Threads born later are traced from their first instruction, and followed children, too.
+    functions.P2: Changing the filter loses no call and repeats none: the events before it give all calls up to the
         moment from which the events after it trace everything.
 """
 

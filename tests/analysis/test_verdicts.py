@@ -207,6 +207,24 @@ def test_held_lock_is_a_stall_only_when_it_lasts(waits_in: str, watched_ns: int,
     assert verdict(world).roots == ("thread:box/1/11",)
 
 
+@pytest.mark.parametrize("waits_in", ["read of socket 3", "sleep 3600 s"])
+def test_a_name_stands_in_the_verdict_as_it_is(waits_in: str) -> None:
+    world = World()
+    world.process(1)
+    me, other, lock = world.thread(11, "DataLoader_GPU0", waits_in=waits_in), world.thread(12), world.lock(0x10)
+    world.holds(lock, me)
+    world.waits(other, lock)
+    sentence = verdict(world.later(11 * SECOND)).sentence
+    assert sentence.startswith("Thread 11 (DataLoader_GPU0) holds mutex 0x10")
+
+
+def test_a_name_of_a_kernel_stands_in_the_verdict_as_it_is() -> None:
+    world = World()
+    slow = world.task("g1", TaskState.RUNNING, world.now_ns, kernel="Add_F16_GPU0", system="toy")
+    world.edge(EdgeKind.DEPENDS_ON, world.task("g2", TaskState.SUBMITTED, 0, system="toy"), slow)
+    assert verdict(world.later(11 * SECOND)).sentence.startswith("Task g1 Add_F16_GPU0 ")
+
+
 def test_lock_convoy_is_running() -> None:
     world = World()
     world.process(1)

@@ -17,7 +17,7 @@ from typing import IO
 import pytest
 
 from tests.conftest import Target
-from tests.probes import refused
+from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.probes import refused
+from tests.probes.refused import refused
 
 __all__ = ["ACTIONS", "Action"]
 

@@ -21,7 +21,7 @@ import pytest
 
 from livedbg.linux.procfs import child_pids, status_fields
 from tests.conftest import eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 from tests.touch.health import changed_code, counts_on, untouched
 from tests.touch.rounds import MARK, marked
 

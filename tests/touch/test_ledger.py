@@ -19,7 +19,7 @@ from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.adapters.exceptions.catching import take_time
 from tests.conftest import Target, eventually, settled
-from tests.probes import refused
+from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 

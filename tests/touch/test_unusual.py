@@ -21,7 +21,7 @@ from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetU
 from livedbg.touch import Attachment
 from tests.cli.conftest import Said, livedbg
 from tests.conftest import eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 from tests.touch.health import COUNTERS, changed_code, counters, counts_on, family_untouched
 
 NOBODY = 65534

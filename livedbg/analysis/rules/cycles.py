@@ -50,7 +50,7 @@ class CycleRule:
             sentence += f", for at least {duration(min(waits))}"
         sentence += "."
         if bystanders:
-            sentence += f" {many(bystanders, 'more waiter').capitalize()} behind {'them' if len(actors) > 1 else 'it'}."
+            sentence += f" {many(bystanders, 'more waiter')} behind {'them' if len(actors) > 1 else 'it'}."
         evidence = _evidence(cycle, state)
         stacks = tuple(f"livedbg stacks {pid} --native" for pid in pids_of(cycle)[:3])
         return Finding(

@@ -20,6 +20,7 @@ from livedbg.analysis.rules.words import (
     waited_ns,
 )
 from livedbg.model import Evidence, Resource, Severity, Thread, ThreadState
+from livedbg.text.wording import sentence_case
 
 __all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy", "rules"]
 
@@ -148,7 +149,7 @@ class ForkHeldLock:
                 rule=self.name,
                 severity=Severity.CRITICAL,
                 sentence=(
-                    f"{name_of(waiters[0], state.snapshot).capitalize()} waits for {name_of(lock, state.snapshot)}, "
+                    f"{sentence_case(name_of(waiters[0], state.snapshot))} waits for {name_of(lock, state.snapshot)}, "
                     f"which was held when its process was forked ({by}): nobody in the child can release it."
                 ),
                 entities=(lock, *waiters),
@@ -200,7 +201,7 @@ class GilHeld:
             rule=self.name,
             severity=Severity.ERROR,
             sentence=(
-                f"{name_of(thread.id, state.snapshot).capitalize()} holds the GIL and sits in "
+                f"{sentence_case(name_of(thread.id, state.snapshot))} holds the GIL and sits in "
                 f"{thread.waits_in or thread.syscall or 'a call'} for at least "
                 f"{duration(waited_ns(thread, state.snapshot) or 0)}; {harm}."
             ),
@@ -264,8 +265,8 @@ class HeldAndWaiting:
             rule=self.name,
             severity=Severity.ERROR if sure else Severity.WARNING,
             sentence=(
-                f"{name_of(thread.id, state.snapshot).capitalize()} holds {name_of(lock, state.snapshot)} and sits in "
-                f"{where} for at least {duration(waited)}; {many(state.graph.behind(lock), 'waiter')} behind it."
+                f"{sentence_case(name_of(thread.id, state.snapshot))} holds {name_of(lock, state.snapshot)} and sits "
+                f"in {where} for at least {duration(waited)}; {many(state.graph.behind(lock), 'waiter')} behind it."
             ),
             entities=(thread.id, lock, *state.graph.waiters_of(lock)),
             evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
@@ -295,7 +296,7 @@ class LockConvoy:
                 rule=self.name,
                 severity=Severity.INFO,
                 sentence=(
-                    f"{name_of(thread.id, state.snapshot).capitalize()} holds {name_of(lock, state.snapshot)} and is "
+                    f"{sentence_case(name_of(thread.id, state.snapshot))} holds {name_of(lock, state.snapshot)} and is "
                     f"running; {many(state.graph.behind(lock), 'waiter')} behind it."
                 ),
                 entities=(thread.id, lock, *waiters),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,7 +11,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.logs.sanitizers import ENDED, TOLD, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
-from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
@@ -20,24 +19,9 @@ _FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "as
 """Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
 
 
-_CUDA_WORDS: Final = (
-    *("CUDA error", "CUDA driver error", "CUDA out of memory", "cuDNN error", "unhandled cuda error", "Cuda failure"),
-    *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),
-)
-"""What the message of an exception of CUDA's has."""
-
-_RUN_FAILED: Final = re.compile(r"\b\w+ failed with code -?\d+|\(run_id=\d+ slot=\d+ .*run_epoch=\d+\)")
-"""What Ascend's runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""
-
-_RUN_ENDS: Final = frozenset(
-    {"cann-code", "fatal", "ring-full", "runtime-failed", "tensor-wait-timeout", "timeout-exit", "watchdog-starved"}
-)
-"""Codes of the Ascend adapter's diagnostics of which each is a finding of its own."""
-
-
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
     behind = state.graph.behind(process.id)
-    waits = f" {many(behind, 'waiter').capitalize()} behind it." if behind else ""
+    waits = f" {many(behind, 'waiter')} behind it." if behind else ""
     waiters = tuple(w for w in state.graph.waiters_of(process.id) if not w.startswith(f"thread:{process.id[8:]}/"))
     notes = f" ({', '.join(process.notes)})" if process.notes else ""
     return Finding(
@@ -72,7 +56,7 @@ class StoppedProcess:
         """One finding a process."""
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.STOPPED and not process.exited:
-                sentence = f"{name_of(process.id, state.snapshot).capitalize()} is stopped by a signal (job control)."
+                sentence = f"{sentence_case(name_of(process.id, state.snapshot))} is stopped by a signal (job control)."
                 yield _process_finding(self.name, process, sentence, (f"kill -CONT {process.pid}",), state)
 
 
@@ -90,7 +74,7 @@ class TracedProcess:
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.TRACED and not process.exited:
                 by = next((note for note in process.notes if note.startswith("traced by ")), "traced")
-                name = name_of(process.id, state.snapshot).capitalize()
+                name = sentence_case(name_of(process.id, state.snapshot))
                 steps = ("let it go on or detach in that debugger", f"cat /proc/{process.pid}/status | grep TracerPid")
                 yield _process_finding(self.name, process, f"{name} is held still ({by}).", steps, state)
 
@@ -113,7 +97,7 @@ class Crash:
         for hit in snapshot.exceptions.values():
             if hit.catchpoint is None or not hit.catchpoint.startswith("log"):
                 continue
-            if _told_by_cuda(hit, snapshot) or _told_by_ascend(hit, snapshot):
+            if state.judged.explained(hit, snapshot):
                 explained.add(hit.process)
                 continue
             finding = self._logged(hit, state)
@@ -162,30 +146,12 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL,
-            sentence=f"{name_of(process.id, state.snapshot).capitalize()} was ended by {word}.",
+            sentence=f"{sentence_case(name_of(process.id, state.snapshot))} was ended by {word}.",
             entities=(process.id,),
             evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=f"signal {number} ({word})"),),
             next=(hint,) if hint else ("coredumpctl info   shows its core dump, where one is kept",),
             state=VerdictState.CRASHED,
         )
-
-
-def _told_by_cuda(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether the rules for CUDA speak of it: which error was first, and what only follows from it."""
-    return any(word in hit.message for word in _CUDA_WORDS) and any(
-        diagnostic.system == "cuda" and diagnostic.attributes.get("process", "") == (hit.process or "")
-        for diagnostic in snapshot.diagnostics.values()
-    )
-
-
-def _told_by_ascend(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether it only passes on that a run of the `simpler` runtime failed, which the rules for Ascend explain."""
-    return _RUN_FAILED.search(hit.message) is not None and any(
-        diagnostic.system == "ascend"
-        and diagnostic.code in _RUN_ENDS
-        and diagnostic.attributes.get("resolved") != "yes"
-        for diagnostic in snapshot.diagnostics.values()
-    )
 
 
 def rules() -> Sequence[Rule]:

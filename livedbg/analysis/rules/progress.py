@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
 from livedbg.model import Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import Clock, Durations, Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["NoProgress", "TaskStalled", "limit_ns", "rules"]
-
-_OWN_RULES: Final = frozenset({"ascend", "nvfuser"})
-"""Systems whose own rules judge their tasks, with what the runtime itself said."""
 
 
 def limit_ns(known: Durations | None, settings: Settings) -> float:
@@ -49,7 +46,7 @@ class TaskStalled:
         """One finding a task."""
         snapshot, now = state.snapshot, state.snapshot.now()
         for task in state.tasks_in(TaskState.RUNNING):
-            if task.system in _OWN_RULES or state.graph.blockers_of(task.id):
+            if task.system in state.judged.tasks or state.graph.blockers_of(task.id):
                 continue
             ran = _ran_ns(task, now)
             known = snapshot.kernels.get((task.system, task.kernel or ""))
@@ -71,7 +68,7 @@ class TaskStalled:
         return Finding(
             rule=self.name,
             severity=Severity.ERROR,
-            sentence=f"{name_of(task.id, state.snapshot).capitalize()} has been RUNNING{where} for {duration(ran)}"
+            sentence=f"{sentence_case(name_of(task.id, state.snapshot))} has been RUNNING{where} for {duration(ran)}"
             f"{usual}.{waits if behind else ''}",
             entities=(task.id, *task.where),
             evidence=(

@@ -14,7 +14,7 @@ from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target
-from tests.probes import refused
+from tests.probes.refused import refused
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from livedbg.probes.places import find_in_files, find_places
 from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target
-from tests.probes import refused
+from tests.probes.refused import refused
 
 STATIC = ("-static-libstdc++", "-static-libgcc", "-s")
 

@@ -19,7 +19,7 @@ from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import TARGETS, Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 _VARIABLE = "LIVEDBG_NVFUSER_PYTHON"
 _MESSAGE = "Expected device.is_cuda() || device.is_meta()"

@@ -22,9 +22,9 @@ from livedbg.model.intents import Uncatch
 from livedbg.probes.tracefs import NoTracefs, TraceEvents
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.adapters.exceptions.test_tracing import text_is_whole
-from tests.adapters.python.test_python_waits import VERSIONS, interpreters, label
 from tests.conftest import TARGETS, Target, eventually
-from tests.probes import refused
+from tests.cpython.interpreters import VERSIONS, interpreters, label
+from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 

@@ -22,7 +22,7 @@ from livedbg.session.live import LiveView
 from livedbg.unwind.pool import UnwinderPool
 from tests.adapters.exceptions.catching import tell
 from tests.conftest import Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 
 def gdbs() -> set[int]:

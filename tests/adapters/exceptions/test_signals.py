@@ -16,7 +16,7 @@ from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.model.errors import UsageError
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 

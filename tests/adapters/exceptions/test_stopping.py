@@ -23,9 +23,9 @@ from livedbg.probes.tracefs import NoTracefs
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.adapters.exceptions.catching import take_time
-from tests.adapters.python.test_python_waits import interpreters, label
 from tests.conftest import TARGETS, Target, eventually
-from tests.probes import refused
+from tests.cpython.interpreters import interpreters, label
+from tests.probes.refused import refused
 from tests.touch.health import changed_code, untouched
 
 Build = Callable[..., Path]

@@ -19,7 +19,7 @@ from livedbg.probes.tracefs import TraceEvents
 from livedbg.text.demangling import demangled_type
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 

@@ -17,7 +17,7 @@ from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import TARGETS, Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 

@@ -27,7 +27,7 @@ from livedbg.probes.places import Found, find_places
 from livedbg.probes.tracefs import TraceEvents
 from tests.adapters.launches.commands import LISTENS, LONG_S, beside
 from tests.conftest import Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 pytestmark = pytest.mark.timeout(700)  # the deadlines of a test together

@@ -22,7 +22,7 @@ from tests.adapters.cuda.reading import fixture
 from tests.adapters.launches.commands import LISTENS, LONG_S, Beside, beside
 from tests.analysis.world import SECOND, World
 from tests.conftest import Target, eventually
-from tests.probes import refused
+from tests.probes.refused import refused
 
 needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 pytestmark = pytest.mark.timeout(700)  # the deadlines of a test together

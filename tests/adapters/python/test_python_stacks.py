@@ -11,8 +11,9 @@ import pytest
 from livedbg.model import EdgeKind, SourceHealth, SourceStatus
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
-from tests.adapters.python.test_python_waits import PROGRAM, Facts, interpreters, label, until, watching
+from tests.adapters.python.test_python_waits import PROGRAM, Facts, until, watching
 from tests.conftest import Target, settled
+from tests.cpython.interpreters import interpreters, label
 
 EVERY = interpreters("3.7", "3.8", "3.9", "3.10", "3.12", "3.13", "3.14")
 

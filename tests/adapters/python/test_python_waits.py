@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,26 +19,10 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.conftest import TARGETS, Target, settled
+from tests.cpython.interpreters import interpreters, label
 
 PROGRAM = TARGETS / "py_waits.py"
-VERSIONS = Path("~/.pyenv/versions").expanduser()
-
-
-def interpreters(*versions: str) -> list[str]:
-    """This interpreter, and others of the wanted versions that are installed for this user."""
-    found = [sys.executable]
-    for version in versions:
-        found += [str(path) for path in sorted(VERSIONS.glob(f"{version}.*/bin/python"))[:1]]
-    return found
-
-
 KNOWN = interpreters("3.12", "3.13", "3.14")
-
-
-def label(python: str) -> str:
-    return "this" if python == sys.executable else Path(python).parents[1].name
-
-
 known = pytest.mark.parametrize("python", KNOWN, ids=label)
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from livedbg.model import ExceptionHit
 from tests.adapters.exceptions.catching import Ear, functions, tell
-from tests.adapters.python.test_python_waits import interpreters, label
 from tests.conftest import TARGETS, Target, eventually
-from tests.probes import refused
+from tests.cpython.interpreters import interpreters, label
+from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 
