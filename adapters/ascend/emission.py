@@ -6,12 +6,11 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.adapters.ascend.diagnostics import diagnostics
 from livedbg.adapters.ascend.edges import EdgeBook
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.run import Run
-from livedbg.adapters.ascend.statements import statements
-from livedbg.adapters.ascend.statements_ends import end_statements
 from livedbg.adapters.ascend.waits import suspects, wait_edges
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.orders import LostOrder
@@ -224,7 +223,7 @@ class Emitter:
 
     def _diagnostic_events(self, stamp: Stamp) -> list[Event]:
         events: list[Event] = []
-        current = (*statements(self._job), *end_statements(self._job))
+        current = tuple(diagnostics(self._job))
         for diagnostic in current:
             if self._said.get(diagnostic.id) != diagnostic:
                 self._said[diagnostic.id] = diagnostic

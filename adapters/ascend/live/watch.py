@@ -190,32 +190,50 @@ class LiveWatch:
         seen = self._seen[process.id]
         alone = count == 1 and not any(other.schedulers for other in self._seen.values() if other is not seen)
         with self._model.lock:
-            job = self._job(process, alone, number, list(snapshot.log_sources.values()))
+            job = self._job_of(process, alone, number, list(snapshot.log_sources.values()))
             if job is None:
                 return
             view = job.live = LiveView(job, process.pid)
         seen.schedulers[number] = _Scheduler(process, reader, view, job, CoreRoles(process, job.names))
 
-    def _job(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> Job | None:
-        """The job that a scheduler belongs to: its own log's, or its parent's unless several share that; None: not
-        known yet."""
+    def _job_of(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> Job | None:
+        """The job that a scheduler belongs to; None: not known yet.
+
+        The first scheduler of a process belongs to the job of its log: its own, or the only one that is read for
+        processes where there is no other scheduler. Chips that share a log, and further schedulers, have a job each.
+        """
         own = [source for source in sources if source.process == process.id]
-        mine = own or ([source for source in sources if source.process] if alone else [])
+        logs = own or ([source for source in sources if source.process] if alone else [])
         shared = next((job for job in self._model.jobs if process.pid in job.chips), None)
-        several = shared is not None and len(shared.chips) > 1
-        if number == 0 and (own or alone) and not several:
-            known = [job for source in mine if (job := self._model.known(source.id)) is not None]
-            if not known and not mine and len(self._model.jobs) == 1:
-                known = self._model.jobs
-            taken = [other.job for seen in self._seen.values() for other in seen.schedulers.values()]
-            free = [job for job in known if not any(job is other for other in taken)]
-            if free:
-                return free[0]
-            if mine and not self._model.settled:
+        if number == 0 and (own or alone) and (shared is None or not shared.shared):
+            known = self._jobs_of(logs)
+            free = next((job for job in known if not self._is_read(job)), None)
+            if free is not None:
+                return free
+            if logs and not self._model.settled:
                 return None
-            log = next((source for source in mine if source.name == "stderr"), mine[0] if mine else None)
             if not known:
+                log = next((source for source in logs if source.name == "stderr"), logs[0] if logs else None)
                 return self._model.job(log.id if log is not None else f"pid{process.pid}")
+        return self._job_of_chip(process, number, shared)
+
+    def _jobs_of(self, logs: Sequence[LogSource]) -> list[Job]:
+        """The jobs of some logs; without logs the only job that there is."""
+        known = [job for source in logs if (job := self._model.known(source.id)) is not None]
+        return self._model.jobs if not logs and len(self._model.jobs) == 1 else known
+
+    def _is_read(self, job: Job) -> bool:
+        """Some scheduler's memory is put into this job already."""
+        return any(other.job is job for seen in self._seen.values() for other in seen.schedulers.values())
+
+    def _job_of_chip(self, process: Process, number: int, shared: Job | None) -> Job:
+        """The job of one of several chips, made here.
+
+        Args:
+            process: the chip's process.
+            number: which of the process's schedulers it is.
+            shared: the job of the log that the chips write together; None: they have none.
+        """
         name = f"dev{shared.chips[process.pid]}" if shared is not None else f"pid{process.pid}"
         job = self._model.job(f"{name}.{number}" if number else name)
         if shared is not None:  # the log that they share has gone quiet for each of them
@@ -245,24 +263,28 @@ class LiveWatch:
         await self._name_cores(scheduler, look, context)
         if names:
             name_kernels(scheduler.process.pid, names)
-        if look is not None and look.queued is not None and look.queued != scheduler.queued:
-            scheduler.queued = look.queued
-            entity = scheduler.job.names.run
-            context.emit(
-                CounterSeen(entity=entity, name="in ready queues", value=float(look.queued), **context.stamp())
-            )
-        if look is not None and scheduler.reader.cut != scheduler.cut:
-            scheduler.cut = scheduler.reader.cut
-            sentence = "There are so many dependencies that some are read at the next look."
-            self._say(
-                context,
-                scheduler.process,
-                "live-many",
-                sentence if scheduler.cut else "",
-                health=SourceHealth.DEGRADED if scheduler.cut else SourceHealth.OK,
-            )
+        if look is not None:
+            self._report_queued(scheduler, look, context)
+            self._report_cut(scheduler, context)
         self._say(context, scheduler.process, "live", "", health=SourceHealth.OK)
         return True
+
+    def _report_queued(self, scheduler: _Scheduler, look: Look, context: Context) -> None:
+        if look.queued is None or look.queued == scheduler.queued:
+            return
+        scheduler.queued = look.queued
+        entity = scheduler.job.names.run
+        context.emit(CounterSeen(entity=entity, name="in ready queues", value=float(look.queued), **context.stamp()))
+
+    def _report_cut(self, scheduler: _Scheduler, context: Context) -> None:
+        """Say that a sample doesn't cover all dependencies, or that it does again."""
+        cut = scheduler.reader.cut
+        if cut == scheduler.cut:
+            return
+        scheduler.cut = cut
+        sentence = "There are so many dependencies that some are read at the next look." if cut else ""
+        health = SourceHealth.DEGRADED if cut else SourceHealth.OK
+        self._say(context, scheduler.process, "live-many", sentence, health=health)
 
     async def _name_cores(self, scheduler: _Scheduler, look: Look | None, context: Context) -> None:
         """Say which threads are which cores; of a process with several schedulers that can't be told."""

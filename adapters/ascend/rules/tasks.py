@@ -146,62 +146,103 @@ def rules() -> Sequence[Rule]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Blocked:
+    """What reports that a run does not go on.
+
+    Attributes:
+        watchdog: the scheduler's watchdog.
+        ring: the orchestrator, which can't submit because a ring is full.
+        tensor: the orchestrator, which gave up waiting for a tensor.
+    """
+
+    watchdog: Diagnostic | None
+    ring: Diagnostic | None
+    tensor: Diagnostic | None
+
+    @classmethod
+    def of(cls, job: JobDiagnostics) -> _Blocked:
+        """What the diagnostics of a job report."""
+        watchdog = job.said("timeout-exit") or job.said("stall-summary")
+        return cls(watchdog, job.said("ring-full"), job.said("tensor-wait-timeout"))
+
+    @property
+    def reported(self) -> bool:
+        """Something reports it; else only the silence of the log shows it."""
+        return self.watchdog is not None or self.ring is not None or self.tensor is not None
+
+    @property
+    def drained(self) -> bool:
+        """The watchdog ended the run, and its tasks completed after that."""
+        return self.watchdog is not None and self.watchdog.attributes.get("drained") == "yes"
+
+
 def _stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    if job.completed or job.said("terminate") is not None or job.said("watchdog-starved") is not None:
-        return
-    ring, tensor = job.said("ring-full"), job.said("tensor-wait-timeout")
-    if ring is not None and (ring.attributes.get("by_scope") == "yes" or ring.attributes.get("host_built") == "yes"):
-        return
-    told = job.said("timeout-exit") or job.said("stall-summary")
-    quiet = told is None and ring is None and tensor is None
-    if job.said("core-anomaly") is not None or (quiet and not _quiet_too_long(job, state)):
+    blocked = _Blocked.of(job)
+    if _explained_otherwise(job, blocked) or not (blocked.reported or _quiet_too_long(job, state)):
         return
     roots = job.roots(state.snapshot)
     if not roots:
         yield from _nobody_runs(rule, job, state)
-        return
-    if (
-        told is not None
-        and told.attributes.get("drained") == "yes"
-        and all(t.state is TaskState.RUNNING for t in roots)
-    ):
-        yield slow(rule, told, roots, job, state)
-        return
-    sentence = _who(roots, job, state)
-    if ring is not None:
-        sentence += (
-            f" The runtime reports “{ring.sentence.partition(':')[0]}”{code_of(ring)}, which is the symptom: a slot "
-            "comes free only when the oldest task completes, so the orchestrator waits."
-        )
-    elif tensor is not None:
-        sentence += f" The orchestrator waited for it (tensor data) and gave up{code_of(tensor)}."
-    elif job.waits_for_orchestrator(state):
-        sentence += " The orchestrator has not finished submitting and waits for it."
-    sentence += _behind(roots, job, state) + progress_of(job) + ended_by(told) + fired(job) + masked(job) + shared(job)
-    cycle = job.said("flag-cycle")
-    if cycle is not None:
-        sentence += f" {cycle.sentence}"
-    participants = [task.id for task in roots]
-    for task in roots:
-        if task.state is TaskState.RUNNING:
-            participants += task.where
-    if ring is not None:
-        participants += [entity for entity in ring.entities if entity not in participants]
-    if tensor is not None or (ring is None and job.waits_for_orchestrator(state)):
-        participants.append(job.orchestrator)
-    since = min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None)
-    yield Finding(
+    elif blocked.watchdog is not None and blocked.drained and all(task.state is TaskState.RUNNING for task in roots):
+        yield slow(rule, blocked.watchdog, roots, job, state)
+    else:
+        yield _stalled(rule, job, roots, blocked, state)
+
+
+def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
+    """Another rule judges the run: it completed or crashed, or something else than a task blocks it."""
+    ring = blocked.ring
+    return (
+        job.completed
+        or any(job.said(code) is not None for code in ("terminate", "watchdog-starved", "core-anomaly"))
+        or (ring is not None and "yes" in {ring.attributes.get("by_scope"), ring.attributes.get("host_built")})
+    )
+
+
+def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> Finding:
+    watchdog, cycle = blocked.watchdog, job.said("flag-cycle")
+    sentence = _who(roots, job, state) + _orchestrator_waits(job, blocked, state) + _behind(roots, job, state)
+    sentence += progress_of(job) + ended_by(watchdog) + fired(job) + masked(job) + shared(job)
+    sentence += f" {cycle.sentence}" if cycle is not None else ""
+    waiters = waiters_of(roots, state)
+    return Finding(
         rule=rule,
         state=VerdictState.STALLED,
         roots=tuple(task.id for task in roots),
         severity=Severity.CRITICAL,
         sentence=sentence,
-        entities=tuple(dict.fromkeys(participants)),
-        evidence=evidence(told, ring, tensor, *roots, *waiters_of(roots, state), job.state, *_failures(job)),
+        entities=_participants(job, roots, blocked, state),
+        evidence=evidence(watchdog, blocked.ring, blocked.tensor, *roots, *waiters, job.state, *_failures(job)),
         next=_next(roots, job),
         inferred=job.state.attributes.get("certain") != "yes",
-        since_wall_ns=since,
+        since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
     )
+
+
+def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput) -> str:
+    """A sentence on the orchestrator where it waits for the roots, or ""."""
+    if blocked.ring is not None:
+        return (
+            f" The runtime reports “{blocked.ring.sentence.partition(':')[0]}”{code_of(blocked.ring)}, which is the "
+            "symptom: a slot comes free only when the oldest task completes, so the orchestrator waits."
+        )
+    if blocked.tensor is not None:
+        return f" The orchestrator waited for it (tensor data) and gave up{code_of(blocked.tensor)}."
+    if job.waits_for_orchestrator(state):
+        return " The orchestrator has not finished submitting and waits for it."
+    return ""
+
+
+def _participants(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> tuple[str, ...]:
+    """The roots, the cores that run them, the ring and the orchestrator."""
+    found = [task.id for task in roots]
+    found += [core for task in roots if task.state is TaskState.RUNNING for core in task.where]
+    if blocked.ring is not None:
+        found += blocked.ring.entities
+    if blocked.tensor is not None or (blocked.ring is None and job.waits_for_orchestrator(state)):
+        found.append(job.orchestrator)
+    return tuple(dict.fromkeys(found))
 
 
 def _failures(job: JobDiagnostics) -> tuple[Diagnostic | None, ...]:

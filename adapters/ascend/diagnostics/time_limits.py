@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from livedbg.adapters.ascend.cann import cann_code, device_log
+from livedbg.adapters.ascend.diagnostics.statement import statement
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.statements import said
 from livedbg.adapters.ascend.timeouts import Fired
 from livedbg.adapters.ascend.watchdogs import WATCHDOGS, limit_of, others_after
 from livedbg.model import Diagnostic, Severity
 
-__all__ = ["end_statements"]
+__all__ = ["time_limits"]
 
 
-def end_statements(job: Job) -> Iterator[Diagnostic]:
-    """All that can be said now; each id once."""
+def time_limits(job: Job) -> Iterator[Diagnostic]:
+    """All diagnostics about time limits and CANN; each id once."""
     yield from _armed(job)
     first = job.timeouts.first()
     if first is not None and job.run.phase != "completed":
@@ -33,10 +33,10 @@ def end_statements(job: Job) -> Iterator[Diagnostic]:
                 f"CANN ended the operation after its limit of {limit.seconds:g} s: the run was long or stood still. "
                 "That alone proves no deadlock."
             )
-            yield said(job, "operation-ended", Severity.ERROR, sentence, marks=(first.mark,))
+            yield statement(job, "operation-ended", Severity.ERROR, sentence, marks=(first.mark,))
     if job.timeouts.ignored:
         sentence = f"The runtime does not take a time limit that was set: {job.timeouts.ignored}."
-        yield said(job, "limits-ignored", Severity.WARNING, sentence, marks=(job.timeouts.ignored_mark,))
+        yield statement(job, "limits-ignored", Severity.WARNING, sentence, marks=(job.timeouts.ignored_mark,))
     stuck = sorted(core.number for core in job.run.cores.values() if core.stuck)
     if job.trouble.only_deinit(job.run) and job.run.phase != "completed":
         cores = f"Core {stuck[0]}" if len(stuck) == 1 else f"{len(stuck)} cores"
@@ -45,7 +45,7 @@ def end_statements(job: Job) -> Iterator[Diagnostic]:
             "run failed with code -1: nothing else went wrong in it."
         )
         marks = (job.trouble.status_mark,)
-        yield said(
+        yield statement(
             job,
             "deinit-timeout",
             Severity.ERROR,
@@ -71,7 +71,7 @@ def _fired(job: Job, first: Fired) -> Diagnostic:
         else others_after(first.key, limit.seconds, job.environment, job.timeouts.simulator)
     )
     sentence = f"{dog.name[0].upper()}{dog.name[1:]} fired first: {dog.watches} for {how_long}."
-    return said(
+    return statement(
         job,
         "watchdog-fired",
         Severity.INFO,
@@ -88,7 +88,7 @@ def _cann(job: Job) -> Iterator[Diagnostic]:
         return
     where = device_log(job.environment or {}, _pid(job), trouble.device)
     sentence = f"CANN returned {code.number} ({code.name}): {code.meaning}."
-    yield said(
+    yield statement(
         job,
         "cann-code",
         Severity.ERROR,
@@ -119,7 +119,7 @@ def _armed(job: Job) -> Iterator[Diagnostic]:
     limit = limit_of("scheduler", job.environment)
     by = limit.by if limit.sure else "the default"
     sentence = f"The scheduler's watchdog ends the run when nothing goes on for {limit.seconds:g} s ({by})."
-    yield said(
+    yield statement(
         job,
         "watchdog-armed",
         Severity.DEBUG,
