@@ -1,4 +1,4 @@
-"""What runs on the devices: exceptions first, then kernels, and beneath each where its warps stand."""
+"""What runs on the devices: exceptions first, then kernels, and beneath each where its warps are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from livedbg.themes import Role
 __all__ = ["DUMP_KEY", "DevicePanel", "newest"]
 
 DUMP_KEY: Final = Key(
-    "D", "D", "dump", "GPU core dump of the process, twice to confirm: kernels stand while it is written"
+    "D", "D", "dump", "GPU core dump of the process, twice to confirm: kernels are stopped while it is written"
 )
 _KEYS: Final = (DUMP_KEY,)
 _CONFIRM_S: Final = 6.0
@@ -161,8 +161,8 @@ class DevicePanel(LinePanel):
         if self.needle:
             return "Nothing on a device matches."
         if self.look.recorded:
-            return "Nothing on a device was looked at while this was recorded."
-        return "Nothing was looked at yet. D, twice: GPU core dump (kernels stand meanwhile)."
+            return "No device was read while this was recorded."
+        return "No device was read yet. D, twice: GPU core dump (kernels are stopped meanwhile)."
 
     def action_dump(self) -> None:
         """Ask for a dump, at the second time."""
@@ -177,7 +177,7 @@ class DevicePanel(LinePanel):
         asked, self._asked = self._asked, None
         if asked is None or asked[0] != process or time.monotonic() - asked[1] > _CONFIRM_S:
             self._asked = process, time.monotonic()
-            words = f"The kernels of {label} stand while the driver writes a core dump. D again does it."
+            words = f"The kernels of {label} are stopped while the driver writes a core dump. Press D again to do it."
             self.post_message(Noticed(words, "warning"))
             return
         self.post_message(Asked(DumpDevice(process=process), f"Asking for a GPU core dump of {label}"))

@@ -1,11 +1,10 @@
-"""The thread on the device that the debugger chose: its stack, what its warp waits at, and what could not be seen."""
+"""The thread on the device that the debugger selected: its stack, its barriers, and what could not be read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from livedbg.analysis.device_instructions import meaning_of
 from livedbg.analysis.devices import place_name
 from livedbg.model.devices import DeviceState
 from livedbg.panels.base import LinePanel
@@ -22,7 +21,7 @@ _PLACES: Final = 6
 
 
 class DeviceThreadPanel(LinePanel):
-    """Beside the kernels: one of their threads, and everything else that was told."""
+    """Beside the kernels: one of their threads, and everything else that the debugger reported."""
 
     LABEL = "On the device"
     HELP = (
@@ -94,10 +93,9 @@ def _parts(state: DeviceState) -> Iterator[SheetLine]:
             yield SheetLine(f"#{number} {frame.function}  {frame_place(frame)}".rstrip(), indent=2)
     told = [place for place in state.places[:_PLACES] if place.instruction]
     if told:
-        yield SheetLine("what stands there", Role.HEADING)
+        yield SheetLine("instructions there", Role.HEADING)
     for place in told:
-        meaning = meaning_of(place.instruction)
-        words = f"{place_name(place)}  {place.instruction}{f'   {meaning}' if meaning else ''}"
+        words = f"{place_name(place)}  {place.instruction}{f'   {place.meaning}' if place.meaning else ''}"
         yield SheetLine(words, Role.NATIVE, indent=2)
     for title, lines in (("barriers", state.barriers), ("contexts", state.contexts), ("managed", state.managed)):
         if lines:

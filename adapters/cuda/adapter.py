@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.decoder import CudaDecoder
-from livedbg.linux.nvidia import uses_gpu
 from livedbg.linux.procfs import read_stat
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, Severity, SourceHealth, SourceStatus

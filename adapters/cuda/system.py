@@ -26,6 +26,9 @@ SYSTEM: Final = System(
         "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
+    checks=Lazy("livedbg.adapters.cuda.checks:checks"),
+    tools=Lazy("livedbg.adapters.cuda.toolkits:find_tool"),
+    debuggers=("cuda-gdb",),
     shapes=Lazy("livedbg.adapters.cuda.log_shapes:SHAPES"),
     continuations=(
         *("CUDA kernel errors might", "Device-side assert", "Search for `cuda"),

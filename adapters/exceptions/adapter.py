@@ -9,10 +9,10 @@ from typing import ClassVar, Final
 from livedbg.adapters.exceptions.catch_request import catchpoint_of
 from livedbg.adapters.exceptions.catchpoint import TracingCatchpoint
 from livedbg.adapters.exceptions.known_calls import KNOWN_CALLS
-from livedbg.gdbmi import find_gdb
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.tools import find_gdb
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["ExceptionsAdapter"]

@@ -13,7 +13,6 @@ from msgspec import structs
 from livedbg.adapters.exceptions.calls import Call, Describe
 from livedbg.adapters.exceptions.catch_request import RUNTIME, matches, refused
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
-from livedbg.gdbmi import find_gdb
 from livedbg.model import ExceptionHit, Intrusion, ids
 from livedbg.model.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, Moment, Pattern
 from livedbg.model.errors import LivedbgError, TargetUnsuitable, UsageError
@@ -22,6 +21,7 @@ from livedbg.model.intents import Catch
 from livedbg.probes.functions import FunctionNotFound
 from livedbg.session.adapter import Context
 from livedbg.session.config import refuse_touch
+from livedbg.session.tools import find_gdb
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.stop_budget import LEAST_S, StopBudget, stop_budget
 from livedbg.touch.warm import WarmGdbs

@@ -15,7 +15,6 @@ from collections import defaultdict
 from typing import ClassVar, Final
 
 from livedbg.adapters.glance.results import denied, skip_reasons, stacks_of
-from livedbg.gdbmi import find_gdb
 from livedbg.linux import procfs, ptrace
 from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus, ids
 from livedbg.model.errors import LivedbgError, TargetError, TargetGone, ToolMissing
@@ -23,6 +22,7 @@ from livedbg.model.events import StacksSeen, StatusSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.session.config import refuse_touch
+from livedbg.session.tools import find_gdb
 from livedbg.touch.stop_budget import stop_budget
 from livedbg.unwind.glance import Glanced, glance
 from livedbg.unwind.pool import UnwinderPool

@@ -9,13 +9,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from livedbg.gdbmi import GdbTimeout, find_gdb
+from livedbg.gdbmi import GdbTimeout
 from livedbg.model import Process, SourceHealth, SourceStatus, Stack, Thread
 from livedbg.model.errors import LivedbgError, TargetError, ToolMissing
 from livedbg.model.events import Event, StacksSeen, StatusSeen
 from livedbg.model.intents import Intent, WantStacks
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended
 from livedbg.session.pacing import Cost, Limit
+from livedbg.session.tools import find_gdb
 from livedbg.unwind.capture import capture
 from livedbg.unwind.pool import UnwinderPool
 from livedbg.unwind.unwinder import Unwound

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from livedbg.analysis.device_instructions import meaning_of
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 
 __all__ = [
@@ -26,7 +25,7 @@ _NAME: Final = 60
 
 
 def headline(state: DeviceState) -> str:
-    """What matters most, in one sentence: an exception, else where the warps of the largest kernel stand."""
+    """What matters most, in one sentence: an exception, else where the warps of the largest kernel are."""
     if state.faults:
         return fault_sentence(state.faults[0])
     kernels = sorted(state.kernels, key=lambda kernel: (-kernel.warps, -kernel.sms, kernel.number))
@@ -37,14 +36,13 @@ def headline(state: DeviceState) -> str:
 
 def fault_sentence(fault: DeviceFault) -> str:
     """`CUDA exception 14, Warp Illegal Address, in axpy at axpy.cu:17: A thread accessed …`."""
-    number = f" {fault.code}" if fault.code is not None else ""
     place = f", in {_short(fault.function)}" if fault.function else ""
     line = f" at {_base(fault.file)}:{fault.line}" if fault.file and fault.line else ""
-    return f"CUDA exception{number}, {fault.name}{place}{line}: {fault.meaning}"
+    return f"{fault.title or fault.name}{place}{line}: {fault.meaning}"
 
 
 def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
-    """`All 1,056 warps of kernel 0 spin<<<…>>> stand at spin.cu:12, in wait_for(int volatile*).`"""
+    """`All 1,056 warps of kernel 0 spin<<<…>>> are at spin.cu:12, in wait_for(int volatile*).`"""
     name = f"kernel {kernel.number} {kernel_name(kernel)}"
     places = places_of(state, kernel.number)
     if not places or not kernel.warps:
@@ -53,16 +51,15 @@ def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
     first, share = places[0], share_of(places[0], kernel)
     where = f"at {place_name(first, kernel)}"
     inside = f", in {_short(first.function)}" if first.line is not None and first.function else ""
-    meaning = meaning_of(first.instruction)
-    does = f": each {meaning}" if meaning else ""
+    does = f": each {first.meaning}" if first.meaning else ""
     if first.warps == kernel.warps:
         if kernel.warps == 1:
-            return f"The only warp of {name} stands {where}{inside}{f': it {meaning}' if meaning else ''}."
-        return f"All {kernel.warps:,} warps of {name} stand {where}{inside}{does}."
+            return f"The only warp of {name} is {where}{inside}{f': it {first.meaning}' if first.meaning else ''}."
+        return f"All {kernel.warps:,} warps of {name} are {where}{inside}{does}."
     if share >= _MOST:
         word = "Nearly all" if share >= _NEARLY_ALL else "Most"
-        return f"{word} warps of {name} stand {where} ({first.warps:,} of {kernel.warps:,}){inside}{does}."
-    return f"The {kernel.warps:,} warps of {name} stand at {len(places):,} places, most of them {where}."
+        return f"{word} warps of {name} are {where} ({first.warps:,} of {kernel.warps:,}){inside}{does}."
+    return f"The {kernel.warps:,} warps of {name} are at {len(places):,} places, most of them {where}."
 
 
 def unit_sentence(unit: DeviceUnit) -> str:
@@ -98,12 +95,12 @@ def place_name(place: DevicePlace, kernel: DeviceKernel | None = None) -> str:
 
 
 def places_of(state: DeviceState, kernel: int) -> Sequence[DevicePlace]:
-    """Where a kernel's warps and threads stand, those with most warps first."""
+    """Where a kernel's warps and threads are, those with most warps first."""
     return [place for place in state.places if place.kernel == kernel]
 
 
 def share_of(place: DevicePlace, kernel: DeviceKernel) -> float:
-    """Which share of a kernel's warps stands there; of its threads where no warp does, or none is known."""
+    """Which share of a kernel's warps is there; of its threads where no warp does, or none is known."""
     if kernel.warps and place.warps:
         return place.warps / kernel.warps
     return place.threads / kernel.threads if kernel.threads else 0.0

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import click
 from livedbg.cli.common import Look, running
 from livedbg.model import SourceHealth
 from livedbg.session.config import ban_of, files
-from livedbg.session.hostinfo import Capability, capabilities, nvidia_facts
+from livedbg.session.hostinfo import Capability, capabilities
+from livedbg.session.systems import declared, note_problem, problems
 from livedbg.session.targets import resolve
 
 __all__ = ["command", "own_facts"]
@@ -29,13 +31,15 @@ def command(target: str | None, gdb: str | None) -> int:
 
     With a TARGET: what can be seen of that process too.
     """
-    facts = [*own_facts(), *capabilities(), *nvidia_facts(), _touching()]
+    facts = [*own_facts(), *capabilities(), *_system_facts(), _touching()]
     width = max(len(fact.name) for fact in facts)
     for fact in facts:
         click.echo(f"{'ok ' if fact.ok else '-- '} {fact.name:<{width}}  {fact.value}")
         if not fact.ok:
             click.echo(f"    {'':<{width}}without it: no {fact.enables}")
             click.echo(f"    {'':<{width}}try: {fact.remedy}")
+    for problem in problems():
+        click.echo(f"--  {problem.sentence}\n    try: {problem.remedy}")
     if target is not None:
         _target(target, gdb)
     return 0
@@ -72,6 +76,15 @@ def own_facts() -> list[Capability]:
             "" if term not in {"", "dumb"} else "export TERM=xterm-256color",
         ),
     ]
+
+
+def _system_facts() -> Iterator[Capability]:
+    """Facts that systems declare."""
+    for system, checks in declared(lambda system: system.checks):
+        try:
+            yield from checks()
+        except Exception as error:  # systems.Y2: a system that fails is a problem, and ends nothing
+            note_problem(system.name, "its checks failed", error)
 
 
 def _touching() -> Capability:

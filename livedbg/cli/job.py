@@ -17,6 +17,7 @@ from livedbg.session.config import refuse_touch
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched, launch, launch_folder
 from livedbg.session.live import LiveView
+from livedbg.session.tools import find_tool
 
 __all__ = ["Job", "job_of", "picked_recipes"]
 
@@ -107,7 +108,7 @@ def job_of(
     made_here = folder is None
     folder = folder or launch_folder()
     try:
-        made = plan(picked, folder, os.environ, argv)
+        made = plan(picked, folder, os.environ, argv, find_tool)
         made = replace(made, logs=(*logs, *made.logs), catch=tuple(dict.fromkeys((*catches, *made.catch))))
         if made.catch:
             refuse_touch(None, "A catchpoint sets probes")

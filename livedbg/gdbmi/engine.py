@@ -15,10 +15,10 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
@@ -32,16 +32,12 @@ _READ: Final = 1 << 18
 _LINE_LIMIT: Final = 64 << 20
 _START_S: Final = 60.0
 _INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13; pygdbmi's parser loops on some mi2 and mi3 lists
-_CUDA: Final = (Path("/usr/local"), Path("/opt"))  # where its toolkits are installed: cuda, cuda-12.9, …
 _MARK: Final = "livedbg-json:"
 
 
 def find_gdb(path: str | None = None) -> str | None:
-    """The gdb to use: the one that was asked for, or the first on the PATH; else the one that CUDA brings."""
-    if path:
-        return shutil.which(path)
-    brought = (str(file) for folder in _CUDA for file in sorted(folder.glob("cuda*/bin/cuda-gdb"), reverse=True))
-    return shutil.which("gdb") or shutil.which("cuda-gdb") or next(filter(shutil.which, brought), None)
+    """The gdb to use: the one that was asked for, or the first on the PATH."""
+    return shutil.which(path or "gdb")
 
 
 class GdbEngine:
@@ -51,13 +47,20 @@ class GdbEngine:
         path: its program.
         arguments: more arguments for it.
         notice: called with each asynchronous record (`*stopped`, `=thread-created`, …).
+        tables: names of the tables that are read by rows (livedbg.gdbmi.tables).
     """
 
     def __init__(
-        self, path: str, arguments: Sequence[str] = (), *, notice: Callable[[Record], None] | None = None
+        self,
+        path: str,
+        arguments: Sequence[str] = (),
+        *,
+        notice: Callable[[Record], None] | None = None,
+        tables: re.Pattern[str] | None = None,
     ) -> None:
         self._argv = [path, "-nx", "-q", *arguments]
         self._notice = notice
+        self._tables = tables
         self._tokens = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Record]] = {}
         self._console: deque[str] = deque(maxlen=100_000)
@@ -234,7 +237,7 @@ class GdbEngine:
         if text[:1] == "~":
             self._console.append(c_string(text[1:]))
             return
-        record = parse_line(text)
+        record = parse_line(text, self._tables)
         if record is None:
             return
         if record.kind == "^" and record.token is not None:

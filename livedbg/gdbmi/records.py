@@ -1,7 +1,7 @@
 """One line of gdb/MI output, taken apart (gdb manual, "GDB/MI Output Syntax").
 
 pygdbmi's parser does the work, behind a guard: it loops for ever on lists that are cut short and
-raises on open quotes, so only whole, balanced lines reach it. Tables of cuda-gdb are scanned (livedbg.gdbmi.tables).
+raises on open quotes, so only whole, balanced lines reach it. Large tables are scanned (livedbg.gdbmi.tables).
 """
 
 from __future__ import annotations
@@ -41,8 +41,12 @@ class Record(NamedTuple):
     broken: bool = False
 
 
-def parse_line(line: str) -> Record | None:
-    """The record of a whole line; None for stream output, the prompt and anything else."""
+def parse_line(line: str, tables: re.Pattern[str] | None = None) -> Record | None:
+    """The record of a whole line; None for stream output, the prompt and anything else.
+
+    Args:
+        tables: names of the tables that are read by rows (livedbg.gdbmi.tables).
+    """
     match = _RECORD.match(line)
     if match is None:
         return None
@@ -50,7 +54,7 @@ def parse_line(line: str) -> Record | None:
     kind, name, rest = match[2], match[3], match[4]
     if not rest:
         return Record(token, kind, name, {})
-    if name == "done" and (table := mi_table(rest)) is not None:
+    if name == "done" and tables is not None and (table := mi_table(rest, tables)) is not None:
         return Record(token, kind, name, {table.name: table})
     if len(rest) > MAX_PAYLOAD or not is_balanced(rest):
         return Record(token, kind, name, {}, broken=True)

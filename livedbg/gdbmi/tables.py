@@ -1,8 +1,7 @@
-"""Tables of cuda-gdb's MI output, scanned: `NAME={nr_rows="2",nr_cols="3",hdr=[…],body=[ROW={COLUMN="VALUE",…},…]}`.
+"""Tables of MI output, scanned: `NAME={nr_rows="2",nr_cols="3",hdr=[…],body=[ROW={COLUMN="VALUE",…},…]}`.
 
-A table of all warps of a large GPU has some thousand rows; the general parser takes seconds for that. Here only the
-rows are read, and no more than a limit of them (gdb manual, "GDB/MI Output Syntax"; the names of tables and columns
-stand in cuda-gdb's gdb/cuda/cuda-commands.c).
+A table of some thousand rows takes seconds in the general parser. Here only the rows are read, and no more than a limit
+of them (gdb manual, "GDB/MI Output Syntax"). A row holds texts alone, so the reader says which tables it means.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["MAX_ROWS", "MiTable", "mi_table"]
 MAX_ROWS: Final = 100_000
 """Rows that are kept of one table."""
 
-_HEAD: Final = re.compile(r',(\w*InfoCuda\w+Table)=\{nr_rows="(\d+)",nr_cols="\d+",hdr=\[')
+_HEAD: Final = re.compile(r',(\w+)=\{nr_rows="(\d+)",nr_cols="\d+",hdr=\[')
 _BODY: Final = re.compile(r"body=\[")
 _ROW: Final = re.compile(r'(?:\w+=)?\{((?:[\w-]+="(?:[^"\\]|\\.)*",?)*)\}')
 _FIELD: Final = re.compile(r'([\w-]+)=("(?:[^"\\]|\\.)*")')
@@ -37,14 +36,15 @@ class MiTable(list[dict[str, str]]):
         self.declared = declared
 
 
-def mi_table(results: str) -> MiTable | None:
+def mi_table(results: str, names: re.Pattern[str]) -> MiTable | None:
     """The table that an answer consists of; None where it is none. What is behind the last whole row is left.
 
     Args:
         results: what is behind `^done`, with its comma.
+        names: the whole names of the tables to read.
     """
     head = _HEAD.match(results)
-    if head is None:
+    if head is None or not names.fullmatch(head[1]):
         return None
     rows: list[dict[str, str]] = []
     body = _BODY.search(results, head.end())

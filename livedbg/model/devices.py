@@ -1,7 +1,7 @@
 """What runs on the GPUs of a process at one moment, as immutable values (the invariants of livedbg.model hold).
 
-The words are CUDA's (CUDA C++ Programming Guide, "Programming Model"): a kernel runs as a grid of blocks, a block's
-threads run in warps of 32 lanes, a warp stands on an SM (streaming multiprocessor) of a device.
+A kernel runs as a grid of blocks; the threads of a block run in warps of some lanes each, and a warp is on an SM
+(streaming multiprocessor) of a device.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
         grid_dim, block_dim: `(264,1,1)`.
         sms: on how many SMs it runs.
         blocks, warps, threads: how many of each are on the device now; 0 where that was not asked.
-        still_since_wall_ns: when an earlier look saw it stand where it does; None where none did.
+        still_since_wall_ns: when an earlier look saw it at the same place; None where none did.
     """
 
     number: int
@@ -67,17 +67,18 @@ class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One place in the code, and what of a kernel stands there.
+    """One place in the code, and what of a kernel is there.
 
     Attributes:
         kernel: number of the kernel.
         function: demangled; "" where no symbol is known.
         line: None where the code has no line information.
-        address: lowest program counter of those that stand here.
-        warps: whose active lanes stand here.
+        address: lowest program counter of those that are here.
+        warps: whose active lanes are here.
         divergent: how many of these have other lanes that wait elsewhere.
-        threads: lanes that stand here, active or not.
+        threads: lanes that are here, active or not.
         instruction: at `address`, where it could be disassembled.
+        meaning: what a warp that is here does, as a predicate: `waits at a block barrier`; "" where not known.
         example: where one of them is: `block (0,0,0) thread (0,0,0)`.
     """
 
@@ -90,6 +91,7 @@ class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
     divergent: int = 0
     threads: int = 0
     instruction: str = ""
+    meaning: str = ""
     example: str = ""
 
 
@@ -97,8 +99,10 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A device exception.
 
     Attributes:
-        code: number of CUDA_EXCEPTION_N; None where the debugger's name of it is not known.
+        code: its number; None where the debugger's name of it is not known.
         name: the debugger's name, `Warp Illegal Address`.
+        title: the kind of exception with its number and name, as a sentence about it begins; "" where only `name` is
+            known.
         meaning: what it means, in words.
         remedy: what to do next.
         address: of the instruction that caused it, where the device says so.
@@ -107,6 +111,7 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     name: str
+    title: str = ""
     code: int | None = None
     meaning: str = ""
     remedy: str = ""
@@ -133,10 +138,13 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         focus: the thread that the debugger chose.
         stack: of that thread, innermost frame first.
         barriers: what its warp waits at, in the debugger's words.
-        contexts: the CUDA contexts, `0x7f… on device 0, active`.
+        contexts: `0x7f… on device 0, active`.
         managed: static managed variables, `name = value`.
         notes: what could not be seen, one sentence each.
-        look_ns: how long the debugger took to tell.
+        look_ns: how long the debugger took to answer.
+        tool: the debugger.
+        reopen: the command line that shows this state again; "" where it can't be had again.
+        repeat: the command line that takes a second look, while the process runs.
     """
 
     target: str
@@ -154,3 +162,6 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     managed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     look_ns: int = 0
+    tool: str = ""
+    reopen: str = ""
+    repeat: str = ""

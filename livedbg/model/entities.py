@@ -306,7 +306,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something a runtime itself said about its health, taken from its log or its files.
 
     Attributes:
-        system: `ascend`, `nccl`, `cuda`, `python`, …
+        system: name of the system, `python`, …
         code: stable word for the kind of statement, lower case with dashes, e.g. `timeout-exit`,
             `stall-summary`, `fatal`, `terminate`, `traceback`, `run-complete`.
         severity: how bad the runtime's statement is.

@@ -107,7 +107,7 @@ class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):
 
 
 class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
-    """Have the CUDA driver write a GPU core dump of a process, and read it: its kernels stand meanwhile.
+    """Have the driver write a GPU core dump of a process, and read it: its kernels are stopped meanwhile.
 
     Attributes:
         process: its identifier.

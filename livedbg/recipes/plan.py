@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import glob
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.linux.toolkits import find_tool
 from livedbg.model.errors import UsageError
 from livedbg.recipes.globs import matching
 from livedbg.recipes.model import After, Cached, Effect, Grows, Preload, Reason, Recipe
@@ -26,6 +26,9 @@ from livedbg.recipes.model import After, Cached, Effect, Grows, Preload, Reason,
 __all__ = ["Part", "Plan", "plan"]
 
 _ASK_S: Final = 20.0
+
+Find = Callable[[str], str | None]
+"""Takes the name of a program, gives its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Plan:
         catch: catchpoints.
         parts: by recipe, what to look at while it runs and in the end.
         notes: what the user should know before it starts.
+        find: the path of a program.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -66,10 +70,15 @@ class Plan:
     catch: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
+    find: Find = shutil.which
 
 
 def plan(
-    chosen: Sequence[tuple[Recipe, str]], folder: Path, around: Mapping[str, str], argv: Sequence[str] = ()
+    chosen: Sequence[tuple[Recipe, str]],
+    folder: Path,
+    around: Mapping[str, str],
+    argv: Sequence[str] = (),
+    find: Find = shutil.which,
 ) -> Plan:
     """The plan of some recipes.
 
@@ -78,6 +87,7 @@ def plan(
         folder: of the launch.
         around: the environment that the command would have.
         argv: the command.
+        find: gives the path of a program, or None.
 
     Raises:
         UsageError: they contradict each other, or something that one needs is not there.
@@ -116,7 +126,7 @@ def plan(
         preloads.update({_library(library, label): None for library in recipe.preload})
         if recipe.wrapper:
             program, *words = map(filled, recipe.wrapper)
-            wrappers[_program(program, recipe, label), *words] = None  # the same one twice is once
+            wrappers[_program(program, recipe, label, find), *words] = None  # the same one twice is once
         if recipe.arguments:
             arguments[tuple(map(filled, recipe.arguments))] = None
         logs.update(dict.fromkeys(map(filled, recipe.logs)))
@@ -130,7 +140,7 @@ def plan(
         environment["LD_PRELOAD"] = ":".join(dict.fromkeys([*preloads, *filter(None, re.split("[: ]", own))]))
     behind = tuple(word for words in arguments for word in words)
     before_it = tuple(word for words in wrappers for word in words)
-    return Plan(environment, before_it, behind, tuple(logs), tuple(catch), tuple(parts), tuple(notes))
+    return Plan(environment, before_it, behind, tuple(logs), tuple(catch), tuple(parts), tuple(notes), find)
 
 
 def _part(
@@ -167,8 +177,8 @@ def _was_made(cached: Cached, argv: Sequence[str], variables: Mapping[str, str])
     )
 
 
-def _program(name: str, recipe: Recipe, label: str) -> str:
-    found = find_tool(name)
+def _program(name: str, recipe: Recipe, label: str, find: Find) -> str:
+    found = find(name)
     if found is None:
         raise UsageError(
             f"Recipe {label} needs {name}, which is not here.", recipe.remedy or f"install {name}", "usage"

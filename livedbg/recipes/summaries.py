@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from livedbg.linux.toolkits import find_tool
 from livedbg.recipes.globs import matching
 from livedbg.recipes.growing import bytes_in_use
 from livedbg.recipes.model import After
@@ -21,12 +20,13 @@ _LONGEST_S: Final = 60.0
 _WIDEST: Final = 160
 
 
-def summaries(parts: Sequence[Part], program: str) -> Iterator[str]:
+def summaries(parts: Sequence[Part], program: str, find: Callable[[str], str | None] = shutil.which) -> Iterator[str]:
     """Lines about the files of each recipe.
 
     Args:
         parts: of the plan.
         program: the first word of the command.
+        find: gives the path of a program, or None.
     """
     path = shutil.which(program) or program
     for part in parts:
@@ -34,14 +34,14 @@ def summaries(parts: Sequence[Part], program: str) -> Iterator[str]:
             files = matching(end.file)
             if files and (len(files) > 1 or not end.several):
                 last = max(files, key=lambda file: bytes_in_use(file) or 0) if end.form == "heap" else files[-1]
-                yield from _summary(part.label, end, str(files[0]), str(last), path)
+                names = {"{file}": str(last), "{first}": str(files[0]), "{program}": path}
+                yield from _summary(part.label, end, names, find)
 
 
-def _summary(label: str, end: After, first: str, last: str, program: str) -> Iterator[str]:
-    names = {"{file}": last, "{first}": first, "{program}": program}
+def _summary(label: str, end: After, names: dict[str, str], find: Callable[[str], str | None]) -> Iterator[str]:
     argv = [_filled(word, names) for word in end.command]
     if argv:
-        said = _printed(argv)
+        said = _printed(argv, find)
         if said:
             yield f"{label}: {shlex.join(argv)}"
             yield from (f"    {line}" for line in said[: end.lines])
@@ -60,8 +60,8 @@ def _filled(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def _printed(argv: Sequence[str]) -> list[str]:
-    program = find_tool(argv[0])
+def _printed(argv: Sequence[str], find: Callable[[str], str | None]) -> list[str]:
+    program = find(argv[0])
     if program is None:
         return []
     try:

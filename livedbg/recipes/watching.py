@@ -62,7 +62,7 @@ class RecipeWatch:
         processes = self._witness.stop() if self._witness is not None else ()
         self._growing.stop()
         output = (child.stdout, child.stderr, *(file for name in self._plan.logs for file in _files(Path(name))))
-        for line in summaries(self._plan.parts, self._program):
+        for line in summaries(self._plan.parts, self._program, self._plan.find):
             self._say(line)
         for sentence in without_effect(self._plan.parts, Ended(output, processes, self._began_s, Path.cwd())):
             self._say(sentence)

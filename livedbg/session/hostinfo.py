@@ -16,7 +16,6 @@ from msgspec import Struct
 from livedbg.linux import access, procfs
 from livedbg.linux.access import Problem, access_problem, hidden_processes, ptrace_scope, unsuitable, user_name
 from livedbg.linux.capabilities import Capability, capabilities
-from livedbg.linux.nvidia import nvidia_facts
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.session.adapter import TargetProcess
@@ -34,7 +33,6 @@ __all__ = [
     "hidden_processes",
     "host_name",
     "list_candidates",
-    "nvidia_facts",
     "ptrace_scope",
 ]
 

@@ -199,6 +199,8 @@ class System:
         dump_readers: readers of the tensors that its runs dump.
         graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
+        tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
+        debuggers: programs that can stand in for a gdb, where there is none.
         commands: its commands.
         demos: its demos.
         page: its page in docs, relative to `docs/`.
@@ -223,6 +225,8 @@ class System:
     dump_readers: Lazy[Sequence[DumpReader]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
+    tools: Lazy[Callable[[str], str | None]] | None = None
+    debuggers: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     demos: tuple[Demo, ...] = ()
     page: str = ""

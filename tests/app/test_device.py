@@ -54,7 +54,7 @@ async def test_it_says_where_all_warps_stand(
     async with app.run_test(size=size) as pilot:
         await ready(pilot)
         await pilot.press("0")
-        assert "Nothing was looked at yet" in text_of(app)
+        assert "No device was read yet" in text_of(app)
         view.feed([ev.DeviceSeen(device=states["hang"], **stamp(50))])
         await until(pilot, lambda: "All 64 warps of kernel 0 spin" in text_of(app))
         text = text_of(app)
@@ -87,7 +87,7 @@ async def test_D_twice_asks_for_a_dump() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
         await pilot.press("0", "D")
-        await until(pilot, lambda: any("D again does it" in said.message for said in app._notifications))
+        await until(pilot, lambda: any("Press D again" in said.message for said in app._notifications))
         assert view_of(app).sent == []
         await pilot.press("D")
         await until(pilot, lambda: bool(view_of(app).sent))
@@ -134,7 +134,7 @@ async def test_a_dump_is_confirmed_for_the_process_that_it_was_asked_for() -> No
         (first,) = [p for p in app.look.snapshot.processes.values() if p.target]
         other = structs.replace(first, id="process:box/5000", pid=5000)
         await pilot.press("0", "D")
-        await until(pilot, lambda: any("D again does it" in said.message for said in app._notifications))
+        await until(pilot, lambda: any("Press D again" in said.message for said in app._notifications))
         view.feed(
             [
                 ev.ProcessExited(id=first.id, status=0, **stamp(50)),

@@ -46,7 +46,7 @@ def test_it_attaches_looks_and_lets_go(
     recording = tmp_path / "device.livedbg"
     said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(hang(4), tmp_path), "-o", recording)
     assert said.code == 0, said.everything
-    assert said.out.startswith("All 16 warps of kernel 0 spin<<<(4,1,1),(128,1,1)>>> stand at spin.cu:12")
+    assert said.out.startswith("All 16 warps of kernel 0 spin<<<(4,1,1),(128,1,1)>>> are at spin.cu:12")
     assert re.search(r"cuda-gdb attach: process:\S+ stood still for at most \d+\.\d\d s", said.err)
     eventually(lambda: free(target.pid))
     snapshot = last_update(recording)[0].snapshot

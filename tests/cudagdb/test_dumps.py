@@ -90,7 +90,7 @@ def test_a_dump_is_asked_for_read_and_entered(
     recording = folder / "device.livedbg"
     said = device(target.pid, "--dump", "--gdb", player("hang"), "-o", recording)
     assert said.code == 0, said.everything
-    assert said.out.startswith("All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> stand at spin.cu:12")
+    assert said.out.startswith("All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> are at spin.cu:12")
     assert re.search(r"gpu dump: process:\S+ stood still for at most \d+\.\d\d s", said.err)
     assert target.line() == "ORDERED 1"  # a byte was enough
     snapshot = last_update(recording)[0].snapshot

@@ -58,7 +58,7 @@ async def test_a_hung_kernel_says_where_all_its_warps_stand(player: Play, gpu_co
     assert (spinning.file, spinning.line, spinning.warps, spinning.divergent) == ("spin.cu", 12, 64, 2)
     assert (waiting.line, waiting.warps, waiting.threads) == (18, 0, 32)
     assert spinning.function == "wait_for(int volatile*)" and waiting.function == "spin"
-    sentence = "All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> stand at spin.cu:12, in wait_for(int volatile*)"
+    sentence = "All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> are at spin.cu:12, in wait_for(int volatile*)"
     assert headline(state) == f"{sentence}: each reads memory: in a loop it polls."
     assert waiting.instruction == "BSYNC B0"
     assert [frame.line for frame in state.stack] == [12, 21]
@@ -113,9 +113,9 @@ async def test_warps_at_several_places(player: Play, gpu_core: Path) -> None:
     session.table("-cuda-info-warps device 0 sm all", "InfoCudaWarps", *rows)
     state = await state_in(player(session), gpu_core)
     assert [(place.address, place.warps) for place in state.places] == [(0x1000, 6), (0x1010, 6), (0x1020, 4)]
-    assert headline(state).endswith("stand at 3 places, most of them at 0x1000.")
+    assert headline(state).endswith("are at 3 places, most of them at 0x1000.")
     most = DeviceState(target="file:x", source="core dump", kernels=state.kernels, places=state.places[:1])
-    assert "stand at" in kernel_sentence(most, most.kernels[0])
+    assert "are at" in kernel_sentence(most, most.kernels[0])
 
 
 async def test_a_version_without_the_commands_of_mi_is_read_by_its_console(player: Play, gpu_core: Path) -> None:

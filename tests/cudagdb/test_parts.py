@@ -12,17 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg.adapters.cuda import toolkits
 from livedbg.adapters.cuda.debugger.console import TABLES, console_rows
 from livedbg.adapters.cuda.debugger.corefile import read_core
+from livedbg.adapters.cuda.debugger.debugger import TABLES as CUDA_TABLES
 from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
 from livedbg.adapters.cuda.debugger.fault_table import FAULTS
 from livedbg.adapters.cuda.debugger.faults import announced, fault_named
+from livedbg.adapters.cuda.debugger.instructions import instruction_of, meaning_of
 from livedbg.adapters.cuda.debugger.opening import cores_of
 from livedbg.adapters.cuda.debugger.rows import focus_of
-from livedbg.analysis.device_instructions import instruction_of, meaning_of
 from livedbg.gdbmi.records import parse_line
 from livedbg.gdbmi.tables import MiTable
-from livedbg.linux import toolkits
 from livedbg.model.errors import SourceError
 from tests.cli.conftest import Said
 from tests.cudagdb.conftest import EM_X86_64, core_bytes
@@ -126,7 +127,7 @@ def test_of_several_toolkits_the_chosen_one_or_the_newest_counts(
 
 @given(st.integers(0, len(WHOLE)))
 def test_a_table_cut_anywhere_gives_its_whole_rows(at: int) -> None:
-    record = parse_line(f"7{WHOLE[:at]}")
+    record = parse_line(f"7{WHOLE[:at]}", CUDA_TABLES)
     if record is None or record.broken or not record.payload:
         return
     (table,) = record.payload.values()
@@ -136,7 +137,9 @@ def test_a_table_cut_anywhere_gives_its_whole_rows(at: int) -> None:
 
 
 def test_other_tables_of_gdb_are_left_to_the_general_parser() -> None:
-    record = parse_line('1^done,BreakpointTable={nr_rows="1",nr_cols="1",hdr=[{width="7"}],body=[bkpt={number="1"}]}')
+    record = parse_line(
+        '1^done,BreakpointTable={nr_rows="1",nr_cols="1",hdr=[{width="7"}],body=[bkpt={number="1"}]}', CUDA_TABLES
+    )
     assert record is not None and record.payload["BreakpointTable"]["body"] == [{"number": "1"}]
 
 
@@ -222,7 +225,8 @@ def test_long_lines_take_no_time_to_speak_of() -> None:
 
 def test_a_real_stop_has_its_focus_and_a_frame_of_the_device() -> None:
     lines = (FIXTURES / "real-stop-13.0.txt").read_text(encoding="utf-8").splitlines()
-    (stop,) = [record for record in map(parse_line, lines) if record is not None and "CudaFocus" in record.payload]
+    records = [parse_line(line, CUDA_TABLES) for line in lines]
+    (stop,) = [record for record in records if record is not None and "CudaFocus" in record.payload]
     focus = focus_of(stop.payload["CudaFocus"])
     assert focus.words == "block (0,0,0) thread (0,0,0) on device 0 SM 0 warp 0 lane 0" and focus.grid == 1
     assert stop.payload["frame"]["arch"] == "m68k" and re.fullmatch(r"\d+", stop.payload["frame"]["line"])

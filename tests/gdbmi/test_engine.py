@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout, find_gdb
-from livedbg.gdbmi import engine as engine_module
 from livedbg.gdbmi.records import c_string, is_balanced, parse_line
 
 
@@ -102,17 +101,6 @@ async def test_a_gdb_that_ends_at_once_or_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(GdbGone, match="can't be started"):
         await GdbEngine(str(tmp_path / "none")).start()
     assert find_gdb(str(tmp_path / "none")) is None
-
-
-def test_where_there_is_no_gdb_that_of_cuda_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(engine_module, "_CUDA", (tmp_path,))
-    assert find_gdb() is None
-    for name in ("cuda-12.4/bin/cuda-gdb", "cuda-12.9/bin/cuda-gdb", "bin/cuda-gdb", "bin/gdb"):
-        program = tmp_path / name
-        program.parent.mkdir(parents=True, exist_ok=True)
-        program.touch(0o755)
-        assert find_gdb() == str(program)
 
 
 async def test_an_old_gdb_without_mi4_is_asked_for_mi3(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.linux import toolkits
-from livedbg.linux.nvidia import nvidia_facts
+from livedbg.adapters.cuda import toolkits
+from livedbg.adapters.cuda.checks import checks
 from livedbg.model.errors import UsageError
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
 from livedbg.recipes.load import parse
 from livedbg.recipes.model import After
 from livedbg.recipes.summaries import summaries
+from livedbg.session.tools import find_tool
 from tests.cli.conftest import livedbg
 
 PRINT = "import os; print({name: os.environ.get(name) for name in ('NVFUSER_DUMP', 'NVFUSER_TRACE', 'MINE')})"
@@ -131,12 +132,12 @@ def test_tools_are_found_where_doctor_finds_them(tmp_path: Path, monkeypatch: py
         ("nsys", f"{systems}/2024.5.1/bin/nsys"),
         ("ncu", f"{compute}/2024.10.0/ncu"),
     ):
-        assert plan([(made(wrapper=(name,)), "")], tmp_path, {}).wrapper == (str(tmp_path / place),)
-        told = next(fact for fact in nvidia_facts() if fact.name == "CUDA tools")
+        assert plan([(made(wrapper=(name,)), "")], tmp_path, {}, find=find_tool).wrapper == (str(tmp_path / place),)
+        told = next(fact for fact in checks() if fact.name == "CUDA tools")
         assert f"{name} ({tmp_path / place})" in told.value
     (tmp_path / "made").touch()
     end = After(file=str(tmp_path / "made"), command=("compute-sanitizer", "{file}"))
-    assert list(summaries([Part("mine", after=(end,))], "CMD"))[1:] == ["    summed up"]
+    assert list(summaries([Part("mine", after=(end,))], "CMD", find_tool))[1:] == ["    summed up"]
 
 
 def test_E4_programs_and_libraries_that_are_not_here_are_said(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from livedbg.adapters.ascend.live.shared import SharedLog
 from livedbg.adapters.ascend.live.state import Look
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
-from livedbg.gdbmi import find_gdb
 from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import CounterSeen, StatusSeen
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
+from livedbg.session.tools import find_gdb
 from livedbg.unwind.kernels import name_kernels
 
 __all__ = ["LiveWatch"]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from livedbg.adapters.cuda.debugger.faults import announced, fault_named
+from livedbg.adapters.cuda.debugger.faults import announced, fault_named, title_of
+from livedbg.adapters.cuda.debugger.instructions import meaning_of
 from livedbg.adapters.cuda.debugger.look import Seen, Symbol
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.text.sanitize import clean_line
@@ -38,6 +39,7 @@ def state_of(
 ) -> DeviceState:
     """The state that was seen."""
     places = _places(seen)
+    of_process, pid = target.startswith("process:"), target.rpartition("/")[2]
     notes = list(dict.fromkeys(clean_line(note) for note in seen.notes))
     if len(places) > _PLACES:
         notes.append(f"{_PLACES} of {len(places):,} places are kept, those with most warps.")
@@ -68,6 +70,9 @@ def state_of(
         managed=seen.managed,
         notes=tuple(notes),
         look_ns=look_ns,
+        tool="cuda-gdb",
+        reopen=f"livedbg device {clean_line(path)}" if path else "",
+        repeat=f"livedbg device {pid} --dump --again 15" if of_process else "",
     )
 
 
@@ -146,6 +151,7 @@ def _places(seen: Seen) -> list[DevicePlace]:
             divergent=stand.divergent,
             threads=stand.threads,
             instruction=stand.instruction,
+            meaning=meaning_of(stand.instruction),
             example=stand.example,
         )
         for key, stand in stands.items()
@@ -170,6 +176,7 @@ def _faults(seen: Seen) -> Iterator[DeviceFault]:
         meant, at, focus = fault_named(said.name), said, seen.focus
         yield DeviceFault(
             name=said.name,
+            title=title_of(said.name, meant),
             code=meant.code,
             meaning=meant.meaning,
             remedy=meant.remedy,
@@ -190,6 +197,7 @@ def _faults(seen: Seen) -> Iterator[DeviceFault]:
         block = f"block {warp.block} " if warp is not None else ""
         yield DeviceFault(
             name=name,
+            title=title_of(name, meant),
             code=meant.code,
             meaning=meant.meaning,
             remedy=meant.remedy,

@@ -7,13 +7,16 @@ import shutil
 from collections.abc import Callable
 from typing import Final
 
+from livedbg.adapters.cuda.toolkits import find_tool
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 from livedbg.gdbmi.records import Record
-from livedbg.linux.toolkits import find_tool
 from livedbg.model.errors import ToolMissing
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["find_cuda_gdb", "started"]
+__all__ = ["TABLES", "find_cuda_gdb", "started"]
+
+TABLES: Final = re.compile(r"\w*InfoCuda\w+Table")
+"""Names of its tables in MI output (gdb/cuda/cuda-commands.c in cuda-gdb's source)."""
 
 _SETTINGS: Final = ("set pagination off", "set confirm off", "set width 0", "set height 0", "set auto-load off")
 _SETTING_S: Final = 10.0
@@ -49,7 +52,7 @@ async def started(path: str, notice: Callable[[Record], None] | None = None) -> 
         ToolMissing: the program is another gdb.
         GdbGone, GdbTimeout: it can't be started.
     """
-    engine = GdbEngine(path, notice=notice)
+    engine = GdbEngine(path, notice=notice, tables=TABLES)
     try:
         await engine.start()
         version = await engine.console("show version", _SETTING_S)

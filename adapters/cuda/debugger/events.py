@@ -37,11 +37,10 @@ def events_of(state: DeviceState, stamp: Stamp) -> Iterator[Event]:
 def _diagnostic(state: DeviceState, fault: DeviceFault, process: str | None, at_ns: int) -> Diagnostic:
     """The exception with the attributes that the rules for CUDA read (livedbg.adapters.cuda.rules.sentences)."""
     kernel = next((one for one in state.kernels if one.number == fault.kernel), None)
-    number = f" {fault.code}" if fault.code is not None else ""
     told = {
         "context": process or state.target,
         "process": process or "",
-        "what": f"CUDA exception{number}, {fault.name}",
+        "what": fault.title or fault.name,
         "kernel": kernel.name if kernel is not None else "",
         "function": fault.function,
         "pc": f"{fault.address:#x}" if fault.address is not None else "",

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from livedbg.adapters.cuda.debugger.fault_table import FAULTS, MEMCHECK, Fault
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Announced", "announced", "fault_named"]
+__all__ = ["Announced", "announced", "fault_named", "title_of"]
 
 
 class Announced(NamedTuple):
@@ -45,6 +45,11 @@ def fault_named(name: str) -> Fault:
         code = int(signal[1])
         return next((fault for fault in FAULTS.values() if fault.code == code), _UNKNOWN._replace(code=code))
     return _BY_NAME.get(name.strip().lower(), _UNKNOWN)
+
+
+def title_of(name: str, fault: Fault) -> str:
+    """`CUDA exception 14, Warp Illegal Address`."""
+    return f"CUDA exception{f' {fault.code}' if fault.code is not None else ''}, {name}"
 
 
 def announced(text: str) -> Announced | None:

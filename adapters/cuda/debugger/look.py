@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from livedbg.adapters.cuda.debugger.asking import Asker
+from livedbg.adapters.cuda.debugger.instructions import instruction_of
 from livedbg.adapters.cuda.debugger.rows import (
     BlockRow,
     DeviceRow,
@@ -31,7 +32,6 @@ from livedbg.adapters.cuda.debugger.rows import (
     thread_row,
     warp_row,
 )
-from livedbg.analysis.device_instructions import instruction_of
 from livedbg.gdbmi import GdbGone
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line

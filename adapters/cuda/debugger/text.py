@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from livedbg.analysis.device_instructions import meaning_of
 from livedbg.analysis.devices import (
     fault_sentence,
     headline,
@@ -91,8 +90,7 @@ def _kernel(state: DeviceState, kernel: DeviceKernel) -> Iterator[str]:
     for place in places[:_PLACES]:
         yield f"    {100 * share_of(place, kernel):4.0f} %  {_place(place, kernel)}"
         if place.instruction:
-            meaning = meaning_of(place.instruction)
-            yield f"            {place.instruction}{f'   {meaning}' if meaning else ''}"
+            yield f"            {place.instruction}{f'   {place.meaning}' if place.meaning else ''}"
     if len(places) > _PLACES:
         yield f"           and {len(places) - _PLACES:,} places more"
 

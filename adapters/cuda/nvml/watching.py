@@ -6,10 +6,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
+from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.nvml.samples import NvmlTrouble, Sample
 from livedbg.adapters.cuda.nvml.telling import Teller
 from livedbg.adapters.cuda.nvml.worker import Worker
-from livedbg.linux.nvidia import uses_gpu
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.events import StatusSeen
 from livedbg.session.adapter import Context, targets_ended

@@ -1,4 +1,4 @@
-"""What a look at a device says: where its kernels stand, and which have not moved since the look before."""
+"""What a look at a device says: where its kernels are, and which have not moved since the look before."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Stands:
 
     name: str = "device-stands"
     doc: str = (
-        "A look at a device was taken: where the warps of its largest kernel stand. By itself it concludes nothing: a "
-        "second look tells whether they move. Exceptions are told by `cuda-fault`."
+        "A look at a device was taken: where the warps of its largest kernel are. By itself it concludes nothing: a "
+        "second look shows whether they move. Exceptions are left to the rules of the device's system."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -52,10 +52,7 @@ class Stands:
             if device.faults or not device.kernels or _hung(device, state):
                 continue
             of_process, ended = device.target.startswith("process:"), _ended(device, state.snapshot)
-            pid = device.target.rpartition("/")[2]
-            again = f"livedbg device {device.path}" if device.path else ""
-            if of_process and not ended:
-                again = f"livedbg device {pid} --dump --again 15"
+            again = device.repeat if of_process and not ended else device.reopen
             yield Finding(
                 rule=self.name,
                 severity=Severity.INFO,
@@ -104,8 +101,10 @@ def _still(rule: str, device: DeviceState, kernel: DeviceKernel) -> Finding:
 
 def _evidence(device: DeviceState) -> Evidence:
     kernels, places = many(len(device.kernels), "kernel"), many(len(device.places), "place")
-    text = f"{device.source}: {kernels}, which stand at {places}"
-    return Evidence(kind="file", source=device.path or "cuda-gdb", text=text, at_wall_ns=device.taken_wall_ns)
+    text = f"{device.source}: {kernels} at {places}"
+    return Evidence(
+        kind="file", source=device.path or device.tool or device.source, text=text, at_wall_ns=device.taken_wall_ns
+    )
 
 
 def rules() -> Sequence[Rule]:

@@ -1,4 +1,4 @@
-"""What of NVIDIA's is on this box: facts for `livedbg doctor`, and who uses a GPU."""
+"""Facts about NVIDIA's driver and tools on this host, for `livedbg doctor`; which processes use a GPU."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.cuda.toolkits import find_tool
 from livedbg.linux.capabilities import Capability
 from livedbg.linux.descriptors import fd_links
-from livedbg.linux.toolkits import find_tool
 
-__all__ = ["nvidia_facts", "uses_gpu"]
+__all__ = ["checks", "uses_gpu"]
 
 _TOOLS: Final = ("cuda-gdb", "compute-sanitizer", "nsys", "ncu")
 _DRIVER: Final = Path("/proc/driver/nvidia")
@@ -28,7 +28,7 @@ def uses_gpu(pids: Iterable[int]) -> bool:
     return False
 
 
-def nvidia_facts() -> list[Capability]:
+def checks() -> list[Capability]:
     """NVML and CUDA's tools; where there is no NVIDIA driver, nothing is missing."""
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
@@ -44,7 +44,7 @@ def _nvml(library: bool, needed: bool) -> Capability:
     if not library:
         if needed:
             return Capability("NVML", False, "libnvidia-ml.so.1 missing", enables, "install the driver's NVML library")
-        return Capability("NVML", True, "no NVIDIA driver on this box", enables)
+        return Capability("NVML", True, "no NVIDIA driver on this host", enables)
     try:
         bindings = version("nvidia-ml-py")
     except PackageNotFoundError:
