@@ -31,6 +31,7 @@ __all__ = ["AscendModel", "JobFile"]
 _CANN_NAME: Final = re.compile(r"^(?:plog|device)-(\d+)_\d+\.log")
 _CANN_DEVICE: Final = re.compile(r"^device-(\d+)$")
 _ROTATED: Final = re.compile(r"(?:[.-]\d{1,3})?(?:\.gz|\.zst)?$")
+_OPEN_FILE: Final = re.compile(r"^/proc/(\d+)/fd/\d+$")  # a log without a path: a file that is deleted, a pipe
 _UP: Final = 4  # how many folders above a file its job's log may lie
 
 
@@ -189,7 +190,8 @@ class AscendModel:
         taken = {job.names.label for job in self.jobs}
         parts = list(path.parts) if path is not None else [key]
         device = re.search(r"/device(\d+)$", key) if "#pid" in key else None
-        candidates = [f"dev{device[1]}"] if device else []
+        open_file = _OPEN_FILE.match(str(path)) if path is not None else None
+        candidates = [f"dev{device[1]}"] if device else [f"pid{open_file[1]}"] if open_file else []
         candidates += [".".join(parts[-depth - 1 : -1]) for depth in range(1, min(len(parts) - 1, 4) + 1)]
         candidates += [f"{parts[-1]}"]
         for candidate in candidates:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.kernel_files import name_kernels
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
@@ -23,7 +24,6 @@ from livedbg.model.events import CounterSeen, StatusSeen
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 from livedbg.session.tools import find_gdb
-from livedbg.unwind.kernels import name_kernels
 
 __all__ = ["LiveWatch"]
 

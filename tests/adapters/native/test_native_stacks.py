@@ -24,6 +24,7 @@ from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
+from livedbg.session.pacing import Limit
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.unwinder import Unwinder, Unwound
 from tests.conftest import TARGETS, Target, eventually, settled
@@ -251,8 +252,7 @@ def test_without_gdb_everything_else_works_and_it_says_so(waiting: Target) -> No
 
 
 def test_a_gdb_that_was_too_late_is_asked_again(waiting: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "_PAUSE_S", 0.1)
-    monkeypatch.setattr(adapter, "_COST_SHARE", 1.0)
+    monkeypatch.setattr(adapter, "_LIMIT", Limit(cpu=0.5, wall=0.2, least_s=0.1))
     unwind = Unwinder.unwind
     limits: list[float] = []
 
