@@ -100,6 +100,7 @@ def switches(pid: int) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.invariant("unwinder.U1")
 async def test_U1_the_target_is_not_touched(waiting: Target) -> None:
     before = switches(waiting.pid)
     ours, unwinder = await unwind(waiting.pid)
@@ -108,6 +109,7 @@ async def test_U1_the_target_is_not_touched(waiting: Target) -> None:
     assert unwinder.pid == waiting.pid
 
 
+@pytest.mark.invariant("unwinder.U4")
 async def test_U4_symbols_of_the_program_before_an_exec_name_no_frame(
     build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
@@ -135,6 +137,7 @@ def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
+@pytest.mark.invariant("unwinder.U3")
 async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Path] = []
 
@@ -173,6 +176,7 @@ async def test_a_gdb_that_is_killed_in_the_middle_is_said_and_the_next_one_works
     assert len(ours) == 9
 
 
+@pytest.mark.invariant("capture.K1")
 def test_K1_a_thread_that_runs_or_has_gone_gives_no_copy(spawn: Callable[..., Target]) -> None:
     busy = spawn([sys.executable, "-c", "print('READY', flush=True)\nwhile True: pass"])
     looked: list[Capture] = []
