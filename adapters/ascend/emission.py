@@ -1,4 +1,4 @@
-"""The events that follow from what a job's log and files said: only what changed."""
+"""Makes events of what changed in a job."""
 
 from __future__ import annotations
 

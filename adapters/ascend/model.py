@@ -1,4 +1,4 @@
-"""What the decoder and the file watcher know together: the jobs, and which log belongs to which.
+"""The jobs of a session, and which log and file belongs to which: shared by the decoder and the file watcher.
 
 A device log and the host log of one pid are one job, and so are the rotated parts of a log; every
 other log with the runtime's lines in it is a job of its own. Names and graphs go to the job whose

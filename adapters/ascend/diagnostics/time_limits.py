@@ -1,4 +1,4 @@
-"""Who gave up on a job, and what CANN's codes hide, as diagnostics.
+"""Which watchdog ended a job, and what CANN's codes hide, as diagnostics.
 
 Codes: `watchdog-fired` (the one that fired first, its limit, which would have come next), `limits-ignored` (settings
 that the runtime does not take), `cann-code` (a code of CANN's; `mask=yes` where it only says that something failed),

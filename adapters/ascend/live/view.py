@@ -1,4 +1,4 @@
-"""What memory says of one job's run, put into what is known of it from its log: for the present, memory wins.
+"""One job's run as memory shows it, merged with what its log shows: for the present, memory wins.
 
 Invariants:
     live_view.V1. A task is as the newest look has it, whatever the log says of it; what the log knows and memory

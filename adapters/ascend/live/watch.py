@@ -1,4 +1,4 @@
-"""Watches the schedulers of a session's processes: finds them, reads them, says what can't be seen and why."""
+"""Watches the schedulers of a session's processes: finds them, samples them, reports what can't be read and why."""
 
 from __future__ import annotations
 
