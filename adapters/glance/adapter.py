@@ -22,10 +22,10 @@ from livedbg.model.errors import LivedbgError, TargetError, TargetGone, ToolMiss
 from livedbg.model.events import StacksSeen, StatusSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.session.config import refuse_touch
 from livedbg.session.tools import find_gdb
+from livedbg.touch.config import refuse_touch
+from livedbg.touch.glance import Glanced, glance
 from livedbg.touch.stop_budget import stop_budget
-from livedbg.unwind.glance import Glanced, glance
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["GlanceAdapter"]

@@ -13,17 +13,16 @@ from livedbg.cli import main
 from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import status_fields, thread_ids
 from livedbg.model.errors import TouchRefused
-from livedbg.session import config
 from livedbg.session.adapter import Request, TargetProcess
-from livedbg.session.config import refuse_touch, restricted
 from livedbg.session.live import LiveView
-from livedbg.touch import Attachment
+from livedbg.touch import Attachment, config
+from livedbg.touch.config import refuse_touch, restricted
 from tests.cli.conftest import Said, running
 from tests.conftest import Target
 
 _PROGRAM = """
 import pathlib, sys
-from livedbg.session import config
+from livedbg.touch import config
 config.SYSTEM_FILE = pathlib.Path(sys.argv.pop(1))
 from livedbg.cli import main
 sys.exit(main())

@@ -26,9 +26,9 @@ from livedbg.model.errors import LivedbgError, TargetGone
 from livedbg.model.events import StatusSeen, Touched
 from livedbg.model.intents import DumpDevice, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.session.config import refuse_touch
 from livedbg.session.pacing import Cost, Limit
 from livedbg.text.sanitize import clean_line
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["CudaGdbAdapter"]
 

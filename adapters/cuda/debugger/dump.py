@@ -28,9 +28,9 @@ from livedbg.adapters.cuda.debugger.pipes import DumpPlace
 from livedbg.linux.procfs import process_exists, read_stat
 from livedbg.model import ThreadState
 from livedbg.model.errors import SourceError, TargetError, TargetGone, TargetUnsuitable
-from livedbg.session.config import refuse_touch
 from livedbg.session.pacing import Limit, timed
 from livedbg.text.sanitize import clean_line
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["Dumped", "NoDump", "ask_for_dump", "has_ended", "is_whole"]
 

@@ -22,8 +22,8 @@ from livedbg.gdbmi import find_gdb
 from livedbg.linux import procfs
 from livedbg.model import ThreadState
 from livedbg.session.launch import launch
+from livedbg.touch.glance import Glanced, _Work, glance
 from livedbg.unwind.capture import StackReader
-from livedbg.unwind.glance import Glanced, _Work, glance
 from livedbg.unwind.unwinder import Unwinder, Unwound
 from tests.adapters.glance.conftest import Spinners, goes_on, look, look_at_all, untouched
 from tests.conftest import Target, eventually
@@ -124,7 +124,7 @@ def test_T2_no_signal_is_lost(spinners: Callable[..., Spinners]) -> None:
 DRIVER = """
 import sys
 from livedbg.linux import procfs
-from livedbg.unwind.glance import glance
+from livedbg.touch.glance import glance
 pid = int(sys.argv[1])
 print("READY", flush=True)
 while True:
@@ -328,7 +328,7 @@ def test_it_ends_when_it_is_told_to_and_at_its_time_limit(spinners: Callable[...
 
 LOOK_AS_NOBODY = """
 import os, sys
-from livedbg.unwind.glance import glance
+from livedbg.touch.glance import glance
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
     glance(int(sys.argv[1]), [int(sys.argv[1])])
@@ -353,7 +353,7 @@ def test_without_privileges_it_works_on_ones_own(
     target = Spinners(spawn([*as_nobody, build_target("spinners"), "2"]))
     program = """
 import sys
-from livedbg.unwind.glance import glance
+from livedbg.touch.glance import glance
 while True:
     found = glance(int(sys.argv[1]), list(map(int, sys.argv[2:])))
     if not any(refusal.code == "no-cpu" for refusal in found.skipped.values()):

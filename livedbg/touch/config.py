@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from platformdirs import user_config_path
 
 from livedbg.model.errors import TouchRefused
-from livedbg.session.adapter import Request
+from livedbg.model.request import Request
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["SYSTEM_FILE", "Ban", "ban_of", "files", "refuse_touch", "restricted"]
