@@ -172,8 +172,8 @@ def _who(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
         )
     if task.state is TaskState.READY and task.attributes.get("held_back") == "yes":
         return (
-            f"Task {name_of(task)} is ready, but the scheduler gave it to no core{since}. The log shows what it gave to "
-            "cores."
+            f"Task {name_of(task)} is ready, but the scheduler gave it to no core{since}. The log shows what it "
+            "gave to cores."
         )
     if task.state is TaskState.READY:
         return (
