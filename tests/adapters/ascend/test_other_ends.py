@@ -55,7 +55,7 @@ T = "task:ascend/"
             [],
             ["S3:ready-but-all-idle", "0 of 2 tasks are done. The log does not name"],
         ),
-        ("28_async_info", "stalled", ["r0t0"], ["either its kernel has returned and its asynchronous completion was"]),
+        ("28_async_info", "stalled", ["r0t0"], ["Either its kernel has returned and its asynchronous completion was"]),
         ("27_orchestration_hbg", "stalled", ["orchestrator"], ["The orchestration code has not returned"]),
     ],
 )
