@@ -3,8 +3,8 @@
 Each type has one name; `--as` and manifests may use those of numpy, ml_dtypes and the usual frameworks too. FP4E2M1
 keeps two elements in a byte, low half first, and its shape counts bytes, as `float4_e2m1fn_x2` does.
 
-Tolerances: the usual ones of frameworks' own tests (`assert_close`) where they have one; one step of the format for 8 and 4 bit
-floats; nothing for integers, booleans and scale exponents.
+Tolerances: the usual ones of frameworks' own tests (`assert_close`) where they have one; one step of the
+format for 8 and 4 bit floats; nothing for integers, booleans and scale exponents.
 """
 
 from __future__ import annotations
