@@ -77,11 +77,15 @@ class Target:
 
     def kill(self) -> None:
         """End it and all of its session, reap it, and show its errors (pytest prints them for a test that failed)."""
+        if self.errors.closed:  # killed before
+            return
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         self.process.wait(60)
+        if self.errors.closed:
+            return  # the test has ended it before
         self.errors.seek(0)
         sys.stderr.write(self.errors.read().decode("utf-8", "replace"))
         for stream in (self.process.stdin, self.process.stdout, self.errors):

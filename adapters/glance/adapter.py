@@ -1,8 +1,9 @@
 """The adapter: carries out `Glance`, or one glance at all targets for a command that samples once.
 
 Invariants:
-    G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; where touches are forbidden never.
-    G2. Stops are in the ledger before anything that could fail is done with what they gave.
+    glance_adapter.G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; where touches are
+        forbidden never.
+    glance_adapter.G2. Stops are in the ledger before anything that could fail is done with what they gave.
 """
 
 from __future__ import annotations

@@ -115,10 +115,7 @@ def _nothing(snapshot: Snapshot) -> str:
 
 
 def _idles(serving: Thread, snapshot: Snapshot) -> str:
-    return (
-        f"Idle: {name_of(serving.id, snapshot)} waits for connections ({serving.waits_in}); "
-        f"nothing is stuck as far as can be seen."
-    )
+    return f"Idle: {name_of(serving.id, snapshot)} waits for connections ({serving.waits_in}); no hang found."
 
 
 def _running(busy: Sequence[Thread], threads: Sequence[Thread], snapshot: Snapshot) -> str:
@@ -127,7 +124,7 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], snapshot: Snapsh
     used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
     return (
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
-        f"{name_of(first.id, snapshot)}{used}. Nothing is stuck as far as can be seen."
+        f"{name_of(first.id, snapshot)}{used}. No hang found."
     )
 
 
@@ -151,10 +148,7 @@ def _asleep(thread: Thread) -> bool:
 
 def _sleeps(threads: Sequence[Thread], snapshot: Snapshot) -> str:
     first = threads[0]
-    return (
-        f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and goes on by itself; nothing is stuck as far "
-        "as can be seen."
-    )
+    return f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself; no hang found."
 
 
 def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
@@ -166,10 +160,10 @@ def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
     shown = ", ".join(f"{count} in {place}" for place, count in places)
     firsts = [snapshot.activity[t.id].first_mono_ns for t in threads if t.id in snapshot.activity]
     span = snapshot.now().mono_ns - min(firsts) if firsts else 0
-    watch = f" in the {duration(span)} that it was watched" if span > 0 else ""
+    watch = f" in {duration(span)} of watching" if span > 0 else ""
     return (
-        f"Idle or stuck, that can't be told yet: no thread used CPU time{watch}, and none waits for another that is "
-        f"stuck ({shown}). A longer look (`livedbg watch`) or the stacks would tell."
+        f"Inconclusive: idle or stuck. No thread used CPU time{watch}, and none waits for another that is blocked "
+        f"({shown}). `livedbg watch` for a longer time, or the stacks, would tell."
     )
 
 

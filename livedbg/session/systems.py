@@ -4,10 +4,10 @@ A system is one frozen `System`, found by the entry point group `livedbg.systems
 same way and use nothing that others can't (docs/writing-a-system.md).
 
 Invariants:
-    system.Y1. A `System` holds values and names of values; what it names is imported when it is used, not before.
-    system.Y2. A system that can't be imported, or one of whose parts can't, is a `Problem` with its name. It ends
+    systems.Y1. A `System` holds values and names of values; what it names is imported when it is used, not before.
+    systems.Y2. A system that can't be imported, or one of whose parts can't, is a `Problem` with its name. It ends
         nothing: the other systems, and its other parts, go on.
-    system.Y3. Two systems with one name are a problem, and the first one found stays.
+    systems.Y3. Two systems with one name are a problem, and the first one found stays.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
     from livedbg.session.adapter import Adapter
+    from livedbg.values.readers import DumpReader
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -195,6 +196,7 @@ class System:
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
+        dump_readers: readers of the tensors that its runs dump.
         graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
         tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
@@ -220,6 +222,7 @@ class System:
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
+    dump_readers: Lazy[Sequence[DumpReader]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
     tools: Lazy[Callable[[str], str | None]] | None = None

@@ -28,9 +28,13 @@ def test_lock_cycle_names_its_threads_and_locks_only() -> None:
     }
     assert verdict(world).state is VerdictState.DEADLOCK
     assert set(verdict(world).roots) == {"thread:box/1/11", "thread:box/1/12"}
-    assert "thread 11 (alpha) waits for mutex 0x20, which thread 12 (beta) holds" in finding.sentence
-    assert "for at least 0.3 s" in finding.sentence
-    assert "1 more waiter behind them" in finding.sentence
+    assert finding.sentence == (
+        "Deadlock of 2 threads: alpha → beta → alpha; 1 more waits behind them. Each has waited for 0.3 s or more."
+    )
+    assert {proof.source for proof in finding.evidence} >= {
+        "thread 11 (alpha) waits for mutex 0x20",
+        "thread 12 (beta) holds mutex 0x20",
+    }
     assert len(finding.evidence) == 4
     assert finding.next[0] == "livedbg stacks 1 --native"
 
@@ -41,7 +45,7 @@ def test_self_deadlock() -> None:
     me, lock = world.thread(11), world.lock(0x10)
     world.holds(lock, me)
     world.waits(me, lock)
-    assert "which it holds itself" in world.later().found("self-deadlock").sentence
+    assert "that it holds itself" in world.later().found("self-deadlock").sentence
 
 
 def test_a_timed_wait_is_no_deadlock() -> None:
@@ -215,7 +219,7 @@ def test_a_name_stands_in_the_verdict_as_it_is(waits_in: str) -> None:
     world.holds(lock, me)
     world.waits(other, lock)
     sentence = verdict(world.later(11 * SECOND)).sentence
-    assert sentence.startswith("Thread 11 (DataLoader_GPU0) holds mutex 0x10")
+    assert sentence.startswith("Thread 11 (DataLoader_GPU0) holds a mutex, blocked in ")
 
 
 def test_a_name_of_a_kernel_stands_in_the_verdict_as_it_is() -> None:
@@ -244,7 +248,7 @@ def test_stopped_process_with_its_remedy() -> None:
     world.waits(world.thread(1, waits_in="waitpid of 2"), child)
     finding = world.later().found("stopped-process")
     assert finding.next == ("kill -CONT 2",)
-    assert "1 waiter behind it" in finding.sentence
+    assert "1 thread waits for it" in finding.sentence
     assert verdict(world).roots == (child,)
 
 
@@ -324,7 +328,7 @@ def test_no_progress() -> None:
         world.counter("ring:ascend/1", value, 10)
         world.later(SECOND)
     assert world.finding("no-progress") is None
-    assert "stood at 3 of 10" in world.later(30 * SECOND).found("no-progress").sentence
+    assert "stayed at 3 of 10" in world.later(30 * SECOND).found("no-progress").sentence
 
 
 def test_no_progress_needs_a_count_that_ever_rose() -> None:
@@ -407,6 +411,7 @@ def test_exit_codes(state: VerdictState, topic: str, code: int) -> None:
     assert exit_code(Verdict(state=state, sentence=""), findings) == code
 
 
+@pytest.mark.invariant("rules.R3")
 def test_R3_rules_are_documented_and_named_apart() -> None:
     rules = all_rules()
     assert all(isinstance(rule, Rule) and rule.doc.endswith(".") for rule in rules)

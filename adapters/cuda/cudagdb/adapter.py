@@ -1,8 +1,8 @@
 """The adapter: takes a GPU core dump where it is asked for, reads those that a process writes by itself.
 
 Invariants:
-    G1. Without an intent nothing is asked of a process; where touches are forbidden never.
-    G2. A dump that was asked for stands in the ledger before it is read.
+    cudagdb_adapter.G1. Without an intent nothing is asked of a process; where touches are forbidden never.
+    cudagdb_adapter.G2. A dump that was asked for stands in the ledger before it is read.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ What NVIDIA says of it (cuda-gdb manual, "Attaching and Detaching"): the attach 
 it go on for some seconds; a process with a device exception ends when it goes on.
 
 Invariants:
-    H1. A guard watches from before the attach until after the detach.
-    H2. The target is let go whatever the look came to: by command, by the end of the debugger, at last by the guard.
+    debugger_attach.H1. A guard watches from before the attach until after the detach.
+    debugger_attach.H2. The target is let go whatever the look came to: by command, by the end of the debugger, at
+        last by the guard.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ CHAPTERS: Final[tuple[tuple[str, Callable[[], Sequence[Rule]]], ...]] = (
     ("Locks that are not released", holders.rules),
     ("Devices", device.rules),
     ("Processes", processes.rules),
-    ("Work that doesn't get on", progress.rules),
+    ("Work without progress", progress.rules),
     ("What a runtime reports", reported.rules),
     ("What could not be seen", sight.rules),
 )

@@ -1,4 +1,4 @@
-"""What can be said of whole processes: stopped, traced, crashed."""
+"""Processes that are stopped, traced or crashed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.words import many, name_of
+from livedbg.analysis.rules.places import waiting
+from livedbg.analysis.rules.words import name_of
 from livedbg.logs.sanitizers import ENDED, TOLD, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.text.wording import sentence_case
@@ -21,7 +22,7 @@ _FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "as
 
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
     behind = state.graph.behind(process.id)
-    waits = f" {many(behind, 'waiter')} behind it." if behind else ""
+    waits = f" {waiting(process.id, state)} for it." if behind else ""
     waiters = tuple(w for w in state.graph.waiters_of(process.id) if not w.startswith(f"thread:{process.id[8:]}/"))
     notes = f" ({', '.join(process.notes)})" if process.notes else ""
     return Finding(
@@ -49,7 +50,7 @@ class StoppedProcess:
     name = "stopped-process"
     doc = (
         "A process is stopped by job control (SIGSTOP, SIGTSTP, or a read from the terminal in the background); it "
-        "goes on when it gets SIGCONT. Rests on its state in /proc."
+        "continues when it gets SIGCONT. Rests on its state in /proc."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -61,12 +62,12 @@ class StoppedProcess:
 
 
 class TracedProcess:
-    """A process that a debugger holds."""
+    """A process that a debugger has stopped."""
 
     name = "traced-process"
     doc = (
-        "A process stands still under a debugger or tracer (state `t`), and goes on when that lets it. Rests on its "
-        "state and on TracerPid in /proc."
+        "A process is stopped by a debugger or tracer (state `t`) until that resumes it. Rests on its state and on "
+        "TracerPid in /proc."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -75,8 +76,11 @@ class TracedProcess:
             if process.state is ThreadState.TRACED and not process.exited:
                 by = next((note for note in process.notes if note.startswith("traced by ")), "traced")
                 name = sentence_case(name_of(process.id, state.snapshot))
-                steps = ("let it go on or detach in that debugger", f"cat /proc/{process.pid}/status | grep TracerPid")
-                yield _process_finding(self.name, process, f"{name} is held still ({by}).", steps, state)
+                steps = (
+                    "continue it in that debugger, or detach",
+                    f"cat /proc/{process.pid}/status | grep TracerPid",
+                )
+                yield _process_finding(self.name, process, f"{name} is stopped by a debugger ({by}).", steps, state)
 
 
 class Crash:
@@ -84,7 +88,7 @@ class Crash:
 
     name = "crash"
     doc = (
-        "A process was ended by a signal, or its log tells of something that a process doesn't survive: "
+        "A process was ended by a signal, or its log shows something that a process doesn't survive: "
         "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error, a report with which "
         "a sanitizer ends it (other reports of sanitizers are warnings). A Python traceback counts when no "
         "process is alive that could have caught it; otherwise it is reported only."

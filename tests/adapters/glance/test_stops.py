@@ -106,6 +106,7 @@ def test_L1_no_stop_for_blocked_threads_and_no_EINTR_in_them(spinners: Callable[
     assert target.counts()[2] == 0
 
 
+@pytest.mark.invariant("ptrace.T2")
 def test_T2_no_signal_is_lost(spinners: Callable[..., Spinners]) -> None:
     target = spinners(1, signals=True)
     begun = target.counts()[1]
@@ -131,6 +132,7 @@ while True:
 """
 
 
+@pytest.mark.invariant("glance.L2")
 def test_L2_a_tracer_that_is_killed_at_any_moment_leaves_nothing_behind(
     spinners: Callable[..., Spinners], spawn: Callable[..., Target]
 ) -> None:
@@ -146,6 +148,7 @@ def test_L2_a_tracer_that_is_killed_at_any_moment_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("how", ["killed", "exits"])
+@pytest.mark.invariant("ptrace.T1")
 def test_T1_a_target_that_ends_meanwhile_keeps_its_exit_status(how: str, spawn: Callable[..., Target]) -> None:
     program = (
         "import os, sys, threading\n"
@@ -278,6 +281,7 @@ def test_stops_of_job_control_and_glances_at_the_same_time(spinners: Callable[..
     goes_on(target.pid, target.running)
 
 
+@pytest.mark.invariant("glance.L3")
 def test_L3_a_thread_that_can_not_stop_is_let_go(
     build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
