@@ -40,19 +40,9 @@ NAMED: Final = frozenset(
         # names of files that are no logs
         "livedbg/logs/paths.py",
         # files of tensors, and the layouts that their readers follow
-        "livedbg/values/__init__.py",
-        "livedbg/values/buffers.py",
         "livedbg/values/compare.py",
         "livedbg/values/dtypes.py",
-        "livedbg/values/dump.py",
-        "livedbg/values/export.py",
-        "livedbg/values/finding.py",
-        "livedbg/values/golden.py",
-        "livedbg/values/manifest.py",
-        "livedbg/values/scalars.py",
-        "livedbg/values/state.py",
-        "livedbg/values/state_golden.py",
-        "livedbg/values/wiring.py",
+        "livedbg/values/tensor_files.py",
         "panels/values.py",
     }
 )
