@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
     from livedbg.session.adapter import Adapter
+    from livedbg.unwind.labels import Labeller
     from livedbg.values.readers import DumpReader
 
 __all__ = [
@@ -196,6 +197,8 @@ class System:
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
+        label_code: takes a process and the name of a deleted file whose code it runs; gives what stacks show instead,
+            or None.
         dump_readers: readers of the tensors that its runs dump.
         graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
@@ -222,6 +225,7 @@ class System:
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
+    label_code: Lazy[Labeller] | None = None
     dump_readers: Lazy[Sequence[DumpReader]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
