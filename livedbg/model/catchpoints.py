@@ -109,32 +109,32 @@ class Preset(Struct, frozen=True, kw_only=True):
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
         "any": Preset(moment=Moment.THROW, patterns=("*",), about="every C++ exception"),
-        "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's one exception"),
-        "c10": Preset(moment=Moment.THROW, patterns=("c10::Error", "c10::*Error"), about="PyTorch's errors"),
+        "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's exception class"),
+        "c10": Preset(moment=Moment.THROW, patterns=("c10::Error", "c10::*Error"), about="PyTorch errors"),
         "python": Preset(
             moment=Moment.RAISE,
             patterns=("*",),
-            about="every Python exception but those that only end a loop or a generator; python:TYPE for one type",
+            about="every Python exception except those that end a loop or a generator; python:TYPE for one type",
             but=("StopIteration", "StopAsyncIteration", "GeneratorExit"),
         ),
         "iree": Preset(
             moment=Moment.CALL,
             patterns=("iree_status_allocate", "iree_status_allocate_f"),
-            about="IREE statuses that are not OK, where they are made",
+            about="IREE statuses other than OK, where they are created",
         ),
         "abort": Preset(
-            moment=Moment.CALL, patterns=("abort", "__assert_fail"), about="abort(), a failed assert, std::terminate"
+            moment=Moment.CALL, patterns=("abort", "__assert_fail"), about="abort(), failed asserts, std::terminate"
         ),
-        "exit": Preset(moment=Moment.CALL, patterns=("exit", "_exit"), about="an end by exit() or _exit()"),
+        "exit": Preset(moment=Moment.CALL, patterns=("exit", "_exit"), about="calls of exit() and _exit()"),
         "signals": Preset(
             moment=Moment.SIGNAL,
             patterns=("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"),
-            about="signals that a program's own faults bring, handled or fatal (SIGSYS, SIGTRAP: where fatal)",
+            about="signals caused by faults of the program, handled or fatal (SIGSYS, SIGTRAP: only fatal)",
         ),
         "cuda": Preset(
             moment=Moment.CALL,
             patterns=("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"),
-            about="CUDA errors, where a program asks for their text",
+            about="CUDA errors, where the program asks for their text",
         ),
     }
 )
@@ -193,7 +193,7 @@ def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:
         UsageError: it is empty, no regular expression, or no signal though it looks like one.
     """
     if not text.removeprefix(_PYTHON).strip():
-        raise UsageError("An empty pattern catches nothing.", "name a type, such as std::runtime_error, or 'any'")
+        raise UsageError("The pattern is empty.", "name a type, such as std::runtime_error, or 'any'")
     preset = PRESETS.get(text)
     if preset is None and text.startswith(_PYTHON):
         return Moment.RAISE, (Pattern(text.removeprefix(_PYTHON)),)
