@@ -1,5 +1,1 @@
 """CUDA as its logs and the kernel's log tell it: the driver's error log, sanitizers, asserts, Xids, error blocks."""
-
-from livedbg.adapters.cuda.adapter import CudaAdapter
-
-__all__ = ["CudaAdapter"]

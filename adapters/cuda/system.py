@@ -22,7 +22,7 @@ SYSTEM: Final = System(
     ),
     adapters={
         "cudagdb": Lazy("livedbg.adapters.cuda.cudagdb:CudaGdbAdapter"),
-        "cuda": Lazy("livedbg.adapters.cuda:CudaAdapter"),
+        "cuda": Lazy("livedbg.adapters.cuda.adapter:CudaAdapter"),
         "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),

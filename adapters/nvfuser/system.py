@@ -20,7 +20,7 @@ SYSTEM: Final = System(
         formats=("nvfuser",),
         modules=("(?:lib)?nvfuser",),
     ),
-    adapters={"nvfuser": Lazy("livedbg.adapters.nvfuser:NvfuserAdapter")},
+    adapters={"nvfuser": Lazy("livedbg.adapters.nvfuser.adapter:NvfuserAdapter")},
     rules=Lazy("livedbg.adapters.nvfuser.rules:rules"),
     judges_diagnostics=(".*",),
     judges_tasks=True,

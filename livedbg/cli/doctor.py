@@ -39,7 +39,7 @@ def command(target: str | None, gdb: str | None) -> int:
         if not fact.ok:
             click.echo(f"    {'':<{width}}without it: no {fact.enables}")
             click.echo(f"    {'':<{width}}try: {fact.remedy}")
-    for problem in problems():
+    for problem in problems(thorough=True):
         click.echo(f"--  {problem.sentence}\n    try: {problem.remedy}")
     if target is not None:
         _target(target, gdb)

@@ -1,6 +1,6 @@
 """Catchpoints: what is to be caught, in a user's words, and which types and messages match.
 
-A pattern is an exact type name (`nvfuser::nvfError`), a glob (`c10::*`), or a regular expression between slashes
+A pattern is an exact type name (`std::bad_alloc`), a glob (`c10::*`), or a regular expression between slashes
 (`/Error$/`). It is compared with the demangled name of the thrown type and, where its bases can be read, of those.
 The name of a signal (`SIGSEGV`) means that signal. Behind `python:` a pattern is of Python exceptions.
 
@@ -38,7 +38,7 @@ class Moment(StrEnum):
     RAISE = "raise"
     """A Python exception is raised."""
     CALL = "call"
-    """A function is called: `abort`, `_exit`, `cudaLaunchKernel`, any one that the target exports."""
+    """A function is called: `abort`, `_exit`, any one that the target exports."""
     SIGNAL = "signal"
     """A signal is delivered: before its handler runs, or before it ends the process."""
 
