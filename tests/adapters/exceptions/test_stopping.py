@@ -361,7 +361,7 @@ def test_one_gdb_stops_for_one_catchpoint_at_a_time_and_is_kept_for_the_next(
     gdb = status_fields(thrower.pid)["TracerPid"]
     second = session.catch("std::logic_error")
     assert second.state is CatchpointState.FAILED and second.remedy == "remove that catchpoint"
-    assert second.note == f"Threads of process {thrower.pid} stop for std::runtime_error already."
+    assert second.note == f"Threads of process {thrower.pid} already stop for std::runtime_error."
     session.view.send(Uncatch(catchpoint=first.id))
     eventually(lambda: session.points[first.id].state is CatchpointState.DONE)
     assert status_fields(thrower.pid)["TracerPid"] == "0"

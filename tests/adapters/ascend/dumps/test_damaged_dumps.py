@@ -233,8 +233,8 @@ def test_folders_without_a_dump_say_how_to_make_one(tmp_path: Path, inside: Insi
         ((REAL, "--shape", "1"), 2, "--as"),
         ((REAL, "--rtol", "1"), 2, "--against"),
         ((REAL / "args.bin", "--as", "complex"), 2, "float32"),
-        ((REAL / "args.bin", "--as", "f32", "--shape", "a"), 2, "no shape"),
-        ((REAL / "args.bin", "--as", "f32", "--shape", "-1"), 2, "no shape"),
+        ((REAL / "args.bin", "--as", "f32", "--shape", "a"), 2, "is not a shape"),
+        ((REAL / "args.bin", "--as", "f32", "--shape", "-1"), 2, "is not a shape"),
         ((REAL, "--export", "/no/such/place.npy", "--task", "r1t2", "--stage", "after"), 3, "can't be written"),
     ):
         said = inside("values", *words)
