@@ -1,5 +1,1 @@
-"""CUDA as its logs and the kernel's log tell it: the driver's error log, sanitizers, asserts, Xids, error blocks."""
-
-from livedbg.adapters.cuda.adapter import CudaAdapter
-
-__all__ = ["CudaAdapter"]
+"""CUDA: errors in logs, Xids, GPU counters, device state from GPU core dumps (docs/systems/cuda.md)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import DeviceVariable, Lazy, LogPlaces, Signs, System
+from livedbg.session.systems import Command, DeviceVariable, Lazy, LogPlaces, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -22,7 +22,7 @@ SYSTEM: Final = System(
     ),
     adapters={
         "cudagdb": Lazy("livedbg.adapters.cuda.cudagdb:CudaGdbAdapter"),
-        "cuda": Lazy("livedbg.adapters.cuda:CudaAdapter"),
+        "cuda": Lazy("livedbg.adapters.cuda.adapter:CudaAdapter"),
         "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
     },
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),
@@ -32,5 +32,33 @@ SYSTEM: Final = System(
     log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
     recipes="livedbg.adapters.cuda.recipes",
+    stacks_wanted=Lazy("livedbg.adapters.cuda.rules.launches:stacks_wanted"),
+    presets=Lazy("livedbg.adapters.cuda.catch_presets:PRESETS"),
+    commands=(
+        Command(
+            "device",
+            Lazy("livedbg.adapters.cuda.commands.device:command"),
+            "Show what runs on the GPUs: kernels, where their warps are, exceptions.",
+            (
+                ("livedbg device core_1764236276_box_4711.nvcudmp", "from a GPU core dump; no GPU is needed"),
+                ("livedbg device gpu.nvcudmp core.4711", "with the core dump of the host process"),
+                ("livedbg device 4711 --dump", "have the driver write one of a hung job"),
+                ("livedbg device 4711 --dump --again 15", "a second one: does it move?"),
+            ),
+            (0, 10, 11, 2, 3, 4),
+            "11 when there is a device exception; 10 when a kernel has not moved for 10 s or longer.",
+            after="catch",
+        ),
+        Command(
+            "launches",
+            Lazy("livedbg.adapters.cuda.commands.launches:command"),
+            "Show what a process launches on its GPUs: kernels, grid and block, rate.",
+            (
+                ("livedbg launches 4711", "trace for 3 seconds, print what each thread launched"),
+                ("livedbg launches 4711 --for 30 --json", "longer, for a program"),
+            ),
+            after="values",
+        ),
+    ),
     page="systems/cuda.md",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System
+from livedbg.session.systems import Command, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -20,9 +20,25 @@ SYSTEM: Final = System(
         formats=("nvfuser",),
         modules=("(?:lib)?nvfuser",),
     ),
-    adapters={"nvfuser": Lazy("livedbg.adapters.nvfuser:NvfuserAdapter")},
+    adapters={"nvfuser": Lazy("livedbg.adapters.nvfuser.adapter:NvfuserAdapter")},
     rules=Lazy("livedbg.adapters.nvfuser.rules:rules"),
     judges_tasks=True,
     recipes="livedbg.adapters.nvfuser.recipes",
+    presets=Lazy("livedbg.adapters.nvfuser.catch_presets:PRESETS"),
+    commands=(
+        Command(
+            "repro",
+            Lazy("livedbg.adapters.nvfuser.commands.repro:command"),
+            "Extract a script that reproduces an nvFuser failure, whole or of one segment.",
+            (
+                ("livedbg repro train.log -o repro.py", "the script in the error text"),
+                ("livedbg repro train.log --segment 3 -o repro.py", "one segment of it"),
+                ("livedbg repro train.log --segment 3 --run --python nvf/bin/python", "does it fail the same way?"),
+            ),
+            (0, 11, 2, 3, 4),
+            "11 when it fails with --run, 4 when it had not ended by --timeout.",
+            after="launches",
+        ),
+    ),
     page="systems/nvfuser.md",
 )

@@ -12,16 +12,18 @@ import click
 
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started, warn_all
 from livedbg.cli.hits import HitPrinter
-from livedbg.model.catchpoints import PRESETS, CatchpointState
+from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.errors import TargetError, UsageError
 from livedbg.model.intents import GoOn
 from livedbg.model.snapshot import Snapshot
+from livedbg.session import presets as catch_presets
 from livedbg.session.adapter import Request
 from livedbg.session.catch_options import catch_intent, catch_options
 from livedbg.session.config import refuse_touch
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
+from livedbg.session.systems import systems
 from livedbg.session.targets import resolve
 from livedbg.session.view import Update
 
@@ -54,7 +56,7 @@ def command(
     variables and the source around them are read, usually some hundredths of a second. Ends after 1, or --count.
     """
     if presets:
-        for name, preset in PRESETS.items():
+        for name, preset in catch_presets.presets().items():
             click.echo(f"{name:10} {preset.about} ({preset.moment}: {', '.join(preset.patterns)})")
         return 0
     if len(words) < 2:
@@ -68,8 +70,9 @@ def command(
     refuse_touch(request, "A stop is a touch" if options["stop"] else "A probe is a touch")
     intents = [catch_intent(f"process:{host}/{target.pid}", pattern, **options) for target in found.processes]
     count = intents[0].count or None
-    # a stop must mind the watchdogs of the target's runtime, of which its log tells
-    adapters = ("proc", "stopping", "logs", "ascend") if options["stop"] else ("proc", "exceptions")
+    # a stop must not outlast the watchdogs of the target's runtime, which its log names
+    watchdogs = tuple(name for system in systems() for name in system.watchdogs)
+    adapters = ("proc", "stopping", "logs", *watchdogs) if options["stop"] else ("proc", "exceptions")
     view = LiveView(request, adapters=[adapter_classes()[name]() for name in adapters])
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     view.subscribe(updates.put)
