@@ -73,7 +73,8 @@ def command(
     # a stop must not outlast the watchdogs of the target's runtime, which its log names
     watchdogs = tuple(name for system in systems() for name in system.watchdogs)
     adapters = ("proc", "stopping", "logs", *watchdogs) if options["stop"] else ("proc", "exceptions")
-    view = LiveView(request, adapters=[adapter_classes()[name]() for name in adapters])
+    classes = adapter_classes()
+    view = LiveView(request, adapters=[classes[name]() for name in adapters if name in classes])
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     view.subscribe(updates.put)
     printer = HitPrinter(as_json, caught_only=True)

@@ -5,6 +5,7 @@ A command's module is imported only when the command runs, or its own help is as
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
@@ -185,12 +186,18 @@ _CORE: Final = (
 @cache
 def commands() -> dict[str, Command]:
     """All commands by name, in the order of the help: ours, and each of a system behind the one that it names."""
-    found = list(_CORE)
+    known = {command.name: command for command in _CORE}
     for system in systems():
         for command in system.commands:
-            names = [known.name for known in found]
-            if command.name in names:
+            if known.setdefault(command.name, command) is not command:
                 note_problem(system.name, f"there is another command called {command.name}", None)
-            else:
-                found.insert(names.index(command.after) + 1 if command.after in names else len(found), command)
-    return {command.name: command for command in found}
+    order = (name for first in known.values() if first.after not in known for name in _line(first, known))
+    return {name: known[name] for name in (*order, *known)}  # those that follow one another in a cycle come last
+
+
+def _line(first: Command, known: Mapping[str, Command]) -> Iterator[str]:
+    """A command, and those that follow it."""
+    yield first.name
+    for command in known.values():
+        if command.after == first.name:
+            yield from _line(command, known)
