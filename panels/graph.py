@@ -37,7 +37,7 @@ class GraphPanel(LinePanel):
 
     LABEL = "Graph"
     HELP = (
-        "Boxes above are waited for, boxes below wait; the arrow points at what is waited for; the lines of a circle "
+        "Boxes above are waited for, boxes below wait; the arrow points at what is waited for; the lines of a cycle "
         "are red, and a dependency that is missing says so. `w` changes between the wait chain of the selection, its "
         "neighbours and all roots; + and - change how many hops are shown."
     )
@@ -54,7 +54,7 @@ class GraphPanel(LinePanel):
         self._canvas: Canvas | None = None
         self._centre: str | None = None
         self._key: object = None
-        self._circles: list[set[str]] = []
+        self._cycles: list[set[str]] = []
         self._missing: tuple[tuple[str, str], ...] = ()
 
     def look_changed(self, before: Look) -> None:
@@ -89,8 +89,8 @@ class GraphPanel(LinePanel):
             if not part.hidden or not fits:
                 break
         shown = self.layout_.boxes.keys()
-        circles = (shown & set(cycle) for cycle in self.look.diagnosis.graph.cycles)
-        self._circles = [circle for circle in circles if circle]
+        cycles = (shown & set(one) for one in self.look.diagnosis.graph.cycles)
+        self._cycles = [cycle for cycle in cycles if cycle]
         chosen = self.layout_.boxes.get(self.look.selection or "")
         if chosen is not None:
             self.call_after_refresh(self._show, chosen)
@@ -155,7 +155,7 @@ class GraphPanel(LinePanel):
         look, ink = self.look, self.look.ink
         canvas = Canvas(self.layout_.width, self.layout_.height, ascii_only=look.glyphs is ASCII)
         selection = look.selection
-        for wire in sorted(self.layout_.wires, key=self._closes):  # those of a circle on top
+        for wire in sorted(self.layout_.wires, key=self._closes):  # those of a cycle on top
             strong = selection in {wire.waiter, wire.blocker}
             bad = self._closes(wire) or self._lacks(wire)
             style = ink.style(Role.BAD if bad else Role.ACCENT if strong else Role.FAINT)
@@ -178,8 +178,8 @@ class GraphPanel(LinePanel):
         return (wire.waiter, wire.blocker) in self.part.missing
 
     def _closes(self, wire: Wire) -> bool:
-        """Whether a line is part of a circle."""
-        return not wire.upward or any({wire.waiter, wire.blocker} <= circle for circle in self._circles)
+        """Whether a line is part of a cycle."""
+        return not wire.upward or any({wire.waiter, wire.blocker} <= cycle for cycle in self._cycles)
 
     def _paint_box(self, canvas: Canvas, box: Box) -> None:
         look, ink = self.look, self.look.ink

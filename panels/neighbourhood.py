@@ -8,7 +8,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import permutations
@@ -81,15 +81,8 @@ def around(
             the roots are, else those at what is shown.
     """
     graph = diagnosis.graph
-    ends = {end for pair in missing for end in pair}
-    starts = [selection] if selection is not None and (_connected(graph, selection) or selection in ends) else []
-    if scope is Scope.ROOTS or not starts:
-        starts = [*diagnosis.verdict.roots, *graph.roots, *(cycle[0] for cycle in graph.cycles)]
-        starts = [start for start in dict.fromkeys(starts) if _connected(graph, start)]
-    kept: dict[str, None] = {}
-    if scope is not Scope.ROOTS:
-        for start in starts[:4]:
-            kept.update(dict.fromkeys(list(graph.chain(start))[:MAX_NODES]))
+    starts = _starts(diagnosis, selection, scope, missing)
+    kept = {} if scope is Scope.ROOTS else _chains(graph, starts)
     hidden = 0
     if scope is not Scope.CHAIN or len(kept) < 2:
         hidden = _spread(graph, starts, hops, fan, kept)
@@ -98,12 +91,30 @@ def around(
         if alone or not kept.keys().isdisjoint(pair):
             kept.update(dict.fromkeys(pair))
     nodes = tuple(list(kept)[:MAX_NODES])
+    absent = frozenset(pair for pair in missing if set(nodes).issuperset(pair))
+    return Neighbourhood(nodes, tuple(dict.fromkeys((*_between(graph, nodes), *absent))), hidden, absent)
+
+
+def _starts(diagnosis: Diagnosis, selection: str | None, scope: Scope, missing: Sequence[tuple[str, str]]) -> list[str]:
+    """The selection if it has an edge, else the roots and one of each cycle."""
+    graph = diagnosis.graph
+    ends = {end for pair in missing for end in pair}
+    if selection is not None and scope is not Scope.ROOTS and (_connected(graph, selection) or selection in ends):
+        return [selection]
+    roots = [*diagnosis.verdict.roots, *graph.roots, *(cycle[0] for cycle in graph.cycles)]
+    return [root for root in dict.fromkeys(roots) if _connected(graph, root)]
+
+
+def _chains(graph: WaitGraph, starts: Sequence[str]) -> dict[str, None]:
+    """What the first starts wait for, up to what waits for nothing."""
+    return dict.fromkeys(entity for start in starts[:4] for entity in list(graph.chain(start))[:MAX_NODES])
+
+
+def _between(graph: WaitGraph, nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The edges that have both ends in the picture."""
     inside = set(nodes)
-    edges = tuple(
-        dict.fromkeys((node, blocker) for node in nodes for blocker in graph.blockers_of(node) if blocker in inside)
-    )
-    absent = frozenset(pair for pair in missing if inside.issuperset(pair))
-    return Neighbourhood(nodes, tuple(dict.fromkeys((*edges, *absent))), hidden, absent)
+    for node in nodes:
+        yield from ((node, blocker) for blocker in graph.blockers_of(node) if blocker in inside)
 
 
 def _spread(graph: WaitGraph, starts: Iterable[str], hops: int, fan: int, kept: dict[str, None]) -> int:

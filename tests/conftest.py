@@ -77,6 +77,8 @@ class Target:
 
     def kill(self) -> None:
         """End it and all of its session, reap it, and show its errors (pytest prints them for a test that failed)."""
+        if self.errors.closed:  # killed before
+            return
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:

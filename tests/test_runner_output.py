@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import start
+
 ROOT = Path(__file__).parents[1]
 
 CONFTEST = "from tests.runner_output import write_through_pipe\n\nwrite_through_pipe()\n"
@@ -65,3 +67,11 @@ def test_each_program_that_a_test_starts_has_outputs_of_its_own() -> None:
     ]
     assert len(modules) > 200
     assert [place for path in modules for place in inheriting(path)] == []
+
+
+def test_a_target_can_be_killed_twice_and_shows_its_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    target = start([sys.executable, "-c", "import sys; sys.stderr.write('its error'); print('READY', flush=True)"])
+    target.until("READY")
+    target.kill()
+    target.kill()
+    assert capsys.readouterr().err == "its error"

@@ -27,10 +27,15 @@ SYSTEM: Final = System(
     ),
     adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
+    shapes=Lazy("livedbg.adapters.ascend.log_shapes:SHAPES"),
+    continuations=(r"\[The Ascend", r"E[0-9A-Z]\d{4}: "),
+    judges_diagnostics=(".*",),
+    explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     log_places=LogPlaces(
         ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
     ),
     judges_tasks=True,
+    dump_readers=Lazy("livedbg.adapters.ascend.dumps.values:READERS"),
     graph_readers=Lazy("livedbg.adapters.ascend.dumps.graphs:READERS"),
     device_variables=(DeviceVariable("ASCEND_RT_VISIBLE_DEVICES"),),  # CANN documentation, environment variables
     demos=(

@@ -29,6 +29,13 @@ SYSTEM: Final = System(
     checks=Lazy("livedbg.adapters.cuda.checks:checks"),
     tools=Lazy("livedbg.adapters.cuda.toolkits:find_tool"),
     debuggers=("cuda-gdb",),
+    shapes=Lazy("livedbg.adapters.cuda.log_shapes:SHAPES"),
+    continuations=(
+        *("CUDA kernel errors might", "Device-side assert", "Search for `cuda"),
+        *("NCCL error", r"nccl\w+: ", "ncclSystemError"),
+    ),
+    judges_diagnostics=(".*",),
+    explains=Lazy("livedbg.adapters.cuda.explained:explains"),
     log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
     recipes="livedbg.adapters.cuda.recipes",

@@ -23,6 +23,7 @@ from livedbg.model import LogRecord, LogSource, SourceHealth, SourceStatus
 from livedbg.model.errors import SourceError
 from livedbg.model.events import Event, LogSourceSeen, LogsSeen, Stamp, StatusSeen
 from livedbg.session.adapter import Adapter, Context, Request, logs_ended
+from livedbg.session.log_formats import known_log_formats
 from livedbg.session.pacing import Backoff, Cost, Limit, timed
 from livedbg.text.sanitize import clean_line
 
@@ -82,6 +83,7 @@ class LogAdapter(Adapter):
 
     async def _watch(self, context: Context) -> None:
         self._decoding = Decoding(context.decoders)
+        self._formats = known_log_formats()
         self._catalogue = Catalogue(context.request)
         self._budget = _WHOLE_BUDGET
         started = time.monotonic()
@@ -133,7 +135,7 @@ class LogAdapter(Adapter):
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
         """Begin to read a log."""
         try:
-            feed = SourceFeed(candidate.source, candidate.path, self._decoding)
+            feed = SourceFeed(candidate.source, candidate.path, self._decoding, self._formats)
             feed.poll()
             shown = feed.begin(min(_WHOLE_LIMIT, self._budget), stamp)
         except (SourceError, OSError) as error:

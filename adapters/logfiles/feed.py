@@ -19,6 +19,7 @@ import msgspec
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.logs.bytesource import FileBytes
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.skim import Skimmer
@@ -49,15 +50,17 @@ class SourceFeed:
         source: its description; `size`, `lines` and `format` are kept up to date here.
         path: the file.
         decoding: the decoders.
+        formats: the shapes to recognise, and more.
     """
 
-    def __init__(self, source: LogSource, path: Path, decoding: Decoding) -> None:
+    def __init__(self, source: LogSource, path: Path, decoding: Decoding, formats: LogFormats = CORE) -> None:
         self.source = source
         self.path = path
         self._decoding = decoding
         self.tail: Tail | PackedFile = PackedFile(path) if path.suffix == ".gz" and path.is_file() else Tail(path)
         self.problem: str | None = None
-        self._assembler = RecordAssembler(source.id, SourceClock())
+        self._assembler = RecordAssembler(source.id, SourceClock(), formats)
+        self._formats = formats
         self._cutter = LineCutter()
         self._skimmer: Skimmer | None = None
         self._skim_until = 0
@@ -206,7 +209,7 @@ class SourceFeed:
 
     def _preview(self, size: int) -> list[LogRecord]:
         """The newest records of a big log, without links and numbers: the decoders have not come there."""
-        assembler = RecordAssembler(self.source.id, SourceClock(self.tail.mtime_ns))
+        assembler = RecordAssembler(self.source.id, SourceClock(self.tail.mtime_ns), self._formats)
         data = FileBytes(self.path)
         try:
             for line in LineCutter().feed(data.read(0, SLICE)):  # for the clock anchor

@@ -72,7 +72,7 @@ class Failed:
         behind = int(about.get("behind", "0"))
         sentence = said.sentence if said.sentence.endswith(".") else f"{said.sentence}."
         if behind:
-            sentence += f" {many(behind, 'group').capitalize()} behind it never ran."
+            sentence += f" {many(behind, 'group')} behind it never ran."
         if alive:
             sentence += " The process goes on."
         return Finding(

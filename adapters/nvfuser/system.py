@@ -22,6 +22,7 @@ SYSTEM: Final = System(
     ),
     adapters={"nvfuser": Lazy("livedbg.adapters.nvfuser.adapter:NvfuserAdapter")},
     rules=Lazy("livedbg.adapters.nvfuser.rules:rules"),
+    judges_diagnostics=(".*",),
     judges_tasks=True,
     recipes="livedbg.adapters.nvfuser.recipes",
     presets=Lazy("livedbg.adapters.nvfuser.catch_presets:PRESETS"),

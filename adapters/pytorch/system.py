@@ -19,4 +19,5 @@ SYSTEM: Final = System(
         modules=("lib(?:torch|c10)",),
     ),
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
+    continuations=("For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Set TORCH"),
 )

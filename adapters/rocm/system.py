@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import DeviceVariable, Signs, System
+from livedbg.session.systems import DeviceVariable, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -21,4 +21,5 @@ SYSTEM: Final = System(
     ),
     # ROCm documentation, "GPU isolation techniques": it goes before CUDA_VISIBLE_DEVICES, which HIP reads too
     device_variables=(DeviceVariable("HIP_VISIBLE_DEVICES", always=False),),
+    shapes=Lazy("livedbg.adapters.rocm.log_shapes:SHAPES"),
 )

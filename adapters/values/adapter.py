@@ -15,19 +15,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from livedbg.adapters.values.finding import Finder, folders_of, named_in
-from livedbg.adapters.values.reading import Turn, in_thread
+from livedbg.adapters.values.dump_folders import Finder, folders_of, named_in
+from livedbg.adapters.values.threads import Turn, in_thread
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
 from livedbg.model.errors import SourceError
 from livedbg.model.events import DumpCompared, DumpSeen, StatusSeen, ValuesSeen
 from livedbg.model.intents import VALUES_GOLDEN, CompareValues, Intent, LookAtValues
 from livedbg.session.adapter import Adapter, Context, Level, Request, logs_ended
+from livedbg.session.filereaders import dump_readers
 from livedbg.session.pacing import Cost, Limit
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from livedbg.values.looking import Looker
+    from livedbg.values.preview import Previewer
 
 __all__ = ["ValuesAdapter"]
 
@@ -39,19 +40,20 @@ class ValuesAdapter(Adapter):
     """Finds dumps of tensors, and shows what is in them when somebody asks."""
 
     name: ClassVar[str] = "values"
-    sees: ClassVar[str] = "tensors that an Ascend run dumped (args_dump, tensor_dump), beside its logs"
+    sees: ClassVar[str] = "tensors that a run dumped (args_dump, tensor_dump), beside its logs"
     cost: ClassVar[str] = "a look into the folders of the logs every 5 s; values are read when they are asked for"
     level: ClassVar[Level] = Level.OBSERVE
     handles: ClassVar[tuple[type[Intent], ...]] = (LookAtValues, CompareValues)
 
     def __init__(self) -> None:
-        self._finder = Finder()
+        self._readers = dump_readers()
+        self._finder = Finder(self._readers.files)
         self._paths: dict[str, Path] = {}  # by the state's names
         self._goldens: dict[str, str] = {}  # what each was compared with
         self._looks, self._compares = Turn(), Turn()
         self._listed: dict[str, ValueDump] = {}
         self._ill: dict[str, str] = {}  # by name: the code of what is wrong with it
-        self._looker: Looker | None = None
+        self._previewer: Previewer | None = None
         self._looked_s = 0.0
 
     @classmethod
@@ -74,7 +76,7 @@ class ValuesAdapter(Adapter):
                     context.settled()
                     first = False
                 if self._looks.idle and began_s - self._looked_s > _KEEP_S:
-                    self._looker = None
+                    self._previewer = None
                 if logs_ended(context):
                     await asyncio.gather(*comparisons)
                     return
@@ -105,11 +107,11 @@ class ValuesAdapter(Adapter):
 
     def _look(self, intent: LookAtValues, emit: Callable[[ValueLook], None]) -> None:
         """In a thread."""
-        from livedbg.values.looking import Looker  # numpy is imported where there is a dump
+        from livedbg.values.preview import Previewer  # numpy is imported where there is a dump
 
-        looker = self._looker = self._looker or Looker()
+        previewer = self._previewer = self._previewer or Previewer(self._readers)
         try:
-            for look in looker.looks(self._paths[intent.path], intent.path, intent.number):
+            for look in previewer.previews(self._paths[intent.path], intent.path, intent.number):
                 emit(look)
         except Exception as error:  # no tensor may leave a screen that waits
             emit(ValueLook(path=intent.path, number=intent.number, problem=_bug(error)))
@@ -138,11 +140,11 @@ class ValuesAdapter(Adapter):
         from livedbg.values.state import compared, listed
 
         path, listing = self._paths[name], self._listed[name]
-        found = compared(path, _as_path(golden), name, self._finder.dumps)
+        found = compared(self._readers, path, _as_path(golden), name, self._finder.dumps)
         differing = {task.task for task in found.tasks}
         if len(listing.rows) == listing.count or differing <= {row.task for row in listing.rows}:
             return found, None
-        return found, listed(path, name, differing)
+        return found, listed(self._readers, path, name, differing)
 
     async def _changed(self, context: Context) -> list[str]:
         """Tell what has changed.
@@ -175,7 +177,7 @@ class ValuesAdapter(Adapter):
         def read() -> ValueDump:
             from livedbg.values.state import listed
 
-            return listed(path, name)
+            return listed(self._readers, path, name)
 
         try:
             dump = await in_thread(read)

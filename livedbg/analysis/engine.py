@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from livedbg.analysis.diagnosis import NO_DIAGNOSIS, Diagnosis, Finding, WaitGraph
 from livedbg.analysis.graphs import GraphKeeper
-from livedbg.analysis.rules.base import Rule, RuleInput, Settings
+from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.verdict import ranked, verdict_of
 from livedbg.model.snapshot import Snapshot
@@ -21,10 +21,12 @@ class Diagnostician:
     Args:
         rules: the rules to apply (livedbg.session.rulebook has all of them).
         settings: thresholds of the rules.
+        judged: what the rules of single systems judge.
     """
 
-    def __init__(self, rules: Sequence[Rule], settings: Settings | None = None) -> None:
+    def __init__(self, rules: Sequence[Rule], settings: Settings | None = None, judged: Judged | None = None) -> None:
         self._settings = settings or Settings()
+        self._judged = judged or Judged()
         self._rules = tuple(rules)
         self._graphs = GraphKeeper()
         self._tasks = TaskIndex()
@@ -35,7 +37,7 @@ class Diagnostician:
             return NO_DIAGNOSIS
         graph: WaitGraph = self._graphs.graph_of(snapshot)
         self._tasks.update(snapshot)
-        state = RuleInput(snapshot, graph, self._settings, self._tasks)
+        state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged)
         found: list[Finding] = [finding for rule in self._rules for finding in rule.apply(state)]
         findings = ranked(found, state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})

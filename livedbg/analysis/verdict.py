@@ -10,6 +10,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, many, name_of
 from livedbg.model import Process, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["exit_code", "ranked", "verdict_of"]
 
@@ -80,29 +81,41 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     targets = [p for p in snapshot.processes.values() if p.target]
     if targets and all(p.exited for p in targets):
         return _exited(targets, snapshot)
-    others = {p.id for p in snapshot.processes.values() if not p.target}
-    threads = [t for t in snapshot.threads.values() if not t.exited and t.process not in others]
+    threads = _watched(snapshot)
     roots = tuple(root for root in state.graph.roots if root.startswith(("thread:", "process:", "task:")))
+    shown = roots[:_ROOTS_SHOWN]
     if not threads:
-        text = "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
-        return Verdict(state=VerdictState.UNKNOWN, sentence=text, roots=roots[:_ROOTS_SHOWN])
-    active = {name for name, activity in snapshot.activity.items() if activity.cpu_total_ns > 0}
-    busy = [thread for thread in threads if thread.id in active or thread.state is ThreadState.RUNNING]
+        return Verdict(state=VerdictState.UNKNOWN, sentence=_nothing(snapshot), roots=shown)
+    busy = _busy(threads, snapshot)
     if busy:
-        return Verdict(
-            state=VerdictState.RUNNING, sentence=_running(busy, threads, snapshot), roots=roots[:_ROOTS_SHOWN]
-        )
-    serving = [thread for thread in threads if _serves(thread, state)]
-    if serving and amounts_to is None:
-        first = serving[0]
-        sentence = (
-            f"Idle: {name_of(first.id, snapshot)} waits for connections ({first.waits_in}); "
-            f"nothing is stuck as far as can be seen."
-        )
-        return Verdict(state=VerdictState.RUNNING, sentence=sentence)
-    if amounts_to is None and not roots and all(_asleep(thread) for thread in threads):
-        return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(threads, snapshot))
-    return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, snapshot), roots=roots[:_ROOTS_SHOWN])
+        return Verdict(state=VerdictState.RUNNING, sentence=_running(busy, threads, snapshot), roots=shown)
+    if amounts_to is None:
+        serving = next((thread for thread in threads if _serves(thread, state)), None)
+        if serving is not None:
+            return Verdict(state=VerdictState.RUNNING, sentence=_idles(serving, snapshot))
+        if not roots and all(_asleep(thread) for thread in threads):
+            return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(threads, snapshot))
+    return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, snapshot), roots=shown)
+
+
+def _watched(snapshot: Snapshot) -> list[Thread]:
+    """The threads that have not ended, but for those of processes that are no target."""
+    others = {process.id for process in snapshot.processes.values() if not process.target}
+    return [thread for thread in snapshot.threads.values() if not thread.exited and thread.process not in others]
+
+
+def _busy(threads: Sequence[Thread], snapshot: Snapshot) -> list[Thread]:
+    """The threads that run, or used CPU time while they were watched."""
+    active = {name for name, activity in snapshot.activity.items() if activity.cpu_total_ns > 0}
+    return [thread for thread in threads if thread.id in active or thread.state is ThreadState.RUNNING]
+
+
+def _nothing(snapshot: Snapshot) -> str:
+    return "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
+
+
+def _idles(serving: Thread, snapshot: Snapshot) -> str:
+    return f"Idle: {name_of(serving.id, snapshot)} waits for connections ({serving.waits_in}); no hang found."
 
 
 def _running(busy: Sequence[Thread], threads: Sequence[Thread], snapshot: Snapshot) -> str:
@@ -111,7 +124,7 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], snapshot: Snapsh
     used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
     return (
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
-        f"{name_of(first.id, snapshot)}{used}. Nothing is stuck as far as can be seen."
+        f"{name_of(first.id, snapshot)}{used}. No hang found."
     )
 
 
@@ -135,10 +148,7 @@ def _asleep(thread: Thread) -> bool:
 
 def _sleeps(threads: Sequence[Thread], snapshot: Snapshot) -> str:
     first = threads[0]
-    return (
-        f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and goes on by itself; nothing is stuck as far "
-        "as can be seen."
-    )
+    return f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself; no hang found."
 
 
 def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
@@ -150,10 +160,10 @@ def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
     shown = ", ".join(f"{count} in {place}" for place, count in places)
     firsts = [snapshot.activity[t.id].first_mono_ns for t in threads if t.id in snapshot.activity]
     span = snapshot.now().mono_ns - min(firsts) if firsts else 0
-    watch = f" in the {duration(span)} that it was watched" if span > 0 else ""
+    watch = f" in {duration(span)} of watching" if span > 0 else ""
     return (
-        f"Idle or stuck, that can't be told yet: no thread used CPU time{watch}, and none waits for another that is "
-        f"stuck ({shown}). A longer look (`livedbg watch`) or the stacks would tell."
+        f"Inconclusive: idle or stuck. No thread used CPU time{watch}, and none waits for another that is blocked "
+        f"({shown}). `livedbg watch` for a longer time, or the stacks, would tell."
     )
 
 
@@ -162,5 +172,5 @@ def _exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
     status = first.exit_status
     how = "" if status is None else f" with status {status}"
     more = f" and {many(len(processes) - 1, 'other')}" if len(processes) > 1 else ""
-    name = name_of(first.id, snapshot).capitalize()
+    name = sentence_case(name_of(first.id, snapshot))
     return Verdict(state=VerdictState.EXITED, sentence=f"{name}{more} ended{how}.")

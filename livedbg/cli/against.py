@@ -13,14 +13,15 @@ import msgspec
 from livedbg.cli.saying import warn
 from livedbg.model.dump_places import places
 from livedbg.model.errors import SourceError, UsageError
+from livedbg.session.filereaders import dump_readers
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
 if TYPE_CHECKING:
-    from livedbg.values import Dump, Selection
     from livedbg.values.compare import Tolerance
     from livedbg.values.divergence import Divergence
-    from livedbg.values.golden import GoldenFile
+    from livedbg.values.dump import Dump, Selection
+    from livedbg.values.readers import GoldenFile
 
 __all__ = ["against"]
 
@@ -39,17 +40,15 @@ def against(
         SourceError: nothing can be compared.
         UsageError: which dump is meant can't be told.
     """
-    from livedbg.values import find_dumps
-    from livedbg.values.golden import golden_files
-
+    readers = dump_readers()
     if golden.is_file() and golden.suffix in {".pt", ".npy"}:
         return _compare_one(paths, golden, select, tolerance, as_json=as_json)
-    files = golden_files(golden)
+    files = readers.golden_files(golden)
     others: list[Path] = []
     if not files:  # a run's folder: its dump tells more than the golden data beside it
-        data = golden_files(golden / "data")
+        data = readers.golden_of_run(golden)
         try:
-            others = find_dumps(golden)
+            others = readers.find(golden)
         except SourceError:
             if not data:
                 raise
@@ -91,13 +90,13 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
 def _compare(
     path: Path, other: Path, tolerance: Tolerance, limit: int, documents: list[dict[str, object]] | None
 ) -> bool:
-    from livedbg.values import open_dump
     from livedbg.values.divergence import diverge
     from livedbg.values.sentences import divergence_json
     from livedbg.values.wiring import wiring_of
 
+    readers = dump_readers()
     with ExitStack() as stack:
-        dump, golden = stack.enter_context(open_dump(path)), stack.enter_context(open_dump(other))
+        dump, golden = stack.enter_context(readers.open(path)), stack.enter_context(readers.open(other))
         for whose, one in (("", dump), ("golden: ", golden)):
             for problem in one.problems:
                 warn(whose + problem)
@@ -140,12 +139,11 @@ def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, li
 
 def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Tolerance, *, as_json: bool) -> int:
     """A dump against golden inputs and outputs of the whole program."""
-    from livedbg.values import open_dump
     from livedbg.values.program import compare_program
-    from livedbg.values.program_text import program_json, program_lines
+    from livedbg.values.sentences import program_json, program_lines
     from livedbg.values.wiring import wiring_of
 
-    with open_dump(path) as dump:
+    with dump_readers().open(path) as dump:
         for problem in dump.problems:
             warn(problem)
         found = compare_program(dump, wiring_of(dump), files, tolerance)
@@ -167,14 +165,13 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
 
 def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, as_json: bool) -> int:
     """One tensor of a dump against one file."""
-    from livedbg.values import open_dump
     from livedbg.values.compare import compare
-    from livedbg.values.golden import load
     from livedbg.values.listing import title
     from livedbg.values.sentences import difference_json, difference_text
+    from livedbg.values.tensor_files import load
 
     expected = load(golden)
-    with open_dump(paths[0]) as dump:
+    with dump_readers().open(paths[0]) as dump:
         for problem in dump.problems:
             warn(problem)
         there = [(entry, tensor) for entry in select.of(dump) if (tensor := dump.tensor(entry)) is not None]

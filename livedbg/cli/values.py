@@ -17,11 +17,14 @@ from click.core import ParameterSource
 
 from livedbg.cli.saying import warn
 from livedbg.model.errors import SourceError, UsageError
+from livedbg.session.filereaders import dump_readers
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
 if TYPE_CHECKING:  # numpy is imported when values are read
-    from livedbg.values import Dump, Entry, Selection, Tensor
+    from livedbg.values.dump import Dump, Selection
+    from livedbg.values.entries import Entry
+    from livedbg.values.tensor import Tensor
 
 __all__ = ["command"]
 
@@ -98,10 +101,11 @@ def command(
         if used := _used(_BESIDE_SCREEN):
             raise UsageError(f"--screen takes --against only, not {used}.", "choose with / on the screen", "usage")
         return _browse(dump, against)
-    from livedbg.values import Selection, find_dumps, parse_task
+    from livedbg.values.dump import Selection
 
+    readers = dump_readers()
     select = Selection(
-        frozenset(map(parse_task, tasks)), stage or "", frozenset(roles), frozenset(args), frozenset(kernels)
+        frozenset(map(readers.task, tasks)), stage or "", frozenset(roles), frozenset(args), frozenset(kernels)
     )
     want = _Want(select, frozenset(name for name in _VIEWS if views[name]), limit, export, form, as_json)
     if dtype is not None:
@@ -112,10 +116,10 @@ def command(
         from livedbg.cli.against import against as compared
         from livedbg.values.compare import Tolerance
 
-        return compared(find_dumps(dump), against, select, Tolerance(rtol, atol), limit=limit, as_json=as_json)
+        return compared(readers.find(dump), against, select, Tolerance(rtol, atol), limit=limit, as_json=as_json)
     if rtol is not None or atol is not None:
         raise UsageError("--rtol and --atol need --against.", "--against GOLDEN", "usage")
-    return _show(find_dumps(dump), want)
+    return _show(readers.find(dump), want)
 
 
 def _used(allowed: frozenset[str]) -> str:
@@ -139,10 +143,9 @@ def _browse(dump: Path, against: Path | None) -> int:
     from livedbg.session.adapter import Request
     from livedbg.session.hostinfo import host_name
     from livedbg.session.live import LiveView
-    from livedbg.values.finding import find_dumps
 
     check_terminal(os.environ, is_terminal=sys.stdin.isatty() and sys.stdout.isatty())
-    found = find_dumps(dump)
+    found = dump_readers().find(dump)
     folder = dump.absolute() if dump.is_dir() else dump.absolute().parent
     options = {VALUES_GOLDEN: str(against.absolute())} if against is not None else {}
     if not dump.is_dir():
@@ -152,11 +155,10 @@ def _browse(dump: Path, against: Path | None) -> int:
 
 
 def _show(paths: Sequence[Path], want: _Want) -> int:
-    from livedbg.values import open_dump
-
+    readers = dump_readers()
     documents = []
     for path in paths:
-        with open_dump(path) as dump:
+        with readers.open(path) as dump:
             for problem in dump.problems:
                 warn(problem)
             if dump.orphan and not want.as_json:
@@ -188,8 +190,8 @@ def _document(dump: Dump, chosen: Sequence[Entry], want: _Want) -> dict[str, obj
         entries.append(entry_json(dump, entry) | (tensor_json(tensor, want.views) if tensor is not None else {}))
     return {
         "path": clean_line(str(dump.path)),
-        "layout": dump.manifest.layout,
-        "level": dump.manifest.level,
+        "layout": dump.layout,
+        "level": dump.level,
         "count": len(dump.entries),
         "problems": dump.problems,
         "entries": entries,
@@ -221,7 +223,9 @@ def _lines(dump: Dump, chosen: Sequence[Entry], want: _Want) -> Iterator[str]:
 
 
 def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
-    from livedbg.values import heat_map, histogram, histogram_lines, number_lines, statistic_pairs, statistics
+    from livedbg.values.numbers import number_lines, statistic_pairs
+    from livedbg.values.pictures import heat_map, histogram_lines
+    from livedbg.values.statistics import histogram, statistics
 
     plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
     known = statistics(tensor) if views & {"stats", "histogram"} else None
@@ -239,8 +243,8 @@ def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
 
 
 def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) -> None:
-    from livedbg.values.export import FORMS, export
-    from livedbg.values.listing import stage_word, title
+    from livedbg.values.listing import title
+    from livedbg.values.tensor_files import FORMS, export
 
     assert want.export is not None
     there = [(entry, tensor) for entry in chosen if (tensor := dump.tensor(entry)) is not None]
@@ -261,10 +265,8 @@ def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) 
     except OSError as error:
         folder = clean_line(str(want.export))
         raise SourceError(f"{folder} can't be made: {error.strerror}.", "choose another place", "unwritable") from None
-    from livedbg.values import task_name
-
     for entry, tensor in there[: want.limit]:
-        name = f"{task_name(entry.task)}_{stage_word(entry)}_{entry.role}{entry.arg}.{want.form}"
+        name = f"{dump.short_name(entry.task)}_{entry.stage}_{entry.role}{entry.arg}.{want.form}"
         try:
             export(tensor, want.export / name, {"tensor": title(dump, entry)})
         except SourceError as error:
@@ -278,15 +280,14 @@ def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) 
 def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
     """A part of a payload, read as what the user says it is."""
     from livedbg.values.dtypes import element_type, known_types
-    from livedbg.values.tensor import Payload, Stored
+    from livedbg.values.payload import Payload
+    from livedbg.values.tensor import Stored
 
     element = element_type(dtype)
     if element is None:
         raise UsageError(f"{dtype} is no type of elements.", ", ".join(known_types()), "dtype")
     if path.is_dir():
-        from livedbg.values import find_dumps
-
-        bins = [found for found in find_dumps(path) if found.suffix == ".bin"]
+        bins = [found for found in dump_readers().find(path) if found.suffix == ".bin"]
         if len(bins) != 1:
             raise UsageError(
                 f"--as reads one .bin, and {path} is a folder.", f"livedbg values {clean_line(str(path))}", "several"
@@ -304,8 +305,8 @@ def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
 
 
 def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
-    from livedbg.values.export import export
     from livedbg.values.listing import shape_text, tensor_json
+    from livedbg.values.tensor_files import export
 
     what = f"{clean_line(str(path))} as {tensor.element.name} {shape_text(tensor.shape)}"
     if tensor.count < tensor.total:

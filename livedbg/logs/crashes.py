@@ -2,7 +2,7 @@
 
 Sources of the texts: CPython Lib/traceback.py and Python/traceback.c (faulthandler), libstdc++
 libsupc++/vterminate.cc, glibc malloc/malloc.c and debug/fortify_fail.c, bash's and the kernel's
-words for signals, PyTorch c10/util/Exception.cpp (`Exception raised from … frame #0`); sanitizers: see sanitizers.py.
+words for signals, c10/util/Exception.cpp (`Exception raised from … frame #0`); sanitizers: see sanitizers.py.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _python(lines: list[str]) -> _Crash | None:
     begin = max((n for n, line in enumerate(lines) if _TRACEBACK.search(line)), default=None)
     if begin is None:
         return None
-    cut = lines[begin].index("Traceback")  # torch's glog lines have the header on every line
+    cut = lines[begin].index("Traceback")  # some glog-like lines have the header on every line
     repeated = lines[begin][:cut] if cut and not lines[begin][:cut].isspace() else ""
     frames: list[Frame] = []
     end = len(lines)

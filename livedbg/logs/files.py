@@ -19,6 +19,7 @@ from pathlib import Path
 
 from livedbg.logs.bytesource import ByteSource, open_bytes
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.index import LineIndex
 from livedbg.logs.lines import LINE_LIMIT, LineCutter
 from livedbg.logs.records import RecordAssembler
@@ -35,7 +36,7 @@ _CHECK_S = 0.25  # how often growth and replacement are looked for
 class _OpenLog:
     """One log that is open. Its lock guards the index and the position of the reader."""
 
-    def __init__(self, source: LogSource, path: Path) -> None:
+    def __init__(self, source: LogSource, path: Path, formats: LogFormats) -> None:
         self.path = path
         self.data: ByteSource = open_bytes(path)
         self.index = LineIndex(self.data.read)
@@ -44,7 +45,7 @@ class _OpenLog:
         self.complete = False
         self.closed = False
         mtime_ns = path.stat().st_mtime_ns
-        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns))
+        self.assembler = RecordAssembler(source.id, SourceClock(mtime_ns), formats)
         cutter = LineCutter()
         for line in cutter.feed(self.data.read(0, _BLOCK)):  # learns the shape and finds the clock anchor
             self.assembler.single(line)
@@ -71,10 +72,12 @@ class FileLogReader:
 
     Args:
         source: the LogSource of an id, or None.
+        formats: the shapes to recognise, and more.
     """
 
-    def __init__(self, source: Callable[[str], LogSource | None]) -> None:
+    def __init__(self, source: Callable[[str], LogSource | None], formats: LogFormats = CORE) -> None:
         self._source = source
+        self._formats = formats
         self._logs: OrderedDict[str, _OpenLog] = OrderedDict()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -165,7 +168,7 @@ class FileLogReader:
                     log.complete = log.complete and log.index.scanned >= log.data.size
             if log is None:
                 try:
-                    log = _OpenLog(described, Path(described.path))
+                    log = _OpenLog(described, Path(described.path), self._formats)
                 except OSError:
                     return None
                 self._logs[source] = log

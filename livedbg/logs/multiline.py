@@ -1,17 +1,19 @@
 """Which lines without a header belong to the record before them.
 
 `Continuation` is a small state machine over the lines of one record. It knows Python tracebacks
-(chained ones, exception groups, faulthandler dumps), what PyTorch puts below an error, C++ stack
-listings (gdb, glog, glibc, absl), `terminate called` with its `what():`, CANN messages whose
-quoted text goes on in the next line, reports of the compilers' sanitizers, and indentation.
+(chained ones, exception groups, faulthandler dumps), what libraries put below an error (`System.continuations`),
+C++ stack listings (gdb, glog, glibc, absl), `terminate called` with its `what():`, messages whose quoted text goes on
+in the next line, reports of the compilers' sanitizers, and indentation.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum, auto
+from typing import Final, NamedTuple
 
-__all__ = ["MAX_LINES", "Continuation"]
+__all__ = ["MAX_LINES", "Continuation", "ErrorDetails", "error_details"]
 
 MAX_LINES = 5_000
 """A record of more lines is cut: no unterminated construct can swallow a log."""
@@ -25,10 +27,9 @@ _FAULT_LINE = re.compile(
     r"|  |Garbage-collecting|<"
 )
 _LINK = re.compile(r"During handling of the above exception, another|The above exception was the direct cause of")
-_RAISED_MORE = re.compile(
-    r"CUDA kernel errors might|For debugging consider passing|Compile with `TORCH_USE_CUDA_DSA`|Device-side assert"
-    r"|Search for `cuda|Exception raised from |frame #\d+|C\+\+ CapturedTraceback|#\d+ |NCCL error|Last error:"
-    r"|nccl\w+: |ncclSystemError|The error may|Rank \d+ |\[The Ascend|E[0-9A-Z]\d{4}: |TraceBack|Set TORCH"
+_ERROR_DETAILS: Final = (
+    *(r"Exception raised from ", r"frame #\d+", r"C\+\+ CapturedTraceback", r"#\d+ ", "Last error:", r"Rank \d+ "),
+    *("The error may", "TraceBack"),
 )
 _NATIVE_STACK = re.compile(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
@@ -42,9 +43,43 @@ _REPORT_LINE = re.compile(  # compiler-rt: asan_errors.cpp, asan_descriptions.cp
 )
 
 
-_MORE_FIRST = frozenset("#f*P@[/SB=CFDELNRTn")  # what a line that the two above match can begin with
-_RULE = "========="  # what compute-sanitizer begins its lines with
+_NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
+_RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
+
+
+class ErrorDetails(NamedTuple):
+    """Which lines go on with the error above them. Made by `error_details`.
+
+    Attributes:
+        pattern: matches their beginning.
+        firsts: the characters that they can begin with.
+    """
+
+    pattern: re.Pattern[str]
+    firsts: frozenset[str]
+
+
+def error_details(expressions: Iterable[str] = ()) -> ErrorDetails:
+    """The core's and some more.
+
+    Args:
+        expressions: regular expressions, each of which begins with a literal character (`System.continuations`).
+
+    Raises:
+        ValueError: one of them does not.
+        re.error: one of them is no regular expression.
+    """
+    known = (*_ERROR_DETAILS, *expressions)
+    pattern = re.compile("|".join(f"(?:{expression})" for expression in known))
+    return ErrorDetails(pattern, frozenset(map(_first_character, known)))
+
+
+def _first_character(expression: str) -> str:
+    match = re.match(r"\\(\W)|([^\\.^$*+?{}\[\]|()])", expression)
+    if match is None:
+        raise ValueError(f"{expression!r} does not begin with a literal character")
+    return match[1] or match[2]
 
 
 class _State(Enum):
@@ -55,9 +90,9 @@ class _State(Enum):
     LINKED = auto()  # "During handling of the above exception, …" after that
     FAULT = auto()  # a faulthandler dump
     NATIVE = auto()  # a C++ stack listing
-    QUOTE = auto()  # inside a quoted CANN message
+    QUOTE = auto()  # inside a quoted message
     REPORT = auto()  # a sanitizer's report
-    UNQUOTED = auto()  # a CANN header whose message comes in the next line
+    UNQUOTED = auto()  # a header whose quoted message comes in the next line
 
 
 class Continuation:
@@ -67,18 +102,21 @@ class Continuation:
         message: the first line without its header.
         shape: name of the shape of its header, or `plain`.
         severe: it is a warning or worse: what `logging.exception` writes is followed by a traceback.
+        details: which lines go on with an error.
+        quoted: see `Header.quoted`.
     """
 
-    __slots__ = ("_indented", "_ruled", "_state", "_traceback_follows", "held_traceback", "lines")
+    __slots__ = ("_details", "_indented", "_ruled", "_state", "_traceback_follows", "held_traceback", "lines")
 
-    def __init__(self, message: str, shape: str, severe: bool) -> None:
+    def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
+        self._details = details
         self._state = _State.SINGLE
         self._traceback_follows = severe and shape in _PYTHON_SHAPES
         self._ruled = message.startswith(_RULE)
         self._indented = shape == "plain" and message[:1].isspace()
         self.lines = 1
         self.held_traceback = False
-        if shape == "cann-dlog":
+        if quoted:
             quotes = message.count('"')
             if quotes % 2:
                 self._state = _State.QUOTE
@@ -154,12 +192,16 @@ class Continuation:
             return True
         if self._traceback_follows and _TRACEBACK.match(line) is not None:
             return self._enter(line)
-        if line[0] not in _MORE_FIRST:
-            return False
-        if _NATIVE_STACK.match(line) is not None:
-            self._state = _State.NATIVE
-            return True
-        return _RAISED_MORE.match(line) is not None or (self._ruled and line.startswith(_RULE))
+        if line[0] in _NATIVE_FIRST:
+            if _NATIVE_STACK.match(line) is not None:
+                self._state = _State.NATIVE
+                return True
+            if self._ruled and line.startswith(_RULE):
+                return True
+        return self._continues(line)
+
+    def _continues(self, line: str) -> bool:
+        return line[0] in self._details.firsts and self._details.pattern.match(line) is not None
 
     def _after_exception(self, line: str, state: _State) -> bool:
         if not line:
@@ -172,4 +214,4 @@ class Continuation:
         if state is _State.LINKED and _TRACEBACK.match(line) is not None:
             self._state = _State.FRAMES
             return True
-        return _RAISED_MORE.match(line) is not None or (line[:1] in " \t" and state is _State.RAISED)
+        return self._continues(line) or (line[:1] in " \t" and state is _State.RAISED)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.formats import SHAPES
+from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
-from livedbg.logs.multiline import Continuation
+from livedbg.logs.multiline import Continuation, ErrorDetails
 from livedbg.logs.shapes import PLAIN, Header, Recogniser, guess_severity, split_prefix
 from livedbg.model import LogRecord, Severity
 
@@ -29,14 +29,17 @@ class _Pending:
 
     __slots__ = ("continuation", "head", "header", "line", "size", "texts")
 
-    def __init__(self, line: Line, message: str, header: Header | None, head: str) -> None:
+    def __init__(self, line: Line, message: str, header: Header | None, head: str, details: ErrorDetails) -> None:
         self.line = line
         self.header = header
         self.head = head
         self.texts = [line.text]
         self.size = len(line.text)
-        severe = header is not None and header.severity.rank >= Severity.WARNING.rank
-        self.continuation = Continuation(message, PLAIN if header is None else header.shape, severe)
+        if header is None:
+            self.continuation = Continuation(message, PLAIN, False, details)
+        else:
+            severe = header.severity.rank >= Severity.WARNING.rank
+            self.continuation = Continuation(message, header.shape, severe, details, header.quoted)
 
 
 class RecordAssembler:
@@ -45,12 +48,14 @@ class RecordAssembler:
     Args:
         source: id of the LogSource.
         clock: maps its time stamps.
+        formats: the shapes to recognise, and more.
     """
 
-    def __init__(self, source: str, clock: SourceClock) -> None:
+    def __init__(self, source: str, clock: SourceClock, formats: LogFormats = CORE) -> None:
         self.clock = clock
         self._source = source
-        self._recogniser = Recogniser(SHAPES, clock)
+        self._recogniser = Recogniser(formats.shapes, clock)
+        self._details = formats.error_details
         self._pending: dict[str, _Pending] = {}
         self._done: list[LogRecord] = []
         self._newest = ""  # prefix of the last line
@@ -120,10 +125,10 @@ class RecordAssembler:
             return True
         if header is None:
             self._recogniser.plain()
-            self._pending[prefix] = _Pending(line, body, None, "")
+            self._pending[prefix] = _Pending(line, body, None, "", self._details)
         else:
             head = body[: header.end] if header.held else ""
-            self._pending[prefix] = _Pending(line, body[header.end :], header, head)
+            self._pending[prefix] = _Pending(line, body[header.end :], header, head, self._details)
         return True
 
     def single(self, line: Line) -> LogRecord:

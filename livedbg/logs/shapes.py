@@ -30,6 +30,7 @@ class Header(NamedTuple):
         shape: name of the shape, as in `LogSource.format`.
         end: where the message begins.
         held: the shape prefixes each line of a record with the same header (glog and its kin).
+        quoted: the message may be a text in quotes that goes on in the next lines.
     """
 
     shape: str
@@ -40,6 +41,7 @@ class Header(NamedTuple):
     pid: int | None = None
     tid: int | None = None
     held: bool = False
+    quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ _PREFIX = re.compile(
 def split_prefix(line: str) -> tuple[str, str]:
     """A line as (launcher's prefix, the rest).
 
-    Prefixes: torchrun's `[rank0]:` and `[default0]:` (torch/distributed/elastic tail_log.py, and
-    the rank prefix of torch's exception hook), `[name/0]:`, and `0: ` of `srun --label`.
+    Prefixes: `[rank0]:` and `[default0]:` (distributed/elastic's tail_log.py, and exception hooks that prefix the
+    rank), `[name/0]:`, and `0: ` of `srun --label`.
     """
     start = line[:12]
     if "]:" in start or ": " in start or start.startswith(("[rank", "[default")) or "/" in start:
@@ -164,7 +166,7 @@ _HINTS = (
 def guess_severity(line: str) -> Severity:
     """The severity of a line without a header, by the words that it begins with."""
     start = line[:_GUESS_CHARACTERS].lower()
-    if "] assertion `" in start:  # asserts of CUDA's device code: they come by the hundred thousand
+    if "] assertion `" in start:  # asserts of device code: they come by the hundred thousand
         return Severity.ERROR
     for hint in _HINTS:
         if hint in start:

@@ -312,7 +312,8 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
         severity: how bad the runtime's statement is.
         sentence: what it means, one sentence for the user.
         entities: what it is about.
-        attributes: the fields it carried, as text (`sub_class`, `error_code`, …).
+        attributes: the fields it carried, as text (`sub_class`, `error_code`, …); `resolved`: `yes` once it no longer
+            holds.
     """
 
     id: str

@@ -1,13 +1,12 @@
 """Samples of perf events in threads of a process: perf_event_open(2), one shared ring a CPU.
 
-Layouts: linux/perf_event.h (struct perf_event_mmap_page, PERF_RECORD_*).
+Layouts: linux/perf_event.h (PERF_RECORD_*).
 
 Invariants:
     P1. An event counts in the threads that were added, and in what these start where it is inherited; nowhere else.
     P2. Samples that the kernel had to drop are counted, never passed over.
     P3. Events are inherited, so none is of the PMU `uprobe`, which the kernel names by a path: it would read the path
         from the *target's* memory when that starts a thread, and the start would fail (seen on Linux 6.18).
-    P4. The rings of all events of ours together stay within `RINGS`, but for the least that each has.
 """
 
 from __future__ import annotations
@@ -15,16 +14,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
-import select
 import struct
 import sys
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -38,15 +33,14 @@ from livedbg.probes.perf_event import (
     enable,
     open_event,
     open_for_ring,
-    open_ring,
     supported,
 )
 from livedbg.probes.perf_records import Change, Sample, layout_change, sample_of
+from livedbg.probes.rings import RING_BYTES, Rings
 
 __all__ = [
     "BREAKPOINT",
     "LAYOUT",
-    "RINGS",
     "RING_BYTES",
     "TRACEPOINT",
     "NoPerf",
@@ -60,40 +54,8 @@ __all__ = [
 
 _SET_OUTPUT, _SET_FILTER, _ID = 0x2405, 0x40082406, 0x80082407  # PERF_EVENT_IOC_*
 _LOST, _SAMPLE = 2, 9  # PERF_RECORD_*
-_HEAD, _TAIL = 1024, 1032  # data_head and data_tail of struct perf_event_mmap_page
 
-_PAGE: Final = mmap.PAGESIZE
-RINGS: Final = 64 << 20
-"""Bytes of all rings together."""
-
-RING_BYTES: Final = 32 << 20
-"""Of the rings of one set of events."""
-
-_RING_LEAST: Final = 64 << 10
 _ROUNDS: Final = 5  # of searching for threads that were born meanwhile
-
-
-class _Budget:
-    """What is left of `RINGS`; tracers have threads of their own."""
-
-    def __init__(self) -> None:
-        self._left = RINGS
-        self._one_at_a_time = threading.Lock()
-
-    def take(self, most: int, least: int) -> int:
-        """Some bytes: the more there are who have some, the fewer."""
-        with self._one_at_a_time:
-            granted = max(least, min(most, self._left // 2))
-            self._left -= granted
-            return granted
-
-    def give(self, granted: int) -> None:
-        """Give back what was taken."""
-        with self._one_at_a_time:
-            self._left += granted
-
-
-_budget: Final = _Budget()
 
 
 class PerfEvents:
@@ -133,20 +95,10 @@ class PerfEvents:
         self._events: dict[int, list[int]] = {}
         self._own_since_ns: dict[int, int] = {}
         self._over: list[int] = []
-        self._rings: dict[int, tuple[int, int, mmap.mmap]] = {}
-        self._poll = select.epoll()
         self._lost = 0
-        self._granted = 0
         self._layout = any(source.kind == LAYOUT for source in self._sources)
         self._changes: list[Change] = []
-        try:
-            cpus = _online()
-            self._granted = _budget.take(ring_bytes, len(cpus) * _RING_LEAST)
-            for cpu in cpus:
-                self._add_ring(cpu, _power_below(self._granted // len(cpus)))
-        except BaseException:
-            self.close()
-            raise
+        self._rings = Rings(ring_bytes)
 
     @classmethod
     def in_threads(
@@ -192,7 +144,7 @@ class PerfEvents:
     @property
     def ring_bytes(self) -> int:
         """Bytes of its rings together."""
-        return sum(size for _, size, _ in self._rings.values())
+        return self._rings.size
 
     @property
     def threads(self) -> frozenset[int]:
@@ -201,11 +153,11 @@ class PerfEvents:
 
     def fileno(self) -> int:
         """A descriptor that is readable when there are samples."""
-        return self._poll.fileno()
+        return self._rings.fileno()
 
     def room_for(self, threads: int) -> bool:
         """Whether so many more threads can be added: each takes a descriptor a source and CPU."""
-        return room_for_files(threads * len(self._sources) * len(self._rings))
+        return room_for_files(threads * len(self._sources) * len(self._rings.files))
 
     def add_all(self, threads: Callable[[], Iterable[int]]) -> None:
         """Sample all threads; of those born meanwhile nobody knows whether they inherited: they are added too.
@@ -240,7 +192,7 @@ class PerfEvents:
         files: list[int] = []
         try:
             for number, source in enumerate(self._sources):
-                for cpu, (ring, _, _) in self._rings.items():
+                for cpu, ring in self._rings.files.items():
                     files.append(
                         open_for_ring(
                             source, tid, cpu, stack_bytes=self._stack_bytes, follow=self._follow, wake=self._wake
@@ -267,7 +219,16 @@ class PerfEvents:
 
     def read(self) -> list[Sample]:
         """What came since the last time, in the order of time."""
-        samples = [sample for _, size, ring in self._rings.values() for sample in self._drain(ring, size)]
+        samples = []
+        for kind, misc, record in self._rings.drain():
+            if kind == _SAMPLE:
+                sample = self._sample(record)
+                if sample is not None:
+                    samples.append(sample)
+            elif kind == _LOST:
+                self._lost += struct.unpack_from("<Q", record, 16)[0]
+            elif self._layout and (change := layout_change(kind, misc, record)) is not None:
+                self._changes.append(change)
         samples.sort(key=lambda sample: sample.mono_ns)
         return samples
 
@@ -287,44 +248,7 @@ class PerfEvents:
             os.close(file)
         self._over.clear()
         self._events.clear()
-        for file, _, ring in self._rings.values():
-            ring.close()
-            os.close(file)
-        self._rings.clear()
-        self._poll.close()
-        _budget.give(self._granted)
-        self._granted = 0
-
-    def _add_ring(self, cpu: int, size: int) -> None:
-        """A ring of a CPU: that of an event that never counts anything, so it outlives every thread."""
-        file = open_ring(cpu)
-        while True:
-            try:
-                ring = mmap.mmap(file, _PAGE + size)
-                break
-            except OSError as error:
-                if error.errno != errno.EPERM or size <= _RING_LEAST:  # perf_event_mlock_kb
-                    os.close(file)
-                    raise
-                size //= 2
-        self._rings[cpu] = (file, size, ring)
-        self._poll.register(file, select.EPOLLIN)
-
-    def _drain(self, ring: mmap.mmap, size: int) -> Iterator[Sample]:
-        head, tail = struct.unpack_from("<QQ", ring, _HEAD)
-        while tail < head:
-            kind, misc, length = struct.unpack("<IHH", _piece(ring, size, tail, 8))
-            record = _piece(ring, size, tail, length)
-            tail += length
-            if kind == _SAMPLE:
-                sample = self._sample(record)
-                if sample is not None:
-                    yield sample
-            elif kind == _LOST:
-                self._lost += struct.unpack_from("<Q", record, 16)[0]
-            elif self._layout and (change := layout_change(kind, misc, record)) is not None:
-                self._changes.append(change)
-        struct.pack_into("<Q", ring, _TAIL, tail)
+        self._rings.close()
 
     def _sample(self, record: bytes) -> Sample | None:
         identity, _, tid = struct.unpack_from("<QII", record, 8)
@@ -341,22 +265,3 @@ def _identity(file: int) -> int:
     answer = bytearray(8)
     fcntl.ioctl(file, _ID, answer)
     return int.from_bytes(answer, "little")
-
-
-def _piece(ring: mmap.mmap, size: int, at: int, length: int) -> bytes:
-    at %= size
-    first = ring[_PAGE + at : _PAGE + min(at + length, size)]
-    return first if len(first) == length else first + ring[_PAGE : _PAGE + length - len(first)]
-
-
-def _power_below(number: int) -> int:
-    return 1 << max(number.bit_length() - 1, _RING_LEAST.bit_length() - 1)
-
-
-def _online() -> list[int]:
-    """The CPUs that are on (/sys/devices/system/cpu/online: `0-3,8`)."""
-    found: list[int] = []
-    for part in Path("/sys/devices/system/cpu/online").read_text().strip().split(","):
-        first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found

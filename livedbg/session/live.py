@@ -90,8 +90,9 @@ class LiveView:
         """Random access to the logs that the session found."""
         if self._logs is None:
             from livedbg.logs.files import FileLogReader
+            from livedbg.session.log_formats import known_log_formats
 
-            self._logs = FileLogReader(self._source)
+            self._logs = FileLogReader(self._source, known_log_formats())
         return self._logs
 
     def start(self) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.analysis.engine import Diagnostician
 from livedbg.analysis.rules import CHAPTERS
-from livedbg.analysis.rules.base import Rule, Settings
+from livedbg.analysis.rules.base import Judged, Rule, Settings
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.systems import declared, note_problem
+from livedbg.session.systems import declared, note_problem, systems
 
-__all__ = ["all_rules", "diagnose", "diagnostician", "rules_page"]
+__all__ = ["all_rules", "diagnose", "diagnostician", "judged", "rules_page"]
 
 
 def all_rules() -> tuple[Rule, ...]:
@@ -19,9 +19,18 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(rule for _, rules in _chapters() for rule in rules)
 
 
+def judged() -> Judged:
+    """What the systems' own rules judge."""
+    return Judged(
+        tasks=frozenset(system.name for system in systems() if system.judges_tasks),
+        diagnostics={system.name: system.judges_diagnostics for system in systems()},
+        explains=tuple(explains for _, explains in declared(lambda system: system.explains)),
+    )
+
+
 def diagnostician(settings: Settings | None = None) -> Diagnostician:
     """What diagnoses one snapshot after another, by all rules."""
-    return Diagnostician(all_rules(), settings)
+    return Diagnostician(all_rules(), settings, judged())
 
 
 def diagnose(snapshot: Snapshot, settings: Settings | None = None) -> Diagnosis:

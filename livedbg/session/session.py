@@ -127,7 +127,8 @@ class Session:
         self._contexts = {adapter: _AdapterContext(self, adapter) for adapter in self._adapters}
         tasks = [asyncio.create_task(self._guard(adapter), name=adapter.name) for adapter in self._adapters]
         self._intents: set[asyncio.Task[None]] = set()
-        self.take([self._left_out(problem) for problem in problems()])
+        if left_out := problems():
+            self.take([self._left_out(problem) for problem in left_out])
         pump = asyncio.create_task(self._pump(), name="pump")
         if not tasks:
             self._check_settled()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
     from livedbg.session.adapter import Adapter
+    from livedbg.values.readers import DumpReader
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -186,9 +187,14 @@ class System:
         signs: how it is recognised.
         adapters: its sources by name.
         rules: the rules of its diagnosis; they stand under its title in docs/rules.md.
-        judges_tasks: its own rules judge its running tasks: the generic ones leave them alone.
-        explains: whether its rules speak of an exception that a log shows, so that the generic ones need not.
+        judges_tasks: its own rules judge its running and failed tasks, so that the generic rules leave them alone.
+        judges_diagnostics: codes of the diagnostics (`Diagnostic.code`) that its own rules judge, so that the generic
+            rule `error-reported` leaves them alone; regular expressions for the whole code.
+        explains: takes an exception that a log shows, and the state; true if its rules report the cause of the
+            exception, so that the generic rules don't report it again.
         shapes: shapes of its logs.
+        continuations: how a log's line begins that goes on with the error above it: regular expressions that begin with
+            a literal character.
         log_places: where a process writes its logs.
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
@@ -196,6 +202,7 @@ class System:
         watchdogs: adapters that learn from the logs of a process which watchdogs it has: a stop must not outlast one.
         stacks_wanted: takes a state and its diagnosis; gives processes, each with threads of it (all where none is
             named), whose stacks would explain what was found.
+        dump_readers: readers of the tensors that its runs dump.
         graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
         tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
@@ -213,14 +220,17 @@ class System:
     adapters: Mapping[str, Lazy[type[Adapter]]] = field(default_factory=dict)
     rules: Lazy[Callable[[], Sequence[Rule]]] | None = None
     judges_tasks: bool = False
+    judges_diagnostics: tuple[str, ...] = ()
     explains: Lazy[Callable[[ExceptionHit, Snapshot], bool]] | None = None
     shapes: Lazy[Sequence[Shape]] | None = None
+    continuations: tuple[str, ...] = ()
     log_places: LogPlaces | None = None
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
     watchdogs: tuple[str, ...] = ()
     stacks_wanted: Lazy[Callable[[Snapshot, Diagnosis], Iterable[tuple[str, tuple[str, ...]]]]] | None = None
+    dump_readers: Lazy[Sequence[DumpReader]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None
     tools: Lazy[Callable[[str], str | None]] | None = None
@@ -305,10 +315,31 @@ def note_problem(system: str, what: str, error: Exception | None) -> None:
     _problems.setdefault((system, what), Problem(system, _package_of.get(system, ""), sentence))
 
 
-def problems() -> tuple[Problem, ...]:
-    """What could not be used so far."""
+def problems(*, thorough: bool = False) -> tuple[Problem, ...]:
+    """What could not be used so far.
+
+    Args:
+        thorough: import every part of every system first.
+    """
+    for system in systems() if thorough else ():
+        for lazy in _parts(system):
+            try:
+                _ = lazy.value
+            except Exception as error:  # see `systems`
+                note_problem(system.name, f"{lazy.where} can't be imported", error)
     systems()
     return tuple(_problems.values())
+
+
+def _parts(system: System) -> Iterator[Lazy[Any]]:
+    for part in fields(system):
+        value = getattr(system, part.name)
+        values = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)
+        for one in values:
+            if isinstance(one, Lazy):
+                yield one
+            elif is_dataclass(one) and not isinstance(one, type):
+                yield from (inner for name in fields(one) if isinstance(inner := getattr(one, name.name), Lazy))
 
 
 def _report(name: str, entry: EntryPoint, what: str, error: Exception | None) -> None:
@@ -324,7 +355,7 @@ def _checked(candidate: object) -> System:
         raise TypeError(f"{candidate!r} is not a livedbg.session.systems.System")
     if not _NAME.fullmatch(candidate.name):
         raise ValueError(f"{candidate.name!r} is not a system's name: small letters, digits and -")
-    for expression in candidate.signs.expressions:
+    for expression in (*candidate.signs.expressions, *candidate.judges_diagnostics):
         re.compile(expression)
     return candidate
 

@@ -1,8 +1,7 @@
 """The program's memory that tasks read and write through views, put together from what they dumped.
 
-A view is a `start_offset`, a `shape` and `strides`, in stored elements of its buffer (simpler,
-src/common/task_interface/tensor.h); its payload is contiguous. Without deps.json buffers are not known, and every
-dumped tensor counts as one of its own.
+A view is a `start_offset`, a `shape` and `strides`, in stored elements of its buffer; its payload is contiguous.
+Without a task graph buffers are not known, and every dumped tensor counts as one of its own.
 
 Invariants:
     P1. `initial` compares what was found before any task wrote there, `final` what was written there last, in walking
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from livedbg.values.compare import Difference, Tolerance, compare, outside
 from livedbg.values.dtypes import ElementType
 from livedbg.values.dump import Dump
-from livedbg.values.manifest import Entry
+from livedbg.values.entries import Entry
 from livedbg.values.tensor import Held, index_of
 from livedbg.values.wiring import Wiring
 

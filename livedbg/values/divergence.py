@@ -22,11 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from livedbg.values.compare import Difference, Tolerance, compare
+from livedbg.values.compare import Difference, Tolerance, compare, compare_scalars
 from livedbg.values.dtypes import ElementType
 from livedbg.values.dump import Dump
-from livedbg.values.manifest import Entry
-from livedbg.values.scalars import compare_scalars
+from livedbg.values.entries import Entry
 from livedbg.values.wiring import Wiring
 
 __all__ = ["CANDIDATES", "CAUSES", "Comparison", "Divergence", "TaskVerdict", "diverge"]
@@ -58,7 +57,7 @@ class TaskVerdict:
         inputs: arguments before dispatch.
         outputs: arguments after completion.
         certain: every argument that the dumps list was compared.
-        producers: for `inherited` and `order`: the tasks that wrote what it found; where no deps.json tells, the
+        producers: for `inherited` and `order`: the tasks that wrote what it found; where no graph tells, the
             first `CANDIDATES` that left something else before.
         lost: of those, the ones that it waits for in the golden run only.
         redeclared: arguments that the orchestration declares otherwise: (arg, here, golden).

@@ -1,6 +1,6 @@
 """A dump of tasks' arguments, opened: what is listed, and the values behind it.
 
-    with open_dump(path) as dump:
+    with readers.open(path) as dump:   # livedbg.values.readers
         for entry in dump.entries:
             tensor = dump.tensor(entry)   # None for scalars and lost payload
             print(dump.task_name(entry.task), summary(tensor))
@@ -10,49 +10,26 @@ Nothing of the payload is read before `Tensor.block` is called.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-from livedbg.adapters.ascend.dumps.depsfile import parse_graph
-from livedbg.model.errors import SourceError, UsageError
+from livedbg.graphs.declared import TaskGraph
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 from livedbg.values.dtypes import ElementType, element_type, raw_bytes
-from livedbg.values.finding import MANIFESTS, beside, kernel_names
-from livedbg.values.manifest import Entry, Manifest, read_manifest
-from livedbg.values.tensor import Payload, Stored
+from livedbg.values.entries import Entry
+from livedbg.values.payload import Payload
+from livedbg.values.tensor import Stored
 
-__all__ = ["Dump", "Selection", "open_dump", "parse_task", "task_name"]
-
-_TASK: Final = re.compile(r"r(\d+)t(\d+)\Z")
-_DEPS_BYTES: Final = 1 << 28
-_DRAINED: Final = (
-    "There is no manifest beside {name} ({size}): the runtime writes it only when a run has drained or its "
-    "time-out has ended it, so this run hangs, was killed, or still goes on. Of the bytes nothing more is known."
-)
+__all__ = ["Dump", "Selection", "note_losses"]
 
 
-def task_name(task: int) -> str:
-    """`r1t2`: task 2 of ring 1."""
-    return f"r{task >> 32}t{task & 0xFFFFFFFF}"
-
-
-def parse_task(word: str) -> int:
-    """A task as `r1t2`, as a number, or in hex as the manifest writes it.
-
-    Raises:
-        UsageError: none of these.
-    """
-    match = _TASK.match(word)
-    try:
-        return (int(match[1]) << 32) | int(match[2]) if match else int(word, 0)
-    except ValueError:
-        raise UsageError(f"{word} names no task.", "r1t2, 4294967298 or 0x100000002", "task") from None
+def _no_graph() -> tuple[TaskGraph | None, str]:
+    return None, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +55,44 @@ class Selection:
                 yield entry
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Dump(AbstractContextManager["Dump"]):
     """A dump.
 
     Attributes:
         path: the manifest, or the payload where there is no manifest.
+        system: whose tasks they are, as in `Task.system`.
+        entries: sorted by task, stage and argument.
+        payload_path: where the values lie; None where the run wrote none.
+        payload: the values; None where they can't be read.
+        decodable: whether the payload has a format that is known.
+        orphan: it is a payload without a manifest.
+        layout: what the system calls this kind of dump.
+        level: how much the run was asked to dump, as the system counts it.
         names: kernels by func id.
+        kernels: func ids by task, where the entries or the graph name them.
         problems: sentences on what is missing.
+        short_name: the name of a task by its number, such as `r1t2`.
+        graph_name: name of the file that has the run's task graph.
+        find_graph: reads it; gives the graph or None, and why there is none or what it lacks.
     """
 
     path: Path
-    manifest: Manifest
+    system: str
+    entries: list[Entry] = field(default_factory=list)
+    payload_path: Path | None = None
     payload: Payload | None = None
+    decodable: bool = True
+    orphan: bool = False
+    layout: str = ""
+    level: int | None = None
     names: dict[int, str] = field(default_factory=dict)
+    kernels: dict[int, tuple[int, ...]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    _kernels: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    short_name: Callable[[int], str] = str
+    graph_name: str = ""
+    find_graph: Callable[[], tuple[TaskGraph | None, str]] = _no_graph
     _elements: dict[str, ElementType] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for entry in self.entries:
-            if entry.kernels:
-                self._kernels.setdefault(entry.task, entry.kernels)
-        if self.entries and not self._kernels:  # June 2026, and host_build_graph, which writes -1
-            self._kernels = _declared_kernels(self.path)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -116,16 +107,6 @@ class Dump(AbstractContextManager["Dump"]):
         if self.payload is not None:
             self.payload.close()
 
-    @property
-    def entries(self) -> list[Entry]:
-        """All entries, sorted by task, stage and argument."""
-        return self.manifest.entries
-
-    @property
-    def orphan(self) -> bool:
-        """Whether it is a payload without a manifest."""
-        return self.path.name not in MANIFESTS and self.path.suffix != ".json"
-
     def kernel(self, kernels: tuple[int, ...]) -> str:
         """Kernels in words: `MUL`, `MATMUL + ADD`, `func 7`; "" where unknown."""
         return " + ".join(self.names.get(kernel, f"func {kernel}") for kernel in kernels)
@@ -139,11 +120,11 @@ class Dump(AbstractContextManager["Dump"]):
     def task_name(self, task: int) -> str:
         """`r1t2 (MUL)`."""
         kernel = self.kernel(self.kernels_of(task))
-        return f"{task_name(task)} ({kernel})" if kernel else task_name(task)
+        return f"{self.short_name(task)} ({kernel})" if kernel else self.short_name(task)
 
     def kernels_of(self, task: int) -> tuple[int, ...]:
         """Func ids of a task's kernels; empty where unknown."""
-        return self._kernels.get(task, ())
+        return self.kernels.get(task, ())
 
     def state(self, entry: Entry) -> str:
         """What is wrong with an entry's values: "", `overwritten`, `truncated`, `short`, `no payload`, `unread`."""
@@ -159,7 +140,7 @@ class Dump(AbstractContextManager["Dump"]):
             return "", None
         if entry.overwritten:
             return "overwritten", None
-        if not self.manifest.decodable:
+        if not self.decodable:
             return "unread", None
         if self.payload is None or (entry.bin_size == 0 and 0 not in entry.shape):
             return "no payload", None
@@ -179,41 +160,13 @@ class Dump(AbstractContextManager["Dump"]):
         return known
 
 
-def _declared_kernels(path: Path) -> dict[int, tuple[int, ...]]:
-    """Func ids of tasks from the deps.json beside a dump; empty where it does not tell."""
-    deps = beside(path, "deps.json")
-    try:
-        if deps is None or deps.stat().st_size > _DEPS_BYTES:
-            return {}
-        tasks = parse_graph(deps.read_bytes()).tasks.values()
-    except (OSError, ValueError):  # names are an extra
-        return {}
-    return {task.task_id: tuple(kernel for kernel in task.kernel_ids if kernel >= 0) for task in tasks}
+def note_losses(dump: Dump, without_values: str = "") -> None:
+    """Add to a dump's problems what of its values is missing.
 
-
-def open_dump(path: Path) -> Dump:
-    """Open one dump: a manifest, or a payload without one (see `livedbg.values.finding.find_dumps`).
-
-    Raises:
-        SourceError: it can't be read, or is no dump.
+    Args:
+        dump: the dump.
+        without_values: why tensors are listed without values, if that is how the run was asked to dump.
     """
-    if path.suffix == ".bin":
-        payload = Payload(path)
-        dump = Dump(path, Manifest(layout="payload only"), payload, kernel_names(path))
-        dump.problems.append(_DRAINED.format(name=clean_line(path.name), size=many(payload.size, "byte")))
-        return dump
-    manifest = read_manifest(path)
-    dump = Dump(path, manifest, names=kernel_names(path), problems=list(manifest.problems))
-    if manifest.bin_file is not None:
-        try:
-            dump.payload = Payload(path.parent / manifest.bin_file)
-        except SourceError as error:
-            dump.problems.append(error.message)
-    _say_losses(dump)
-    return dump
-
-
-def _say_losses(dump: Dump) -> None:
     if dump.payload is not None:
         end = max((e.bin_offset + e.bin_size for e in dump.entries if not e.scalar), default=0)
         if end > dump.payload.size:
@@ -226,11 +179,8 @@ def _say_losses(dump: Dump) -> None:
     ):
         if count := states.count(word):
             dump.problems.append(f"{many(count, one, several)} {said}.")
-    if (count := states.count("no payload")) and dump.manifest.level in {1, 3}:
-        dump.problems.append(
-            f"{many(count, 'tensor was', 'tensors were')} listed without values: dump level {dump.manifest.level} "
-            "keeps those that are marked with dump(...)."
-        )
+    if (count := states.count("no payload")) and without_values:
+        dump.problems.append(f"{many(count, 'tensor was', 'tensors were')} listed without values: {without_values}.")
     elif count:
         dump.problems.append(f"{many(count, 'tensor has', 'tensors have')} no values.")
     unknown = sorted({entry.dtype for entry in dump.entries if element_type(entry.dtype) is None})

@@ -8,23 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from livedbg.values.dtypes import as_floats
-from livedbg.values.dump import Dump, task_name
-from livedbg.values.manifest import Entry
+from livedbg.values.dump import Dump
+from livedbg.values.entries import Entry
 from livedbg.values.statistics import histogram, statistics
 from livedbg.values.tensor import Tensor
 
-__all__ = ["COLUMNS", "entry_json", "row", "shape_text", "stage_word", "table", "tensor_json", "title"]
+__all__ = ["COLUMNS", "entry_json", "row", "shape_text", "table", "tensor_json", "title"]
 
 COLUMNS = ("#", "TASK", "KERNEL", "STAGE", "ROLE", "ARG", "TYPE", "SHAPE", "BYTES", "NOTE")
 _RIGHT = {"#", "ARG", "BYTES"}
 _LISTED = 1000
 
 Json = dict[str, object]
-
-
-def stage_word(entry: Entry) -> str:
-    """`before`, `after`, or the manifest's own word."""
-    return {"before_dispatch": "before", "after_completion": "after"}.get(entry.stage, entry.stage)
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -41,9 +36,9 @@ def row(dump: Dump, entry: Entry) -> tuple[str, ...]:
         note += ", one of several equal scalars"
     return (
         str(entry.number),
-        task_name(entry.task),
+        dump.short_name(entry.task),
         dump.kernel(dump.kernels_of(entry.task)),
-        stage_word(entry),
+        entry.stage,
         entry.role,
         str(entry.arg),
         entry.dtype,
@@ -63,7 +58,7 @@ def scalar_text(entry: Entry) -> str:
 def title(dump: Dump, entry: Entry) -> str:
     """An entry in one line."""
     kernel = dump.kernel(dump.kernels_of(entry.task))
-    words = [task_name(entry.task) + (f" ({kernel})" if kernel else ""), stage_word(entry), entry.role]
+    words = [dump.short_name(entry.task) + (f" ({kernel})" if kernel else ""), entry.stage, entry.role]
     return f"#{entry.number} {' '.join(words)} arg {entry.arg}: {entry.dtype} {shape_text(entry.shape)}"
 
 
@@ -84,11 +79,11 @@ def entry_json(dump: Dump, entry: Entry) -> Json:
     """An entry for a program."""
     document: Json = {
         "number": entry.number,
-        "task": task_name(entry.task),
+        "task": dump.short_name(entry.task),
         "task_id": entry.task,
         "kernels": list(dump.kernels_of(entry.task)),
         "kernel": dump.kernel(dump.kernels_of(entry.task)),
-        "stage": stage_word(entry),
+        "stage": entry.stage,
         "role": entry.role,
         "arg": entry.arg,
         "kind": entry.kind,

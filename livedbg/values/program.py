@@ -16,11 +16,11 @@ from typing import TypeAlias
 from livedbg.model.errors import LivedbgError
 from livedbg.text.wording import many
 from livedbg.values.buffers import ELEMENTS, Buffer, buffers_of
-from livedbg.values.compare import Difference, Tolerance
+from livedbg.values.compare import Difference, Tolerance, scalar_value
 from livedbg.values.dump import Dump
-from livedbg.values.golden import GoldenFile, load
-from livedbg.values.scalars import scalar_value
+from livedbg.values.readers import GoldenFile
 from livedbg.values.tensor import Held
+from livedbg.values.tensor_files import load
 from livedbg.values.wiring import Wiring
 
 __all__ = ["GoldenMatch", "ProgramComparison", "compare_program"]
@@ -60,7 +60,7 @@ class ProgramComparison:
     """All golden tensors.
 
     Attributes:
-        ordered: a deps.json says which task waits for which.
+        ordered: a task graph says which task waits for which.
     """
 
     matches: list[GoldenMatch] = field(default_factory=list)

@@ -7,16 +7,21 @@ from collections.abc import Iterator, Sequence
 from livedbg.text.wording import many
 from livedbg.values.compare import Difference, Tolerance, tolerance_of
 from livedbg.values.divergence import Comparison, Divergence, TaskVerdict
-from livedbg.values.dump import Dump, task_name
-from livedbg.values.listing import number, shape_text, stage_word
+from livedbg.values.dump import Dump
+from livedbg.values.listing import number, shape_text
 from livedbg.values.numbers import number_text
+from livedbg.values.program import GoldenMatch, ProgramComparison
 
 __all__ = [
+    "cause",
     "comparison_text",
+    "conclusions",
     "difference_json",
     "difference_text",
     "divergence_json",
     "headline",
+    "program_json",
+    "program_lines",
     "summary",
     "verdict_line",
 ]
@@ -64,7 +69,7 @@ def _value(value: float | None) -> str:
 def comparison_text(one: Comparison) -> str:
     """`arg 2 (after, output FLOAT32 [256]): …`."""
     entry = one.entry
-    what = f"arg {entry.arg} ({stage_word(entry)}, {entry.role} {entry.dtype} {shape_text(entry.shape)})"
+    what = f"arg {entry.arg} ({entry.stage}, {entry.role} {entry.dtype} {shape_text(entry.shape)})"
     text = f"{what}: {one.skipped or difference_text(one.difference)}"
     return text if entry.dtype == one.other.dtype else f"{text}; it is {one.other.dtype} in the golden dump"
 
@@ -110,7 +115,7 @@ def verdict_line(dump: Dump, found: TaskVerdict) -> str:
 
 def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str]:
     """How many tasks were compared, in which order, how exactly; and which were not."""
-    order = "in the order of deps.json" if found.ordered else "in the order in which their values were written"
+    order = f"in the order of {dump.graph_name}" if found.ordered else "in the order in which their values were written"
     counts = ", ".join(many(count, _WORDS[word], _PLURALS[word]) for word in _PLURALS if (count := found.counted(word)))
     compared = len(found.verdicts) - found.counted("uncompared")
     yield f"{many(compared, 'task')} compared {order}: {counts or 'none'}."
@@ -129,7 +134,7 @@ def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str
     skipped = [one for verdict in found.verdicts for one in (*verdict.inputs, *verdict.outputs) if one.skipped]
     if skipped and len(skipped) > sum(len(one.inputs) + len(one.outputs) for one in uncompared):
         names = ", ".join(
-            f"{task_name(one.entry.task)} arg {one.entry.arg} ({one.skipped})" for one in skipped[:_NAMED]
+            f"{dump.short_name(one.entry.task)} arg {one.entry.arg} ({one.skipped})" for one in skipped[:_NAMED]
         )
         yield f"{many(len(skipped), 'argument')} not compared: {names}{' …' if len(skipped) > _NAMED else ''}."
     if found.only_here:
@@ -160,7 +165,7 @@ def _comparison_json(one: Comparison) -> Json:
     return {
         "arg": one.entry.arg,
         "role": one.entry.role,
-        "stage": stage_word(one.entry),
+        "stage": one.entry.stage,
         "number": one.entry.number,
         "golden_number": one.other.number,
         "skipped": one.skipped,
@@ -170,13 +175,13 @@ def _comparison_json(one: Comparison) -> Json:
 
 def _verdict_json(dump: Dump, found: TaskVerdict) -> Json:
     return {
-        "task": task_name(found.task),
+        "task": dump.short_name(found.task),
         "task_id": found.task,
         "kernel": dump.kernel(dump.kernels_of(found.task)),
         "verdict": found.verdict,
         "certain": found.certain,
-        "producers": [task_name(task) for task in found.producers],
-        "lost": [task_name(task) for task in found.lost],
+        "producers": [dump.short_name(task) for task in found.producers],
+        "lost": [dump.short_name(task) for task in found.lost],
         "redeclared": [{"arg": arg, "here": here, "golden": there} for arg, here, there in found.redeclared],
         "note": found.note,
         "arguments": [
@@ -193,8 +198,80 @@ def divergence_json(dump: Dump, found: Divergence, tolerance: Tolerance) -> Json
         "sentence": "" if first is None else headline(dump, first),
         "ordered": found.ordered,
         "tolerance": {element.name: tolerance.of(element) for element in found.elements},
-        "equal": [task_name(one.task) for one in found.verdicts if one.verdict == "equal"],
+        "equal": [dump.short_name(one.task) for one in found.verdicts if one.verdict == "equal"],
         "others": [_verdict_json(dump, one) for one in found.verdicts if one.verdict != "equal"],
-        "only_here": [task_name(task) for task in found.only_here],
-        "only_golden": [task_name(task) for task in found.only_golden],
+        "only_here": [dump.short_name(task) for task in found.only_here],
+        "only_golden": [dump.short_name(task) for task in found.only_golden],
+    }
+
+
+def program_lines(dump: Dump, found: ProgramComparison) -> Iterator[str]:
+    """A line for each golden tensor, then what follows from those that differ."""
+    matched = sum(bool(match.by) for match in found.matches)
+    yield f"{matched} of {many(len(found.matches), 'golden tensor')} matched with what the tasks dumped."
+    if not found.ordered:
+        yield f"There is no {dump.graph_name} beside the dump: views of one buffer can't be put together."
+    width = max((len(match.file.label) for match in found.matches), default=0)
+    for match in found.matches:
+        yield f"  {match.file.label:{width}}  {_line(match)}"
+    said = list(conclusions(dump, found))
+    if said:
+        yield ""
+        yield from said
+    else:
+        yield "No golden tensor differs." if matched else "Nothing was compared."
+
+
+def conclusions(dump: Dump, found: ProgramComparison) -> Iterator[str]:
+    """What follows from the golden tensors that differ; nothing where none does."""
+    wrong = [match for match in found.matches if match.differs]
+    given = [match for match in wrong if not match.file.output]
+    if given:
+        names = ", ".join(match.file.label for match in given)
+        yield f"FIRST DIVERGENCE: the program was given other data than {names}: its outputs say nothing about kernels."
+    for match in [] if given else wrong:
+        yield cause(dump, match)
+
+
+def _line(match: GoldenMatch) -> str:
+    if not match.by:
+        return f"not matched: {match.note}"
+    what = difference_text(match.difference)
+    if not match.difference.outside and match.difference.compared < match.difference.total:
+        what += ", the others are in no dumped tensor"
+    return f"by {match.by}: {what}" + (f" ({match.note})" if match.note else "")
+
+
+def cause(dump: Dump, match: GoldenMatch) -> str:
+    """Who may have computed a golden tensor that differs, in a sentence."""
+    label, writers = match.file.label, match.writers
+    names = ", ".join(map(dump.task_name, writers[:_NAMED]))
+    names += f" and {len(writers) - _NAMED} more" if len(writers) > _NAMED else ""
+    if match.certain:
+        return f"FIRST DIVERGENCE: {names} computes otherwise: it found the golden inputs, and left not {label}."
+    text = (
+        f"{label}: candidates are {names}, which wrote what differs" if writers else f"{label}: no candidate is known"
+    )
+    if match.behind:
+        text += f", and the {many(match.behind, 'task')} before"
+    return f"{text}. Golden data hold no values in between: compare with the dump of a good run to name the task."
+
+
+def program_json(dump: Dump, found: ProgramComparison) -> dict[str, object]:
+    """All of it for a program."""
+    return {
+        "ordered": found.ordered,
+        "matches": [
+            {
+                "name": match.file.name,
+                "side": "out" if match.file.output else "in",
+                "matched_by": match.by,
+                "differs": match.differs,
+                "difference": difference_json(match.difference),
+                "candidates": [dump.short_name(task) for task in match.writers],
+                "certain": match.certain,
+                "note": match.note,
+            }
+            for match in found.matches
+        ],
     }

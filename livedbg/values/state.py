@@ -17,27 +17,36 @@ from livedbg.model.errors import LivedbgError, SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.values.compare import Tolerance
 from livedbg.values.divergence import Divergence, diverge
-from livedbg.values.dump import Dump, open_dump, task_name
-from livedbg.values.finding import find_dumps
-from livedbg.values.golden import GoldenFile, golden_files
-from livedbg.values.listing import row, stage_word
-from livedbg.values.manifest import Entry
-from livedbg.values.sentences import comparison_text, headline, summary, verdict_line
-from livedbg.values.state_golden import against_golden
+from livedbg.values.dump import Dump
+from livedbg.values.entries import Entry
+from livedbg.values.listing import row
+from livedbg.values.program import ProgramComparison, compare_program
+from livedbg.values.readers import GoldenFile, Readers
+from livedbg.values.sentences import (
+    cause,
+    comparison_text,
+    conclusions,
+    headline,
+    program_lines,
+    summary,
+    verdict_line,
+)
 from livedbg.values.wiring import wiring_of
 
-__all__ = ["compared", "listed"]
+__all__ = ["compared", "golden_meant", "listed"]
 
 _TASKS: Final = 2_000
 _DETAILED: Final = 200
 _ARGUMENTS: Final = 16
 _LINES: Final = 60
+_SUSPECTS: Final = 200
 
 
-def listed(path: Path, name: str = "", also: Collection[str] = ()) -> ValueDump:
+def listed(readers: Readers, path: Path, name: str = "", also: Collection[str] = ()) -> ValueDump:
     """What a dump has.
 
     Args:
+        readers: what can open it.
         path: of the dump.
         name: of the dump, as the state is to know it; its path by default.
         also: identifiers of tasks whose rows are wanted, wherever they stand.
@@ -46,17 +55,20 @@ def listed(path: Path, name: str = "", also: Collection[str] = ()) -> ValueDump:
         SourceError: it can't be read.
     """
     wanted = set(also)
-    with open_dump(path) as dump:
-        more = (entry for entry in dump.entries[ROWS:] if _task(entry.task) in wanted) if wanted else ()
+    with readers.open(path) as dump:
+        more = (entry for entry in dump.entries[ROWS:] if _task(dump, entry.task) in wanted) if wanted else ()
         rows = tuple(_row(dump, entry) for entry in (*dump.entries[:ROWS], *islice(more, ROWS)))
         problems = tuple(dump.problems[:_LINES])
         return ValueDump(path=name or clean_line(str(path)), count=len(dump.entries), rows=rows, problems=problems)
 
 
-def compared(path: Path, golden: Path, name: str = "", siblings: Sequence[Path] = ()) -> ValueComparison:
-    """A dump against a second one, or against the golden data of its program; why not stands in it.
+def compared(
+    readers: Readers, path: Path, golden: Path, name: str = "", siblings: Sequence[Path] = ()
+) -> ValueComparison:
+    """A dump against a second one, or against the golden data of its program; its `problem` is why not.
 
     Args:
+        readers: what can open them.
         path: of the dump.
         golden: of what it is compared with.
         name: of the dump, as the state knows it.
@@ -65,29 +77,38 @@ def compared(path: Path, golden: Path, name: str = "", siblings: Sequence[Path] 
     name, other = name or clean_line(str(path)), clean_line(str(golden))
     try:
         own = siblings or (path,)
-        if files := _files(golden, own):
-            return against_golden(path, name, other, files)
-        return _against_dump(path, name, _like(path, own, golden))
+        if files := golden_meant(readers, golden, own):
+            return _against_golden(readers, path, name, other, files)
+        return _against_dump(readers, path, name, _like(readers, path, own, golden))
     except LivedbgError as error:
         return ValueComparison(path=name, golden=other, problem=f"{error.message} {error.remedy}".strip())
     except (OSError, MemoryError) as error:
         return ValueComparison(path=name, golden=other, problem=clean_line(f"{type(error).__name__}: {error}", 200))
 
 
-def _files(golden: Path, own: Sequence[Path]) -> list[GoldenFile]:
-    """Golden data, where that is what is meant."""
+def golden_meant(readers: Readers, golden: Path, own: Sequence[Path]) -> Sequence[GoldenFile]:
+    """The golden data that a path means; empty where it means a dump.
+
+    Args:
+        readers: what can read them.
+        golden: a folder with golden data, or the folder of a run.
+        own: the dumps that are to be compared.
+
+    Raises:
+        SourceError: it is a single tensor, or holds neither golden data nor a dump.
+    """
     if golden.is_file() and golden.suffix in {".pt", ".npy"}:
         raise SourceError(
             f"{clean_line(golden.name)} is one tensor.",
             "give the folder that has in/ and out/, or compare it by livedbg values DUMP --task T --arg N --against it",
             "one-tensor",
         )
-    files = golden_files(golden)
+    files = readers.golden_files(golden)
     if files:
         return files
-    data = golden_files(golden / "data")
+    data = readers.golden_of_run(golden)
     try:
-        dumps = find_dumps(golden)  # of a run's folder, the dump tells more than the golden data beside it
+        dumps = readers.find(golden)  # of a run's folder, the dump shows more than the golden data beside it
     except SourceError:
         if not data:
             raise
@@ -95,12 +116,12 @@ def _files(golden: Path, own: Sequence[Path]) -> list[GoldenFile]:
     return data if {dump.resolve() for dump in dumps} <= {dump.resolve() for dump in own} else []
 
 
-def _like(path: Path, siblings: Sequence[Path], golden: Path) -> Path:
+def _like(readers: Readers, path: Path, siblings: Sequence[Path], golden: Path) -> Path:
     """The dump of another run that a dump is to be compared with: the only one, or that at the same place."""
     own = {sibling.resolve() for sibling in (path, *siblings)}
-    others = [other for other in find_dumps(golden) if other.resolve() not in own]
+    others = [other for other in readers.find(golden) if other.resolve() not in own]
     if not others:
-        others = [other for other in find_dumps(golden) if other.resolve() != path.resolve()]
+        others = [other for other in readers.find(golden) if other.resolve() != path.resolve()]
     if len(others) == 1:
         return others[0]
     place = next((place for place, sibling in places(siblings).items() if sibling == path), "")
@@ -115,18 +136,18 @@ def _like(path: Path, siblings: Sequence[Path], golden: Path) -> Path:
     return like
 
 
-def _task(task: int) -> str:
-    return ids.task("ascend", task_name(task))
+def _task(dump: Dump, task: int) -> str:
+    return ids.task(dump.system, dump.short_name(task))
 
 
 def _row(dump: Dump, entry: Entry) -> ValueRow:
     cells = row(dump, entry)
     return ValueRow(
         number=entry.number,
-        task=_task(entry.task),
-        name=task_name(entry.task),
+        task=_task(dump, entry.task),
+        name=dump.short_name(entry.task),
         kernel=clean_line(cells[2], 200),
-        stage=stage_word(entry),
+        stage=entry.stage,
         role=clean_line(entry.role, 20),
         arg=entry.arg,
         dtype=clean_line(entry.dtype, 40),
@@ -137,9 +158,9 @@ def _row(dump: Dump, entry: Entry) -> ValueRow:
     )
 
 
-def _against_dump(path: Path, name: str, golden: Path) -> ValueComparison:
+def _against_dump(readers: Readers, path: Path, name: str, golden: Path) -> ValueComparison:
     with ExitStack() as stack:
-        dump, other = stack.enter_context(open_dump(path)), stack.enter_context(open_dump(golden))
+        dump, other = stack.enter_context(readers.open(path)), stack.enter_context(readers.open(golden))
         found = diverge(dump, other, wiring_of(dump), wiring_of(other))
         head = ValueComparison(path=name, golden=clean_line(str(golden)))
         if found.counted("uncompared") == len(found.verdicts):
@@ -152,7 +173,7 @@ def _against_dump(path: Path, name: str, golden: Path) -> ValueComparison:
             said.append(f"The first {_TASKS} of {differing} tasks are listed.")
         return replace(
             head,
-            first=_task(first.task) if first is not None else None,
+            first=_task(dump, first.task) if first is not None else None,
             headline=headline(dump, first) if first is not None else "No task differs.",
             summary=(*(clean_line(line, 400) for line in said), *(f"Golden: {line}" for line in other.problems[:8])),
             tasks=tuple(_differing(dump, found)),
@@ -164,8 +185,49 @@ def _differing(dump: Dump, found: Divergence) -> Iterator[TaskComparison]:
     for number, verdict in enumerate(islice(differing, _TASKS)):
         wrong = verdict.wrong[: _ARGUMENTS if number < _DETAILED else 1]
         yield TaskComparison(
-            task=_task(verdict.task),
+            task=_task(dump, verdict.task),
             verdict=verdict.verdict,
             sentence=clean_line(verdict_line(dump, verdict), 400),
             arguments=tuple(clean_line(comparison_text(one), 400) for one in wrong),
         )
+
+
+def _against_golden(
+    readers: Readers, path: Path, name: str, golden: str, files: Sequence[GoldenFile]
+) -> ValueComparison:
+    """A dump against golden inputs and outputs.
+
+    Raises:
+        SourceError: the dump can't be read, or nothing of the golden data can be compared with it.
+    """
+    with readers.open(path) as dump:
+        found = compare_program(dump, wiring_of(dump), files, Tolerance())
+        lines = tuple(clean_line(line, 400) for line in program_lines(dump, found) if line)[:_LINES]
+        if not any(match.by or match.differs for match in found.matches):
+            why = next((match.note for match in found.matches if match.note), "")
+            raise SourceError(f"no golden tensor could be matched: {clean_line(why, 400)}", "", "nothing-in-common")
+        tasks = tuple(_suspects(dump, found))
+        said = list(conclusions(dump, found))
+        unread = sum(not match.by for match in found.matches)
+        head = clean_line(said[0], 400) if said else "No golden tensor that could be compared differs."
+        if unread and not said:
+            head = f"No golden tensor differs, but {unread} of {len(found.matches)} were not compared."
+        first = next((one.task for one in tasks if one.verdict == "culprit"), tasks[0].task if tasks else None)
+        return ValueComparison(path=name, golden=golden, first=first, headline=head, summary=lines, tasks=tasks)
+
+
+def _suspects(dump: Dump, found: ProgramComparison) -> Iterator[TaskComparison]:
+    """The culprit, and those that may be it."""
+    wrong = [match for match in found.matches if match.differs]
+    if any(not match.file.output for match in wrong):  # given other data: that says nothing about kernels
+        return
+    seen: set[int] = set()
+    for match in sorted(wrong, key=lambda match: not match.certain):
+        for writer in match.writers:
+            if writer not in seen and len(seen) < _SUSPECTS:
+                seen.add(writer)
+                yield TaskComparison(
+                    task=_task(dump, writer),
+                    verdict="culprit" if match.certain else "candidate",
+                    sentence=clean_line(cause(dump, match), 400),
+                )

@@ -1,8 +1,5 @@
 """Tensors that are read piece by piece: out of a dump's payload, or out of memory.
 
-Payload is read with pread, not mapped: a run that begins anew empties the file, and a mapping of it
-would end this process with SIGBUS.
-
 Invariants:
     T1. `block` reads at most what was asked for; nothing is read before.
     T2. `count` elements are there, at most `total`; a shape that promises more is no error.
@@ -11,25 +8,19 @@ Invariants:
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
 
-from livedbg.model.errors import SourceError
-from livedbg.text.sanitize import clean_line
 from livedbg.values.dtypes import Array, ElementType, of_numpy
-from livedbg.values.finding import open_regular
-from livedbg.values.stopping import go_on
+from livedbg.values.payload import Payload
 
-__all__ = ["BLOCK", "Held", "Payload", "Sample", "Stored", "Tensor", "blocks", "index_of", "window"]
+__all__ = ["BLOCK", "Held", "Sample", "Stored", "Tensor", "blocks", "index_of", "window"]
 
 BLOCK: Final = 1 << 20
-"""Elements that are looked at together."""
-_PIECE: Final = 1 << 26
+"""Elements that are read together."""
 
 
 class Tensor(Protocol):
@@ -48,57 +39,6 @@ class Tensor(Protocol):
     def total(self) -> int: ...
 
     def block(self, first: int, count: int) -> Array: ...
-
-
-class Payload:
-    """The file that holds the values of a dump.
-
-    Attributes:
-        size: bytes that were in it when it was opened; a run that goes on adds to them.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._fd = -1
-        self.open()
-
-    def open(self) -> None:
-        """Open it, also again after `close`.
-
-        Raises:
-            SourceError: it can't be read, or is no file.
-        """
-        self.close()
-        self._fd = open_regular(self.path)
-        self.size = os.fstat(self._fd).st_size
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Bytes of it; fewer where it ends.
-
-        Raises:
-            SourceError: the disk doesn't give them.
-        """
-        pieces = []
-        while size > 0:
-            go_on()
-            try:
-                piece = os.pread(self._fd, min(size, _PIECE), offset)
-            except OSError as error:
-                raise SourceError(
-                    f"{clean_line(str(self.path))} can't be read: {error.strerror}.", "", "unreadable"
-                ) from None
-            if not piece:
-                break
-            pieces.append(piece)
-            offset += len(piece)
-            size -= len(piece)
-        return b"".join(pieces)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 @dataclass(slots=True)

@@ -1,27 +1,20 @@
 """In which order the tasks of a dump are walked, and who wrote what a task found.
 
-With the run's `deps.json` the order is that of submission, in which every task stands behind those that it waits for.
-Without one it is the order in which the payload was written.
+With the run's task graph the order is that of submission: every task comes after those that it waits for. Without a
+graph it is the order in which the payload was written.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import Final
 
-from livedbg.adapters.ascend.dumps.depsfile import parse_graph
 from livedbg.graphs.accesses import WRITES, Access
 from livedbg.graphs.buffers import Buffers
 from livedbg.graphs.declared import TaskGraph
-from livedbg.model.errors import SourceError
-from livedbg.text.sanitize import clean_line
 from livedbg.values.dump import Dump
-from livedbg.values.finding import beside
 
 __all__ = ["Wiring", "wiring_of"]
-
-_DEPS_BYTES: Final = 1 << 29
 
 
 @dataclass(slots=True)
@@ -29,7 +22,7 @@ class Wiring:
     """How the tasks of one run are wired.
 
     Attributes:
-        graph: of its deps.json; None where there is none.
+        graph: its declared task graph; None where there is none.
         problem: why there is none, or what it lacks.
     """
 
@@ -97,14 +90,5 @@ class Wiring:
 
 
 def wiring_of(dump: Dump) -> Wiring:
-    """The wiring of a dump's run, from the deps.json beside it."""
-    path = beside(dump.path, "deps.json")
-    if path is None:
-        return Wiring(problem=f"There is no deps.json beside {clean_line(dump.path.parent.name)}")
-    try:
-        if path.stat().st_size > _DEPS_BYTES:
-            raise SourceError(f"{path} is too large")
-        graph = parse_graph(path.read_bytes())
-        return Wiring(graph, f"{path.name} is not whole ({clean_line(graph.cut, 120)})" if graph.cut else "")
-    except (OSError, ValueError, SourceError) as error:
-        return Wiring(problem=f"{path.name} can't be read ({clean_line(str(error), 300)})")
+    """The wiring of a dump's run, from the task graph beside it."""
+    return Wiring(*dump.find_graph())

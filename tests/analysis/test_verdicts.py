@@ -28,9 +28,13 @@ def test_lock_cycle_names_its_threads_and_locks_only() -> None:
     }
     assert verdict(world).state is VerdictState.DEADLOCK
     assert set(verdict(world).roots) == {"thread:box/1/11", "thread:box/1/12"}
-    assert "thread 11 (alpha) waits for mutex 0x20, which thread 12 (beta) holds" in finding.sentence
-    assert "for at least 0.3 s" in finding.sentence
-    assert "1 more waiter behind them" in finding.sentence
+    assert finding.sentence == (
+        "Deadlock of 2 threads: alpha → beta → alpha; 1 more waits behind them. Each has waited for 0.3 s or more."
+    )
+    assert {proof.source for proof in finding.evidence} >= {
+        "thread 11 (alpha) waits for mutex 0x20",
+        "thread 12 (beta) holds mutex 0x20",
+    }
     assert len(finding.evidence) == 4
     assert finding.next[0] == "livedbg stacks 1 --native"
 
@@ -41,7 +45,7 @@ def test_self_deadlock() -> None:
     me, lock = world.thread(11), world.lock(0x10)
     world.holds(lock, me)
     world.waits(me, lock)
-    assert "which it holds itself" in world.later().found("self-deadlock").sentence
+    assert "that it holds itself" in world.later().found("self-deadlock").sentence
 
 
 def test_a_timed_wait_is_no_deadlock() -> None:
@@ -207,6 +211,24 @@ def test_held_lock_is_a_stall_only_when_it_lasts(waits_in: str, watched_ns: int,
     assert verdict(world).roots == ("thread:box/1/11",)
 
 
+@pytest.mark.parametrize("waits_in", ["read of socket 3", "sleep 3600 s"])
+def test_a_name_stands_in_the_verdict_as_it_is(waits_in: str) -> None:
+    world = World()
+    world.process(1)
+    me, other, lock = world.thread(11, "DataLoader_GPU0", waits_in=waits_in), world.thread(12), world.lock(0x10)
+    world.holds(lock, me)
+    world.waits(other, lock)
+    sentence = verdict(world.later(11 * SECOND)).sentence
+    assert sentence.startswith("Thread 11 (DataLoader_GPU0) holds a mutex, blocked in ")
+
+
+def test_a_name_of_a_kernel_stands_in_the_verdict_as_it_is() -> None:
+    world = World()
+    slow = world.task("g1", TaskState.RUNNING, world.now_ns, kernel="Add_F16_GPU0", system="toy")
+    world.edge(EdgeKind.DEPENDS_ON, world.task("g2", TaskState.SUBMITTED, 0, system="toy"), slow)
+    assert verdict(world.later(11 * SECOND)).sentence.startswith("Task g1 Add_F16_GPU0 ")
+
+
 def test_lock_convoy_is_running() -> None:
     world = World()
     world.process(1)
@@ -226,7 +248,7 @@ def test_stopped_process_with_its_remedy() -> None:
     world.waits(world.thread(1, waits_in="waitpid of 2"), child)
     finding = world.later().found("stopped-process")
     assert finding.next == ("kill -CONT 2",)
-    assert "1 waiter behind it" in finding.sentence
+    assert "1 thread waits for it" in finding.sentence
     assert verdict(world).roots == (child,)
 
 
@@ -306,7 +328,7 @@ def test_no_progress() -> None:
         world.counter("ring:ascend/1", value, 10)
         world.later(SECOND)
     assert world.finding("no-progress") is None
-    assert "stood at 3 of 10" in world.later(30 * SECOND).found("no-progress").sentence
+    assert "stayed at 3 of 10" in world.later(30 * SECOND).found("no-progress").sentence
 
 
 def test_no_progress_needs_a_count_that_ever_rose() -> None:

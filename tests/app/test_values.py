@@ -12,8 +12,9 @@ from livedbg.model import events as ev
 from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
 from livedbg.model.intents import CompareValues, LookAtValues
 from livedbg.recording.file import Recorder
+from livedbg.session.filereaders import dump_readers
 from livedbg.session.replay import ReplayView
-from livedbg.values.looking import Looker
+from livedbg.values.preview import Previewer
 from livedbg.values.state import compared, listed
 from tests.app.apps import NOTICES_STAY_S, make_app, ready, text_of, until
 from tests.app.fakes import FakeView, stamp
@@ -26,7 +27,7 @@ GOOD = ASCEND / "09_dep_good"
 
 def _fed() -> FakeView:
     view = scenario("deadlock")
-    view.feed([ev.DumpSeen(dump=listed(LOST), **stamp(50))])
+    view.feed([ev.DumpSeen(dump=listed(dump_readers(), LOST), **stamp(50))])
     return view
 
 
@@ -42,7 +43,7 @@ async def test_the_tensor_under_the_cursor_is_read_and_shown(size: tuple[int, in
         await pilot.press("down", "down")
         await until(pilot, lambda: LookAtValues(path=str(LOST), number=2) in view.sent)
         assert "It is being read" in text_of(app)
-        view.feed([ev.ValuesSeen(look=next(Looker().looks(LOST, str(LOST), 2)), **stamp(51))])
+        view.feed([ev.ValuesSeen(look=next(Previewer(dump_readers()).previews(LOST, str(LOST), 2)), **stamp(51))])
         await until(pilot, lambda: "#2 r0t0 (SLOW_ADD) after output" in text_of(app))
         text = text_of(app)
         assert "count         256" in text and "min           5" in text
@@ -59,14 +60,14 @@ async def test_a_golden_run_is_typed_and_the_culprit_found() -> None:
         await ready(pilot)
         await pilot.press("8", "C", *str(GOOD), "enter")
         assert view.sent[-1] == CompareValues(path=str(LOST), golden=str(GOOD))
-        view.feed([ev.DumpCompared(comparison=compared(LOST, GOOD), **stamp(52))])
+        view.feed([ev.DumpCompared(comparison=compared(dump_readers(), LOST, GOOD), **stamp(52))])
         await until(pilot, lambda: "r0t1 (INC) found other values" in text_of(app))
         await pilot.press("n")
         await until(pilot, lambda: "256 of 256 outside" in text_of(app))
         assert app.look.selection == "task:ascend/r0t1"
         await pilot.press("slash", *"found other", "enter")
         await until(pilot, lambda: "SLOW_ADD      before" not in text_of(app))
-        view.feed([ev.DumpCompared(comparison=compared(LOST, GOOD / "nowhere"), **stamp(53))])
+        view.feed([ev.DumpCompared(comparison=compared(dump_readers(), LOST, GOOD / "nowhere"), **stamp(53))])
         await until(pilot, lambda: "Nothing was compared" in text_of(app))
 
 
@@ -146,9 +147,9 @@ async def test_a_sample_is_called_one_and_the_whole_is_asked_for_again_later() -
 
 async def test_a_recording_says_what_was_not_looked_at(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     recorder = Recorder(tmp_path / "r.livedbg", "box", "values")
-    recorder([ev.DumpSeen(dump=listed(LOST), **stamp(50))])
-    recorder([ev.ValuesSeen(look=next(Looker().looks(LOST, str(LOST), 0)), **stamp(51))])
-    recorder([ev.DumpCompared(comparison=compared(LOST, GOOD), **stamp(52))])
+    recorder([ev.DumpSeen(dump=listed(dump_readers(), LOST), **stamp(50))])
+    recorder([ev.ValuesSeen(look=next(Previewer(dump_readers()).previews(LOST, str(LOST), 0)), **stamp(51))])
+    recorder([ev.DumpCompared(comparison=compared(dump_readers(), LOST, GOOD), **stamp(52))])
     recorder.close()
     view = ReplayView(tmp_path / "r.livedbg")
     request.addfinalizer(view.stop)

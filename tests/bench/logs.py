@@ -12,6 +12,7 @@ from pathlib import Path
 
 from livedbg.logs.files import FileLogReader
 from livedbg.model import LogSource
+from livedbg.session.log_formats import known_log_formats
 from tests.bench.harness import Row, program, run
 from tests.bench.table import Figure, repeated
 
@@ -97,7 +98,7 @@ def _write(log: Path, size: int) -> None:
 
 def _reader(log: Path, what: str) -> float:
     source = LogSource(id="log:bench", name=log.name, path=str(log))
-    reader = FileLogReader(lambda _id: source)
+    reader = FileLogReader(lambda _id: source, known_log_formats())
     started = time.perf_counter()
     try:
         if what == "end":

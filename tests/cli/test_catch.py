@@ -103,7 +103,7 @@ def test_the_end_of_the_target_ends_it(thrower: Target) -> None:
         assert thrower.process.stdin is not None
         thrower.process.stdin.write(b"exit\n")
         out, _ = process.communicate(timeout=200)
-    assert process.returncode == 0 and thrower.process.wait(20) == 3
+    assert process.returncode == 0 and thrower.process.wait(60) == 3
     assert "_exit: 0x3" in out
 
 

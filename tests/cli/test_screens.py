@@ -83,7 +83,7 @@ def test_the_target_is_untouched_by_a_screen_that_is_killed(stuck: Target) -> No
 
         eventually(unwinds)
         terminal.process.kill()
-        terminal.process.wait(30)
+        terminal.process.wait(60)
     assert "TracerPid:\t0" in Path(f"/proc/{stuck.pid}/status").read_text()
     assert stuck.process.poll() is None
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))  # its gdb ends with it

@@ -12,6 +12,7 @@ from livedbg.cli.table import EXIT_CODES, commands
 from livedbg.session.rulebook import rules_page
 from livedbg.session.systems import Command
 from tests.docs.examples import OUTPUTS
+from tests.docs.rooms import architecture
 
 __all__ = ["MADE", "pages"]
 
@@ -23,6 +24,7 @@ def pages() -> dict[str, str]:
     made = {f"commands/{name}.md": _command_page(entry) for name, entry in commands().items()}
     made["commands/README.md"] = _index()
     made["rules.md"] = rules_page()
+    made["architecture.md"] = architecture()
     made["keys.md"] = f"{MADE}\n# Keys\n\nThe same stands in the app: `?` on any screen.\n\n{key_reference()}"
     return {path: text.rstrip() + "\n" for path, text in made.items()}
 

@@ -15,13 +15,14 @@ from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import ExceptionHit, LogSource
 from livedbg.model.events import ExceptionSeen, Stamper
+from livedbg.session.log_formats import known_log_formats
 
 
 def hits(data: bytes) -> list[ExceptionHit]:
     """What the decoder makes of a log."""
     decoder = CrashDecoder()
     decoder.opened(LogSource(id="log:box/x", name="x", process="process:box/7"))
-    assembler, cutter = RecordAssembler("log:box/x", SourceClock()), LineCutter()
+    assembler, cutter = RecordAssembler("log:box/x", SourceClock(), known_log_formats()), LineCutter()
     records = [*assembler.feed(cutter.feed(data)), *assembler.feed(cutter.flush()), *assembler.flush()]
     found = []
     for record in records:

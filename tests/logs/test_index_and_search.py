@@ -20,6 +20,7 @@ from livedbg.logs.recorded import RecordedLogReader
 from livedbg.logs.search import compile_pattern, search_backward, search_forward
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.snapshot import Snapshot
+from livedbg.session.log_formats import known_log_formats
 
 _BYTES = st.lists(st.sampled_from([b"\n", b"a", b"error", b"Error", b"\r\n", b"\x00", b"\xff", b"\x1b[31m", b" "])).map(
     b"".join
@@ -118,7 +119,7 @@ class _Files:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.reader = FileLogReader(self._source)
+        self.reader = FileLogReader(self._source, known_log_formats())
 
     def _source(self, source: str) -> LogSource | None:
         path = self.folder / source.removeprefix("log:box/")

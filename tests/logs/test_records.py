@@ -18,6 +18,7 @@ from livedbg.logs.lines import LINE_LIMIT, Line, LineCutter
 from livedbg.logs.records import RecordAssembler
 from livedbg.logs.shapes import split_prefix
 from livedbg.model import LogRecord, Severity
+from livedbg.session.log_formats import known_log_formats
 from livedbg.text.sanitize import clean
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "logs"
@@ -34,7 +35,7 @@ NOON = calendar.timegm((2026, 11, 21, 12, 0, 0)) * 10**9
 
 def records_of(text: str, clock: SourceClock | None = None) -> list[LogRecord]:
     data = text.encode("utf-8", "surrogateescape")
-    assembler = RecordAssembler("log:box/x", clock or SourceClock(REFERENCE, host_offset_ns=1_000))
+    assembler = RecordAssembler("log:box/x", clock or SourceClock(REFERENCE, host_offset_ns=1_000), known_log_formats())
     cutter = LineCutter()
     return [
         *assembler.feed(cutter.feed(data)),
@@ -44,7 +45,7 @@ def records_of(text: str, clock: SourceClock | None = None) -> list[LogRecord]:
 
 
 def format_of(text: str) -> str | None:
-    assembler = RecordAssembler("log:box/x", SourceClock(REFERENCE))
+    assembler = RecordAssembler("log:box/x", SourceClock(REFERENCE), known_log_formats())
     assembler.feed(LineCutter().feed(text.encode() + b"\n"))
     return assembler.format
 

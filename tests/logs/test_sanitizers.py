@@ -14,6 +14,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.logs.sanitizers import ENDED, TOLD, SanitizerReport, own_frames, sanitizer_report
 from livedbg.model import Frame, LogRecord
 from livedbg.model.events import Stamper
+from livedbg.session.log_formats import known_log_formats
 from livedbg.session.rulebook import diagnostician
 from livedbg.state.store import Store
 
@@ -21,7 +22,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "sanitizers"
 
 
 def records(data: bytes) -> list[LogRecord]:
-    assembler, cutter = RecordAssembler("log:box/x", SourceClock()), LineCutter()
+    assembler, cutter = RecordAssembler("log:box/x", SourceClock(), known_log_formats()), LineCutter()
     return [*assembler.feed(cutter.feed(data)), *assembler.feed(cutter.flush()), *assembler.flush()]
 
 

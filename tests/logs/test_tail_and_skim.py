@@ -21,6 +21,7 @@ from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
 from livedbg.model import LogRecord
 from livedbg.model.errors import SourceError
+from livedbg.session.log_formats import known_log_formats
 
 
 def drain(tail: Tail | PackedFile, limit: int = 7) -> list[bytes]:
@@ -227,9 +228,9 @@ def test_K1_skimming_gives_what_reading_everything_gives(
     lines: list[str], size: int, ended: bool, beats: tuple[bytes, ...]
 ) -> None:
     data = "\n".join(lines).encode() + (b"\n" if ended else b"")
-    assembler, cutter = RecordAssembler("s", SourceClock(10**18)), LineCutter()
+    assembler, cutter = RecordAssembler("s", SourceClock(10**18), known_log_formats()), LineCutter()
     expected = [*assembler.feed(cutter.feed(data)), *assembler.flush()]
-    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18)), TRIGGERS, 0, 1, beats)
+    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18), known_log_formats()), TRIGGERS, 0, 1, beats)
     got: list[LogRecord] = []
     for begin in range(0, len(data), size):
         got += skimmer.feed(data[begin : begin + size])
@@ -255,9 +256,9 @@ def _last_beats(records: list[LogRecord]) -> list[tuple[str, int | None, int | N
 def test_K2_the_last_beat_of_those_in_a_row_comes_out(lines: list[str], size: int) -> None:
     lines = [line for line in lines if not line.startswith((" ", "Traceback", '"', "[INFO] AICPU"))]  # one line each
     data = "\n".join([*lines, ""]).encode()
-    assembler, cutter = RecordAssembler("s", SourceClock(10**18)), LineCutter()
+    assembler, cutter = RecordAssembler("s", SourceClock(10**18), known_log_formats()), LineCutter()
     expected = [*assembler.feed(cutter.feed(data)), *assembler.flush()]
-    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18)), TRIGGERS, 0, 1, _BEATS)
+    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18), known_log_formats()), TRIGGERS, 0, 1, _BEATS)
     got: list[LogRecord] = []
     for begin in range(0, len(data), size):
         got += skimmer.feed(data[begin : begin + size])
@@ -271,7 +272,7 @@ def test_skimming_keeps_a_long_traceback_and_lines_of_any_length() -> None:
     traceback = "\n".join(["Traceback (most recent call last):", *['  File "a", line 1, in f'] * 500, "ValueError: x"])
     noise = "[INFO] f: noise\n" * 5000
     data = f"{noise}{'y' * 9_000_000}\n{traceback}\n{noise}".encode()
-    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18)), TRIGGERS, 0, 1)
+    skimmer = Skimmer(RecordAssembler("s", SourceClock(10**18), known_log_formats()), TRIGGERS, 0, 1)
     got: list[LogRecord] = []
     for begin in range(0, len(data), 65_536):
         got += skimmer.feed(data[begin : begin + 65_536])

@@ -14,29 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.packaging.conftest import pip
+
 pytestmark = pytest.mark.timeout(900)
 """Of several workers one builds; the others wait for it."""
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("adapters", "panels", "themes")
-
-
-def pip(*words: str | Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder of this run that all its workers share."""
-    base = tmp_path_factory.getbasetemp()
-    return base if worker_id == "master" else base.parent
 
 
 @pytest.fixture(scope="session")

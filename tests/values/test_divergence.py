@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from livedbg.values import open_dump
+from livedbg.session.filereaders import dump_readers
 from livedbg.values.compare import Tolerance, compare
 from livedbg.values.divergence import CANDIDATES, Divergence, diverge
 from livedbg.values.sentences import headline
@@ -51,7 +51,7 @@ def run(folder: Path, found: dict[int, Any] | None = None, left: dict[int, Any] 
 
 def walk(here: Path, golden: Path, tolerance: Tolerance | None = None) -> Divergence:
     paths = [next(folder.glob("*_dump/*_dump.json")) for folder in (here, golden)]
-    with open_dump(paths[0]) as dump, open_dump(paths[1]) as other:
+    with dump_readers().open(paths[0]) as dump, dump_readers().open(paths[1]) as other:
         return diverge(dump, other, wiring_of(dump), wiring_of(other), tolerance)
 
 
@@ -131,7 +131,7 @@ def test_inputs_that_were_not_dumped_are_judged_by_who_wrote_them(tmp_path: Path
     found = walk(tmp_path / "here", tmp_path / "golden")
     assert verdicts(found) == {0: "equal", 1: "culprit", 2: "inherited", 3: "culprit"}
     assert found.first is not None and not found.first.certain
-    with open_dump(tmp_path / "here" / "args_dump" / "args_dump.json") as dump:
+    with dump_readers().open(tmp_path / "here" / "args_dump" / "args_dump.json") as dump:
         assert "what it found was not dumped" in headline(dump, found.first)
 
 
@@ -211,7 +211,7 @@ def test_a_wrong_kernel_in_a_real_capture(tmp_path: Path) -> None:
     """MUL (r1t2) is made to leave 43 in one element, and what its reader r1t3 finds and leaves follows."""
     here = tmp_path / "dfx"
     shutil.copytree(HEALTHY, here)
-    with open_dump(here / "args_dump" / "args_dump.json") as dump:
+    with dump_readers().open(here / "args_dump" / "args_dump.json") as dump:
         places = {(entry.task, entry.arg, entry.before): entry.bin_offset for entry in dump.entries}
     payload = bytearray((here / "args_dump" / "args.bin").read_bytes())
     for key, value in (((4294967298, 2, False), 43), ((4294967299, 0, True), 43), ((4294967299, 2, False), 48)):
@@ -251,7 +251,7 @@ def test_whole_numbers_are_compared_exactly() -> None:
 @pytest.mark.parametrize("verdict", ["culprit", "order", "given", "shape", "inherited"])
 def test_every_verdict_has_a_sentence(tmp_path: Path, verdict: str) -> None:
     found = walk(run(tmp_path / "here", {2: 7}, {1: 7, 2: 8}), run(tmp_path / "golden"))
-    with open_dump(tmp_path / "here" / "args_dump" / "args_dump.json") as dump:
+    with dump_readers().open(tmp_path / "here" / "args_dump" / "args_dump.json") as dump:
         one = found.verdicts[2]
         one.verdict = verdict
         assert headline(dump, one).startswith("r0t2 (func 2) ") and headline(dump, one).endswith(".")
@@ -266,7 +266,7 @@ def test_where_nobody_knows_who_wrote_what_a_few_are_named(tmp_path: Path) -> No
         )
         for run, more in (("a", 0), ("b", 1))
     )
-    with open_dump(one) as dump, open_dump(other) as golden:
+    with dump_readers().open(one) as dump, dump_readers().open(other) as golden:
         found = diverge(dump, golden, wiring_of(dump), wiring_of(golden))
     assert [verdict.verdict for verdict in found.verdicts] == ["given", *["inherited"] * 59]
     assert max(len(verdict.producers) for verdict in found.verdicts) == CANDIDATES

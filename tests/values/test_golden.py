@@ -12,11 +12,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from livedbg.adapters.ascend.dumps.golden import golden_files
 from livedbg.model.errors import SourceError
-from livedbg.values import open_dump
+from livedbg.session.filereaders import dump_readers
 from livedbg.values.compare import Tolerance
-from livedbg.values.golden import golden_files, load
 from livedbg.values.program import GoldenMatch, compare_program
+from livedbg.values.tensor_files import load
 from livedbg.values.wiring import wiring_of
 from tests.cli.conftest import ASCEND, Said, livedbg
 from tests.values.conftest import Arg, tensor, write_deps, write_dump
@@ -36,7 +37,7 @@ def golden(folder: Path, **tensors: Any) -> Path:
 
 
 def matched(run: Path, data: Path) -> dict[str, GoldenMatch]:
-    with open_dump(run / "args_dump" / "args_dump.json") as dump:
+    with dump_readers().open(run / "args_dump" / "args_dump.json") as dump:
         found = compare_program(dump, wiring_of(dump), golden_files(data), Tolerance())
     return {match.file.label: match for match in found.matches}
 

@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from livedbg.values import heat_map, histogram, histogram_lines, number_lines, open_dump, window
-from livedbg.values.tensor import Held
+from livedbg.session.filereaders import dump_readers
+from livedbg.values.numbers import number_lines
+from livedbg.values.pictures import heat_map, histogram_lines
+from livedbg.values.statistics import histogram
+from livedbg.values.tensor import Held, window
 from tests.values.conftest import tensor, write_deps, write_dump
 
 
@@ -65,5 +68,5 @@ def test_kernels_come_from_deps_where_the_dump_has_none(tmp_path: Path) -> None:
     path = write_dump(tmp_path, [tensor(0, 0, "output", [1], kernel=-1)])
     write_deps(tmp_path, [(0, [("OUTPUT_EXISTING", 10)])], [])
     (tmp_path / "name_map_x.json").write_text(json.dumps({"callable_id_to_name": {"0": "ADD"}}))
-    with open_dump(path) as dump:
+    with dump_readers().open(path) as dump:
         assert dump.task_name(0) == "r0t0 (ADD)"

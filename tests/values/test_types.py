@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from livedbg.values import Selection, open_dump, statistics
+from livedbg.session.filereaders import dump_readers
 from livedbg.values.buffers import places_of
 from livedbg.values.dtypes import element_type
-from livedbg.values.export import export
-from livedbg.values.golden import load
-from livedbg.values.manifest import Entry
+from livedbg.values.dump import Selection
+from livedbg.values.entries import Entry
+from livedbg.values.statistics import statistics
 from livedbg.values.tensor import Held, index_of
+from livedbg.values.tensor_files import export, load
 from tests.values.conftest import Arg, write_dump
 
 WRITTEN = {
@@ -50,7 +51,7 @@ def test_every_type_that_the_runtime_writes(name: str, tmp_path: Path) -> None:
     numbers = np.array([[8 if name.upper() == "FP8E8M0" else 0, 1, 2], [1, 0.5, 4]])  # a scale is never 0
     values = numbers.astype(WRITTEN[name.upper()])
     arg = Arg(7, 0, "output", "after_completion", values.tobytes(), name, values.shape)
-    with open_dump(write_dump(tmp_path, [arg])) as dump:
+    with dump_readers().open(write_dump(tmp_path, [arg])) as dump:
         (entry,) = dump.entries
         found = dump.tensor(entry)
         assert dump.problems == [] and dump.state(entry) == "" and found is not None
@@ -71,7 +72,7 @@ def test_four_bits_are_two_in_a_byte_low_half_first(tmp_path: Path) -> None:
     # codes 0..15 of E2M1 in order: 0, .5, 1, 1.5, 2, 3, 4, 6, and the same below zero
     data = bytes(low | (low + 1) << 4 for low in range(0, 16, 2))
     arg = Arg(7, 0, "output", "after_completion", data, "FP4E2M1", (2, 4))
-    with open_dump(write_dump(tmp_path, [arg])) as dump:
+    with dump_readers().open(write_dump(tmp_path, [arg])) as dump:
         found = dump.tensor(dump.entries[0])
         assert found is not None and found.shape == (2, 8) and found.count == 16
         expected = [0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6]
@@ -92,7 +93,7 @@ def test_four_bit_integers_have_a_sign() -> None:
 
 def test_an_unknown_type_is_shown_as_bytes(tmp_path: Path) -> None:
     arg = Arg(7, 0, "output", "after_completion", bytes([1, 2, 255, 4]), "HIFLOAT9", (4,))
-    with open_dump(write_dump(tmp_path, [arg])) as dump:
+    with dump_readers().open(write_dump(tmp_path, [arg])) as dump:
         found = dump.tensor(dump.entries[0])
         assert found is not None and found.block(0, 9).tolist() == [1, 2, 255, 4] and found.element.kind == "raw"
         assert any("HIFLOAT9" in problem for problem in dump.problems)
@@ -141,5 +142,5 @@ def test_an_index_is_numpys(shape: tuple[int, ...], data: st.DataObject) -> None
 
 def test_a_selection_of_nothing_is_everything(tmp_path: Path) -> None:
     arg = Arg(7, 0, "output", "after_completion", b"\0" * 4, "FLOAT32", (1,))
-    with open_dump(write_dump(tmp_path, [arg])) as dump:
+    with dump_readers().open(write_dump(tmp_path, [arg])) as dump:
         assert list(Selection().of(dump)) == dump.entries

@@ -11,16 +11,17 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from livedbg.analysis.diagnosis import Finding, WaitGraph
 from livedbg.analysis.tasks import TaskIndex
-from livedbg.model import Task, TaskState
+from livedbg.model import Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["Rule", "RuleInput", "Settings"]
+__all__ = ["Judged", "Rule", "RuleInput", "Settings"]
 
 _SECOND_NS = 1_000_000_000
 
@@ -56,6 +57,32 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """What the rules of single systems judge, so that the generic rules leave it to them.
+
+    Attributes:
+        tasks: names of the systems whose own rules judge their tasks.
+        diagnostics: by the name of a system, regular expressions of the codes of the diagnostics that its own rules
+            judge; each has to match a whole code.
+        explains: functions that take a logged exception and the state, and say whether a system's own rules report
+            its cause.
+    """
+
+    tasks: frozenset[str] = frozenset()
+    diagnostics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    explains: tuple[Callable[[ExceptionHit, Snapshot], bool], ...] = ()
+
+    def judges(self, diagnostic: Diagnostic) -> bool:
+        """True if the rules of its own system judge a diagnostic."""
+        codes = self.diagnostics.get(diagnostic.system, ())
+        return any(re.fullmatch(code, diagnostic.code) for code in codes)
+
+    def explained(self, hit: ExceptionHit, snapshot: Snapshot) -> bool:
+        """True if the rules of some system report the cause of an exception."""
+        return any(explains(hit, snapshot) for explains in self.explains)
+
+
+@dataclass(frozen=True, slots=True)
 class RuleInput:
     """What a rule may look at.
 
@@ -64,12 +91,14 @@ class RuleInput:
         graph: the wait-for graph of that state.
         settings: thresholds.
         index: the tasks by state; made when a rule asks for it, if not given.
+        judged: what the rules of single systems judge.
     """
 
     snapshot: Snapshot
     graph: WaitGraph
     settings: Settings = field(default_factory=Settings)
     index: TaskIndex | None = None
+    judged: Judged = field(default_factory=Judged)
 
     def tasks_in(self, state: TaskState) -> Sequence[Task]:
         """The tasks in a state other than COMPLETED."""

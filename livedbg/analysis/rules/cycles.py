@@ -1,4 +1,4 @@
-"""Deadlocks: circles of waits that nobody in them can leave, told apart by what they run through."""
+"""Deadlocks: cycles of waits that no member can leave, by what they run through."""
 
 from __future__ import annotations
 
@@ -11,21 +11,30 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import places_in, thing_name
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of, pids_of, since_wall_ns, waited_ns
 from livedbg.model import Evidence, Severity
+from livedbg.model.snapshot import Snapshot
 
 __all__ = ["rules"]
 
 _CHANNELS: Final = frozenset({"pipe", "socket", "eventfd"})
 _ACTORS: Final = ("thread:", "task:")
 _SHOWN: Final = 6
-_TOLD: Final = 200
-"""Waits inside a circle that are gone through for the sentence and the evidence; a circle can have millions."""
+_NOUNS: Final = {
+    "rwlock": "read-write lock",
+    "cond": "condition variable",
+    "sem": "semaphore",
+    "pylock": "Python lock",
+    "flock": "file lock",
+}
+_EVIDENCE: Final = 200
+"""Waits inside a cycle that become evidence; a cycle can have millions."""
 
 
 @dataclass(frozen=True, slots=True)
 class CycleRule:
-    """A sort of circle."""
+    """A kind of cycle."""
 
     name: str
     doc: str
@@ -33,7 +42,7 @@ class CycleRule:
     advice: str
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """The circles of this sort."""
+        """The cycles of this kind."""
         for cycle in state.graph.cycles:
             if _rule_of(cycle) is self:
                 yield self._finding(cycle, state)
@@ -45,12 +54,11 @@ class CycleRule:
         since = [s for s in (since_wall_ns(thread, snapshot) for thread in threads) if s is not None]
         actors = [entity for entity in cycle if entity.startswith(_ACTORS)]
         bystanders = max(0, state.graph.behind(actors[0]) - len(actors) + 1) if actors else 0
-        sentence = f"Deadlock: {_story(cycle, state)}"
+        whom = "them" if len(actors) > 1 else "it"
+        more = f"; {bystanders:,} more {'waits' if bystanders == 1 else 'wait'} behind {whom}" if bystanders else ""
+        sentence = f"{_story(cycle, actors, state)}{more}."
         if waits:
-            sentence += f", for at least {duration(min(waits))}"
-        sentence += "."
-        if bystanders:
-            sentence += f" {many(bystanders, 'more waiter').capitalize()} behind {'them' if len(actors) > 1 else 'it'}."
+            sentence += f" {'Each has' if len(waits) > 1 else 'It has'} waited for {duration(min(waits))} or more."
         evidence = _evidence(cycle, state)
         stacks = tuple(f"livedbg stacks {pid} --native" for pid in pids_of(cycle)[:3])
         return Finding(
@@ -67,15 +75,15 @@ class CycleRule:
         )
 
 
-@lru_cache(maxsize=8)  # every rule asks; a circle can have a million members
+@lru_cache(maxsize=8)  # every rule asks; a cycle can have a million members
 def _rule_of(cycle: tuple[str, ...]) -> CycleRule:
-    """The rule for a circle."""
+    """The rule for a cycle."""
     kinds = Counter(entity.partition(":")[0] for entity in cycle)
     return next(rule for rule in _RULES if rule.fits(frozenset(kinds), kinds["thread"]))
 
 
 def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
-    """The waits inside the circle."""
+    """The waits inside the cycle."""
     inside = set(cycle)
     for entity in cycle:
         for blocker in state.graph.blockers_of(entity):
@@ -83,38 +91,83 @@ def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
                 yield entity, blocker
 
 
-def _story(cycle: tuple[str, ...], state: RuleInput) -> str:
-    """Who waits for what that who holds."""
-    snapshot, inside = state.snapshot, set(cycle)
-    links = list(islice(_links(cycle, state), _TOLD + 1))
-    waits = [(actor, target) for actor, target in links if actor.startswith(_ACTORS)]
-    parts = [
-        f"{name_of(actor, snapshot)} waits for {_target(actor, target, inside, state)}"
-        for actor, target in waits[:_SHOWN]
-    ]
-    if len(links) > _TOLD:
-        return "; ".join(parts) + f"; and so on, in a circle of {len(cycle):,}"
-    more = len(waits) - _SHOWN
-    return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
-
-
-def _target(actor: str, target: str, inside: set[str], state: RuleInput) -> str:
+def _story(cycle: tuple[str, ...], actors: Sequence[str], state: RuleInput) -> str:
+    """`Deadlock of 3 threads: scheduler → launcher → allocator → scheduler (server.cpp:31, :44, :58)`."""
     snapshot = state.snapshot
-    text = name_of(target, snapshot)
-    holders = [b for b in state.graph.blockers_of(target) if b in inside]
-    if target.startswith("task:"):
-        return text
-    if target.startswith(("thread:", "process:")):
-        return f"{text} to end"
-    if actor in holders and len(holders) == 1:
-        return f"{text}, which it holds itself"
-    who = " or ".join(name_of(holder, snapshot) for holder in holders[:3])
-    verb = "serves" if target.partition(":")[0] in _CHANNELS else "holds"
-    return f"{text}, which {who} {verb}" if who else text
+    if len(actors) == 1:
+        things = [thing_name(entity, snapshot) for entity in cycle if not entity.startswith((*_ACTORS, "process:"))]
+        what = f"{things[0]} that it holds itself" if things else "its own end"
+        return f"Deadlock: {name_of(actors[0], snapshot)} waits for {what}{places_in(actors, snapshot)}"
+    noun = "task" if all(actor.startswith("task:") for actor in actors) else "thread"
+    ring = _ring(actors, frozenset(cycle), state)
+    shown = (ring or list(actors))[:_SHOWN]
+    names = _labels(shown, snapshot)
+    rest = ["…"] if len(actors) > _SHOWN else []
+    who = " → ".join([*names, *rest, names[0]]) if ring else ", ".join([*names, *rest])
+    over = _over(cycle, snapshot)
+    return f"Deadlock of {many(len(actors), noun)}{over}: {who}{places_in(shown, snapshot)}"
+
+
+def _ring(actors: Sequence[str], inside: frozenset[str], state: RuleInput) -> list[str]:
+    """The actors in the order in which each waits for the next one; empty if they don't form one ring."""
+    ring = [actors[0]]
+    while len(ring) <= _SHOWN:
+        following = _next_actors(ring[-1], inside, state)
+        if len(following) != 1:
+            return []
+        [actor] = following
+        if actor in ring:
+            return ring if actor == ring[0] and len(ring) == len(actors) else []
+        ring.append(actor)
+    return ring
+
+
+def _next_actors(actor: str, inside: frozenset[str], state: RuleInput) -> set[str]:
+    """The members of a cycle that one of them waits for, directly or through resources and processes."""
+    found: set[str] = set()
+    seen = {actor}
+    todo = [actor]
+    while todo and len(seen) <= _EVIDENCE:
+        for blocker in state.graph.blockers_of(todo.pop()):
+            if blocker not in inside:
+                continue
+            if blocker.startswith(_ACTORS):
+                found.add(blocker)
+            elif blocker not in seen:
+                seen.add(blocker)
+                todo.append(blocker)
+    return found
+
+
+def _labels(actors: Sequence[str], snapshot: Snapshot) -> list[str]:
+    """Their names, with a number where two have the same one or one has none."""
+    threads = [snapshot.threads.get(actor) for actor in actors]
+    count = Counter(thread.title for thread in threads if thread is not None)
+    labels = []
+    for actor, thread in zip(actors, threads, strict=True):
+        if thread is None:
+            labels.append(name_of(actor, snapshot).removeprefix("task "))
+        elif thread.title and count[thread.title] == 1:
+            labels.append(thread.title)
+        else:
+            labels.append(f"{thread.title or 'thread'} {thread.tid}")
+    return labels
+
+
+def _over(cycle: Sequence[str], snapshot: Snapshot) -> str:
+    """` over the GIL and 1 mutex`: what they hold, if it is not mutexes only."""
+    kinds = Counter(entity.partition(":")[0] for entity in islice(cycle, _EVIDENCE))
+    held = {kind: count for kind, count in kinds.items() if kind not in ("thread", "task", "process")}
+    if not held and "thread" in kinds:
+        return " that wait for each other to end"
+    if set(held) <= {"mutex"}:
+        return ""
+    words = ["the GIL" if kind == "gil" else many(count, _NOUNS.get(kind, kind)) for kind, count in held.items()]
+    return f" over {' and '.join(sorted(words, key=str.casefold, reverse=True))}"
 
 
 def _evidence(cycle: tuple[str, ...], state: RuleInput) -> tuple[Evidence, ...]:
-    links = islice(_links(cycle, state), _TOLD)
+    links = islice(_links(cycle, state), _EVIDENCE)
     found = (edge_evidence(waiter, blocker, state.snapshot) for waiter, blocker in links)
     return tuple(proof for proof in found if proof is not None)
 
@@ -122,8 +175,8 @@ def _evidence(cycle: tuple[str, ...], state: RuleInput) -> tuple[Evidence, ...]:
 _RULES: Final = (
     CycleRule(
         "task-cycle",
-        "Tasks of a runtime that depend on each other in a circle: none can ever become ready. Rests on the graph that "
-        "the runtime declared.",
+        "Tasks of a runtime that depend on each other in a cycle: none of them can ever become ready. Rests on the "
+        "graph that the runtime declared.",
         lambda kinds, threads: "task" in kinds,
         "correct the declared dependencies: one of these edges has to go",
     ),
@@ -143,7 +196,7 @@ _RULES: Final = (
     ),
     CycleRule(
         "self-deadlock",
-        "A thread waits for a lock that it holds itself: the lock isn't recursive.",
+        "A thread waits for a lock that it holds itself, and the lock isn't recursive.",
         lambda kinds, threads: threads == 1 and "process" not in kinds,
         "don't take the lock twice, or make it recursive",
     ),

@@ -1,4 +1,4 @@
-"""Locks whose holder doesn't let go: it died, sits in a call, sleeps, or runs."""
+"""Locks that are not released: their holder has ended, is blocked in a call, sleeps, or runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import blocked_in, thing_name, waiting
 from livedbg.analysis.rules.words import (
     duration,
     edge_evidence,
@@ -20,6 +21,7 @@ from livedbg.analysis.rules.words import (
     waited_ns,
 )
 from livedbg.model import Evidence, Resource, Severity, Thread, ThreadState
+from livedbg.text.wording import sentence_case
 
 __all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy", "rules"]
 
@@ -37,6 +39,10 @@ def _stacks(entities: tuple[str, ...]) -> tuple[str, ...]:
 def _proofs(pairs: Iterable[tuple[str, str]], state: RuleInput) -> list[Evidence]:
     found = [edge_evidence(waiter, blocker, state.snapshot) for waiter, blocker in pairs]
     return [proof for proof in found if proof is not None]
+
+
+def _more(count: int) -> str:
+    return f" {many(count, 'more thread waits', 'more threads wait')} for it." if count > 0 else ""
 
 
 def _held_locks(state: RuleInput) -> Iterator[tuple[Thread, str, list[str]]]:
@@ -61,9 +67,9 @@ class DeadOwner:
 
     name = "dead-owner"
     doc = (
-        "Threads wait for a lock whose owner word names a thread that has ended: it took the lock with it, nobody can "
-        "release it. Rests on the owner word and on the list of live threads. Where a forked child waits for a lock "
-        "that a thread of its parent held at the fork, the rule `fork-held-lock` says so instead."
+        "Threads wait for a lock whose owner word names a thread that has ended: no thread can release it. Rests on "
+        "the owner word and on the list of live threads. Where a forked child waits for a lock that a thread of its "
+        "parent held at the fork, the rule `fork-held-lock` reports it instead."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -79,8 +85,9 @@ class DeadOwner:
                 rule=self.name,
                 severity=Severity.CRITICAL,
                 sentence=(
-                    f"{many(state.graph.behind(lock), 'waiter')} behind {name_of(lock, state.snapshot)}: "
-                    f"its owner, thread {owner}, has ended without releasing it, so nobody can."
+                    f"{sentence_case(name_of(waiters[0], state.snapshot))} waits for "
+                    f"{thing_name(lock, state.snapshot)} whose owner, thread {owner}, has ended: no thread can release "
+                    f"it.{_more(state.graph.behind(lock) - 1)}"
                 ),
                 entities=(lock, *waiters),
                 evidence=tuple(_proofs([(waiter, lock) for waiter in waiters[:8]], state)),
@@ -140,7 +147,7 @@ class ForkHeldLock:
             told = resource.attributes.get("evidence", "") if resource.kind == "pylock" else ""
             if owner is None and "fork" not in f"{told} {resource.state}":
                 continue
-            by = f"{name_of(owner.id, state.snapshot)} of the parent process held it" if owner else told
+            by = f"{name_of(owner.id, state.snapshot)} of the parent process held it" if owner else told.rstrip(".")
             proofs = _proofs([(waiter, lock) for waiter in waiters], state)
             if told:
                 proofs.append(Evidence(kind="memory", source=name_of(lock, state.snapshot), text=told))
@@ -148,8 +155,9 @@ class ForkHeldLock:
                 rule=self.name,
                 severity=Severity.CRITICAL,
                 sentence=(
-                    f"{name_of(waiters[0], state.snapshot).capitalize()} waits for {name_of(lock, state.snapshot)}, "
-                    f"which was held when its process was forked ({by}): nobody in the child can release it."
+                    f"{sentence_case(name_of(waiters[0], state.snapshot))} waits for "
+                    f"{thing_name(lock, state.snapshot)} that was held when its process was forked: no thread of the "
+                    f"child can release it.{_more(state.graph.behind(lock) - 1)} At the fork, {by}."
                 ),
                 entities=(lock, *waiters),
                 evidence=tuple(proofs),
@@ -163,15 +171,15 @@ class ForkHeldLock:
 
 
 class GilHeld:
-    """A thread keeps the GIL while it sits in a call."""
+    """A thread holds the GIL while it is blocked in a call."""
 
     name = "gil-held"
     doc = (
-        "A thread holds the GIL of a Python process and sits in a system call, from one look to the next: C code that "
-        "blocks without releasing it. A stall while other threads wait for the GIL; while none does, only when it "
-        "lasts for the threshold (10 s) or the thread sleeps for longer by its own word, and the process has other "
-        "threads. Rests on the GIL's holder in the interpreter's memory and on the holder's system call. A holder "
-        "that runs is no stall."
+        "A thread holds the GIL of a Python process and is blocked in a system call, from one sample to the next: C "
+        "code that blocks without releasing the GIL. It is a stall while other threads wait for the GIL. While none "
+        "does, it is one only if the process has other threads, and the call lasts for the threshold (10 s) or is a "
+        "sleep for longer than that. Rests on the GIL's holder in the interpreter's memory and on the holder's system "
+        "call. A holder that runs is no stall."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -195,14 +203,14 @@ class GilHeld:
 
     def _finding(self, thread: Thread, lock: str, state: RuleInput) -> Finding:
         behind = state.graph.behind(lock)
-        harm = f"{many(behind, 'thread')} can't run Python code meanwhile" if behind else "no other can run Python code"
+        harm = f"{many(behind, 'thread')} can't run Python code" if behind else "no other thread can run Python code"
         return Finding(
             rule=self.name,
             severity=Severity.ERROR,
             sentence=(
-                f"{name_of(thread.id, state.snapshot).capitalize()} holds the GIL and sits in "
-                f"{thread.waits_in or thread.syscall or 'a call'} for at least "
-                f"{duration(waited_ns(thread, state.snapshot) or 0)}; {harm}."
+                f"{sentence_case(name_of(thread.id, state.snapshot))} holds the GIL, blocked in "
+                f"{blocked_in(thread, state.snapshot)} for "
+                f"{duration(waited_ns(thread, state.snapshot) or 0)} or more; {harm}."
             ),
             entities=(thread.id, lock, *state.graph.waiters_of(lock)),
             evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
@@ -227,13 +235,13 @@ def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
 
 
 class HeldAndWaiting:
-    """A thread keeps a lock that others want, and waits itself for something else."""
+    """A thread holds a lock that others wait for, and itself waits for something else."""
 
     name = "held-lock"
     doc = (
-        "A thread holds a lock that others wait for and itself sleeps or waits for something that livedbg can't see "
-        "the end of. A stall when it has been so for the threshold (10 s), or when it sleeps for longer than that by "
-        "its own word; before that it is only reported, with what would tell."
+        "A thread holds a lock that others wait for, and itself sleeps or waits for something of which livedbg can't "
+        "see the end. It is a stall once it has lasted for the threshold (10 s), or if the thread sleeps for longer "
+        "than that. Until then it is only reported, with the command that shows more."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -256,16 +264,16 @@ class HeldAndWaiting:
     def _finding(self, thread: Thread, lock: str, waited: int, state: RuleInput) -> Finding:
         lasting = waited >= state.settings.thread_stall_ns or _sleeps_long(thread, state)
         sure = waited >= _SURE_NS and lasting
-        where = thread.waits_in or thread.syscall or "a call"
         next_steps = _stacks((thread.id,))
         if not sure:
-            next_steps += (f"livedbg watch {pids_of((thread.id,))[0]}   tells whether it goes on",)
+            next_steps += (f"livedbg watch {pids_of((thread.id,))[0]}   shows whether it continues",)
         return Finding(
             rule=self.name,
             severity=Severity.ERROR if sure else Severity.WARNING,
             sentence=(
-                f"{name_of(thread.id, state.snapshot).capitalize()} holds {name_of(lock, state.snapshot)} and sits in "
-                f"{where} for at least {duration(waited)}; {many(state.graph.behind(lock), 'waiter')} behind it."
+                f"{sentence_case(name_of(thread.id, state.snapshot))} holds {thing_name(lock, state.snapshot)}, "
+                f"blocked in {blocked_in(thread, state.snapshot)} for {duration(waited)} or more; "
+                f"{waiting(lock, state)} for it."
             ),
             entities=(thread.id, lock, *state.graph.waiters_of(lock)),
             evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
@@ -282,8 +290,8 @@ class LockConvoy:
 
     name: str = "lock-convoy"
     doc: str = (
-        "A thread holds a lock (or the GIL) that others wait for, and it runs: no stall, it may release the lock at "
-        "any time; if it never does, its stack says where it loops. Reported with who waits."
+        "A thread holds a lock (or the GIL) that others wait for, and it runs. That is no stall: it may release the "
+        "lock at any time. If it never does, its stack shows where it loops."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -295,8 +303,8 @@ class LockConvoy:
                 rule=self.name,
                 severity=Severity.INFO,
                 sentence=(
-                    f"{name_of(thread.id, state.snapshot).capitalize()} holds {name_of(lock, state.snapshot)} and is "
-                    f"running; {many(state.graph.behind(lock), 'waiter')} behind it."
+                    f"{sentence_case(name_of(thread.id, state.snapshot))} holds {thing_name(lock, state.snapshot)} and "
+                    f"is running; {waiting(lock, state)} for it."
                 ),
                 entities=(thread.id, lock, *waiters),
                 evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),

@@ -1,18 +1,18 @@
-"""What can be said of whole processes: stopped, traced, crashed."""
+"""Processes that are stopped, traced or crashed."""
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.words import many, name_of
+from livedbg.analysis.rules.places import waiting
+from livedbg.analysis.rules.words import name_of
 from livedbg.logs.sanitizers import ENDED, TOLD, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
-from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
@@ -20,24 +20,9 @@ _FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "as
 """Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
 
 
-_CUDA_WORDS: Final = (
-    *("CUDA error", "CUDA driver error", "CUDA out of memory", "cuDNN error", "unhandled cuda error", "Cuda failure"),
-    *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),
-)
-"""What the message of an exception of CUDA's has."""
-
-_RUN_FAILED: Final = re.compile(r"\b\w+ failed with code -?\d+|\(run_id=\d+ slot=\d+ .*run_epoch=\d+\)")
-"""What Ascend's runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""
-
-_RUN_ENDS: Final = frozenset(
-    {"cann-code", "fatal", "ring-full", "runtime-failed", "tensor-wait-timeout", "timeout-exit", "watchdog-starved"}
-)
-"""Codes of the Ascend adapter's diagnostics of which each is a finding of its own."""
-
-
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
     behind = state.graph.behind(process.id)
-    waits = f" {many(behind, 'waiter').capitalize()} behind it." if behind else ""
+    waits = f" {waiting(process.id, state)} for it." if behind else ""
     waiters = tuple(w for w in state.graph.waiters_of(process.id) if not w.startswith(f"thread:{process.id[8:]}/"))
     notes = f" ({', '.join(process.notes)})" if process.notes else ""
     return Finding(
@@ -65,24 +50,24 @@ class StoppedProcess:
     name = "stopped-process"
     doc = (
         "A process is stopped by job control (SIGSTOP, SIGTSTP, or a read from the terminal in the background); it "
-        "goes on when it gets SIGCONT. Rests on its state in /proc."
+        "continues when it gets SIGCONT. Rests on its state in /proc."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a process."""
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.STOPPED and not process.exited:
-                sentence = f"{name_of(process.id, state.snapshot).capitalize()} is stopped by a signal (job control)."
+                sentence = f"{sentence_case(name_of(process.id, state.snapshot))} is stopped by a signal (job control)."
                 yield _process_finding(self.name, process, sentence, (f"kill -CONT {process.pid}",), state)
 
 
 class TracedProcess:
-    """A process that a debugger holds."""
+    """A process that a debugger has stopped."""
 
     name = "traced-process"
     doc = (
-        "A process stands still under a debugger or tracer (state `t`), and goes on when that lets it. Rests on its "
-        "state and on TracerPid in /proc."
+        "A process is stopped by a debugger or tracer (state `t`) until that resumes it. Rests on its state and on "
+        "TracerPid in /proc."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -90,9 +75,12 @@ class TracedProcess:
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.TRACED and not process.exited:
                 by = next((note for note in process.notes if note.startswith("traced by ")), "traced")
-                name = name_of(process.id, state.snapshot).capitalize()
-                steps = ("let it go on or detach in that debugger", f"cat /proc/{process.pid}/status | grep TracerPid")
-                yield _process_finding(self.name, process, f"{name} is held still ({by}).", steps, state)
+                name = sentence_case(name_of(process.id, state.snapshot))
+                steps = (
+                    "continue it in that debugger, or detach",
+                    f"cat /proc/{process.pid}/status | grep TracerPid",
+                )
+                yield _process_finding(self.name, process, f"{name} is stopped by a debugger ({by}).", steps, state)
 
 
 class Crash:
@@ -100,7 +88,7 @@ class Crash:
 
     name = "crash"
     doc = (
-        "A process was ended by a signal, or its log tells of something that a process doesn't survive: "
+        "A process was ended by a signal, or its log shows something that a process doesn't survive: "
         "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error, a report with which "
         "a sanitizer ends it (other reports of sanitizers are warnings). A Python traceback counts when no "
         "process is alive that could have caught it; otherwise it is reported only."
@@ -113,7 +101,7 @@ class Crash:
         for hit in snapshot.exceptions.values():
             if hit.catchpoint is None or not hit.catchpoint.startswith("log"):
                 continue
-            if _told_by_cuda(hit, snapshot) or _told_by_ascend(hit, snapshot):
+            if state.judged.explained(hit, snapshot):
                 explained.add(hit.process)
                 continue
             finding = self._logged(hit, state)
@@ -162,30 +150,12 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL,
-            sentence=f"{name_of(process.id, state.snapshot).capitalize()} was ended by {word}.",
+            sentence=f"{sentence_case(name_of(process.id, state.snapshot))} was ended by {word}.",
             entities=(process.id,),
             evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=f"signal {number} ({word})"),),
             next=(hint,) if hint else ("coredumpctl info   shows its core dump, where one is kept",),
             state=VerdictState.CRASHED,
         )
-
-
-def _told_by_cuda(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether the rules for CUDA speak of it: which error was first, and what only follows from it."""
-    return any(word in hit.message for word in _CUDA_WORDS) and any(
-        diagnostic.system == "cuda" and diagnostic.attributes.get("process", "") == (hit.process or "")
-        for diagnostic in snapshot.diagnostics.values()
-    )
-
-
-def _told_by_ascend(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether it only passes on that a run of the `simpler` runtime failed, which the rules for Ascend explain."""
-    return _RUN_FAILED.search(hit.message) is not None and any(
-        diagnostic.system == "ascend"
-        and diagnostic.code in _RUN_ENDS
-        and diagnostic.attributes.get("resolved") != "yes"
-        for diagnostic in snapshot.diagnostics.values()
-    )
 
 
 def rules() -> Sequence[Rule]:

@@ -1,20 +1,17 @@
-"""Work that doesn't get on: a task that runs too long, a count that stands still."""
+"""Work without progress: a task that runs too long, a counter that no longer rises."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of
 from livedbg.model import Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import Clock, Durations, Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["NoProgress", "TaskStalled", "limit_ns", "rules"]
-
-_OWN_RULES: Final = frozenset({"ascend", "nvfuser"})
-"""Systems whose own rules judge their tasks, with what the runtime itself said."""
 
 
 def limit_ns(known: Durations | None, settings: Settings) -> float:
@@ -42,14 +39,14 @@ class TaskStalled:
     doc = (
         "A task has been running for much longer than the completed runs of its kernel (10 times the longest, at "
         "least 2 s), or, where none was seen, for longer than the threshold (10 s) while others wait for it. "
-        "Systems with rules of their own are left to them."
+        "Tasks of a system that has rules of its own for them are left to these rules."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a task."""
         snapshot, now = state.snapshot, state.snapshot.now()
         for task in state.tasks_in(TaskState.RUNNING):
-            if task.system in _OWN_RULES or state.graph.blockers_of(task.id):
+            if task.system in state.judged.tasks or state.graph.blockers_of(task.id):
                 continue
             ran = _ran_ns(task, now)
             known = snapshot.kernels.get((task.system, task.kernel or ""))
@@ -65,13 +62,13 @@ class TaskStalled:
         if known is not None and known.count:
             usual = f"; its kernel's {many(known.count, 'completed run')} took {duration(known.longest_ns)} at most"
         behind, direct = state.graph.behind(task.id), len(state.graph.waiters_of(task.id))
-        waits = f" {many(behind, 'task')} {'wait' if behind != 1 else 'waits'} behind it, {direct} directly."
+        waits = f" {many(behind, 'task waits', 'tasks wait')} behind it, {direct} directly."
         proofs = [edge_evidence(waiter, task.id, state.snapshot) for waiter in state.graph.waiters_of(task.id)[:3]]
         now = state.snapshot.now()
         return Finding(
             rule=self.name,
             severity=Severity.ERROR,
-            sentence=f"{name_of(task.id, state.snapshot).capitalize()} has been RUNNING{where} for {duration(ran)}"
+            sentence=f"{sentence_case(name_of(task.id, state.snapshot))} has been RUNNING{where} for {duration(ran)}"
             f"{usual}.{waits if behind else ''}",
             entities=(task.id, *task.where),
             evidence=(
@@ -90,9 +87,9 @@ class NoProgress:
 
     name = "no-progress"
     doc = (
-        "A counter of completed work rose while it was watched, is short of its total, and has stood still for longer "
-        "than the threshold and than 10 times its usual step, while no watched thread used any CPU time to speak of. "
-        "Always inferred: it says that nothing gets on, not why."
+        "A counter of completed work rose while it was watched, is below its total, and has not risen for longer than "
+        "the threshold and than 10 times its usual step, while no watched thread was busy. It is always inferred: it "
+        "reports that there is no progress, not why."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -115,7 +112,7 @@ class NoProgress:
             yield Finding(
                 rule=self.name,
                 severity=Severity.WARNING,
-                sentence=f"{key.name} of {name_of(key.entity, snapshot)} has stood at {value} for {duration(still)}; "
+                sentence=f"{key.name} of {name_of(key.entity, snapshot)} has stayed at {value} for {duration(still)}; "
                 f"before that it rose every {duration(step)}.",
                 entities=(key.entity,),
                 evidence=(Evidence(kind="counter", source=f"{key.entity} {key.name}", text=value),),

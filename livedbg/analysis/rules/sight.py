@@ -1,4 +1,4 @@
-"""What could not be seen, so that nobody takes silence for health."""
+"""What could not be read: without it, no finding does not mean that all is well."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class CantSee:
 
     name = "cant-see"
     doc = (
-        "A source can't be read, or only in part (no permission, gdb missing, an unknown C library): what could have "
-        "been seen there is missing from the verdict. Names what mends it."
+        "A source can't be read, or only in part (no permission, gdb missing, an unknown C library): the "
+        "verdict lacks what it would show. Gives the command that fixes it."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

@@ -14,6 +14,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogSource
 from livedbg.model.events import LogSourceSeen, LogsSeen, Stamp
 from livedbg.model.snapshot import Snapshot
+from livedbg.session.log_formats import known_log_formats
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean_bytes
 
@@ -36,7 +37,9 @@ class Replay:
         source = LogSource(id=f"log:box/{path}", name=path.name, path=str(path))
         self.decoder.opened(source)
         self.store.apply(LogSourceSeen(source=source, **self.stamp))
-        self.assemblers[source.id] = RecordAssembler(source.id, SourceClock(reference_ns=self.stamp["wall_ns"]))
+        self.assemblers[source.id] = RecordAssembler(
+            source.id, SourceClock(reference_ns=self.stamp["wall_ns"]), known_log_formats()
+        )
         self.lines[source.id] = 0
         return source.id
 

@@ -80,7 +80,7 @@ async def test_a_scheduler_is_followed_while_it_works_and_when_it_dies(simulator
         target.begin("fast")
         await watched.until(lambda u: len(u.snapshot.tasks) > 30)
         target.target.process.kill()  # in the middle of it
-        target.target.process.wait(20)
+        target.target.process.wait(60)
         update = await watched.until(lambda u: u.snapshot.processes[f"process:box/{target.pid}"].exited)
         assert not any(
             s.health is SourceHealth.FAILED for s in update.snapshot.statuses.values() if s.source == "ascend"

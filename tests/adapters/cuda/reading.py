@@ -16,6 +16,7 @@ from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogRecord, LogSource, Process, ids
 from livedbg.model.events import Event, LogsSeen, ProcessSeen, Stamper
 from livedbg.model.snapshot import Snapshot
+from livedbg.session.log_formats import known_log_formats
 from livedbg.session.rulebook import diagnose
 from livedbg.state.store import Store
 
@@ -53,7 +54,7 @@ def read(*logs: bytes, process: Process | None = None, step: int = 1 << 16, befo
         source = LogSource(id=f"log:{HOST}/{number}", name=f"{number}.txt", path=f"/logs/{number}.txt",
                            process=process.id if process is not None else None)  # fmt: skip
         decoding.opened(source, STAMP())
-        assembler, cutter = RecordAssembler(source.id, SourceClock()), LineCutter()
+        assembler, cutter = RecordAssembler(source.id, SourceClock(), known_log_formats()), LineCutter()
         for begin in range(0, len(data), step):
             records = assembler.feed(cutter.feed(data[begin : begin + step]))
             _take(store, decoding.feed(records, STAMP()), decoding.take())

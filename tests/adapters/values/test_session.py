@@ -15,18 +15,19 @@ import pytest
 
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.values import ValuesAdapter
-from livedbg.adapters.values.finding import Finder
+from livedbg.adapters.values.dump_folders import Finder
 from livedbg.model import SourceHealth
 from livedbg.model.dumps import ValueComparison, ValueLook
 from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.recording.file import Recorder
 from livedbg.session.adapter import Request
+from livedbg.session.filereaders import dump_readers
 from livedbg.session.live import LiveView
 from livedbg.session.replay import ReplayView
 from livedbg.session.view import SessionView
-from livedbg.values import looking, state
-from livedbg.values.stopping import go_on
+from livedbg.values import preview, state
+from livedbg.values.payload import go_on
 from tests.values.conftest import tensor, write_deps, write_dump
 
 ASCEND = Path(__file__).parents[2] / "fixtures" / "ascend"
@@ -117,16 +118,16 @@ def test_a_dump_that_is_written_later_or_again_or_is_damaged(tmp_path: Path) -> 
 
 def test_a_cursor_that_moves_leaves_no_queue_of_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, gate, looked = threading.Event(), threading.Event(), []
-    really = looking.Looker.looks
+    really = preview.Previewer.previews
 
-    def slow(looker: looking.Looker, path: Path, name: str, number: int) -> Iterator[ValueLook]:
+    def slow(looker: preview.Previewer, path: Path, name: str, number: int) -> Iterator[ValueLook]:
         looked.append(number)
         begun.set()
         assert gate.wait(100)
         go_on()
         yield from really(looker, path, name, number)
 
-    monkeypatch.setattr(looking.Looker, "looks", slow)
+    monkeypatch.setattr(preview.Previewer, "previews", slow)
     name = str(write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(60)]))
     with session(tmp_path) as view:
         seen(view, lambda shot: shot.dumps)
@@ -268,7 +269,7 @@ def test_only_so_many_dumps_are_shown_and_those_are_kept_up_to_date(tmp_path: Pa
         folder = tmp_path / f"{number:02}"
         folder.mkdir()
         (folder / "args_dump.json").write_text("{}")
-    finder = Finder()
+    finder = Finder(dump_readers().files)
     found = finder.changes([tmp_path], None)
     assert len(found.dumps) == 64 == len(finder.dumps) and "64 dumps" in found.left_out
     found.dumps[-1].write_text("{ }")
@@ -293,7 +294,7 @@ def test_a_bug_leaves_no_screen_that_waits(tmp_path: Path, monkeypatch: pytest.M
     def wrong(*_: object) -> None:
         raise KeyError("\x1b[31m")
 
-    monkeypatch.setattr(looking, "statistics", wrong)
+    monkeypatch.setattr(preview, "statistics", wrong)
     monkeypatch.setattr(state, "compared", wrong)
     name = str(write_dump(tmp_path, [tensor(0, 0, "output", [1])]))
     with session(tmp_path) as view:

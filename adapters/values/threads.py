@@ -1,4 +1,4 @@
-"""Reading in threads, given up as soon as nobody wants the outcome any more."""
+"""Reading in threads, given up as soon as nobody needs the result any more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def in_thread(function: Callable[[], T], newer: threading.Event | None = N
     stops = (end, newer) if newer is not None else (end,)
 
     def run() -> T | None:
-        from livedbg.values.stopping import GivenUp, until  # numpy is imported where there is a dump
+        from livedbg.values.payload import GivenUp, until
 
         try:
             with until(*stops):

@@ -7,7 +7,7 @@ parser that needs the whole file. Entries stand sorted by task, stage and argume
 
 Invariants:
     M1. Memory is that of the entries kept plus one chunk; an entry is at most `_LONGEST` bytes.
-    M2. Every entry that is whole and sound is given; whatever is left out is said in `problems`.
+    M2. Every entry that is whole and sound is given; whatever is left out is reported in `problems`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import msgspec
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
-from livedbg.values.finding import open_regular
-from livedbg.values.stopping import go_on
+from livedbg.values.entries import Entry
+from livedbg.values.payload import go_on, open_regular
 
-__all__ = ["Entry", "Manifest", "read_manifest"]
+__all__ = ["Manifest", "read_manifest"]
 
 _CHUNK: Final = 1 << 22
 _LONGEST: Final = 1 << 16
@@ -38,6 +38,8 @@ _START: Final = re.compile(rb'"(args|tensors)"\s*:\s*\[')
 _ENTRY: Final = re.compile(rb"\{[^{}]*\}")
 _BETWEEN: Final = re.compile(rb"\s*,?\s*")
 _END: Final = re.compile(rb"\s*\]\s*\}\s*")
+
+_STAGES: Final = {"before_dispatch": "before", "after_completion": "after"}
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 _Dims = Annotated[tuple[_Count, ...], msgspec.Meta(max_length=8)]
@@ -75,53 +77,6 @@ class _Header(msgspec.Struct):
     dropped_records: int = 0
     dropped_overwrite: int = 0
     bin_file: str | None = ""
-
-
-class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One argument of one task at one stage.
-
-    Attributes:
-        number: its place in the manifest, from 0.
-        task: the runtime's 64-bit id.
-        stage: `before_dispatch` or `after_completion`.
-        role: `input`, `output` or `inout`.
-        kind: `tensor`, or `scalar`, whose `value` stands in the manifest itself.
-        kernels: func ids of the task's kernels; empty where unknown.
-        shape: of the payload, which is always contiguous.
-        strides: of the view in its buffer, in elements; the payload was gathered from there.
-        start_offset: of the view in its buffer, in elements.
-        truncated: the tensor was larger than the dump's arena; its first part is there.
-        overwritten: the payload was lost before the host had read it.
-        ambiguous: which of several equal scalar arguments was meant is not known.
-    """
-
-    number: int
-    task: int
-    arg: int
-    stage: str
-    role: str
-    kind: str
-    dtype: str
-    kernels: tuple[int, ...]
-    value: int | float | bool | str | None
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    start_offset: int
-    bin_offset: int
-    bin_size: int
-    truncated: bool
-    overwritten: bool
-    ambiguous: bool
-
-    @property
-    def before(self) -> bool:
-        """Whether it is what the task found, not what it left."""
-        return self.stage == "before_dispatch"
-
-    @property
-    def scalar(self) -> bool:
-        """Whether it is a number that stands in the manifest."""
-        return self.kind == "scalar"
 
 
 @dataclass(slots=True)
@@ -229,7 +184,7 @@ def _fill(manifest: Manifest, pieces: Iterator[bytes | _Damage], total: int | No
     wrong = beyond = 0
     for piece in pieces:
         if isinstance(piece, _Damage):
-            _say_damage(manifest, piece, wrong, beyond, total)
+            _note_damage(manifest, piece, wrong, beyond, total)
             return
         if len(manifest.entries) >= _ENTRIES:
             beyond += 1
@@ -241,7 +196,7 @@ def _fill(manifest: Manifest, pieces: Iterator[bytes | _Damage], total: int | No
             wrong += 1
 
 
-def _say_damage(manifest: Manifest, damage: _Damage, wrong: int, beyond: int, total: int | None) -> None:
+def _note_damage(manifest: Manifest, damage: _Damage, wrong: int, beyond: int, total: int | None) -> None:
     there = len(manifest.entries)
     if not damage.ended:
         of = f", of {total:,}" if total is not None else ""
@@ -276,7 +231,7 @@ def _entry(record: _Record, number: int, share: dict[object, object]) -> Entry:
         number,
         task,
         record.arg_index,
-        word(record.stage),
+        word(_STAGES.get(record.stage, record.stage)),
         word(record.role),
         word(record.kind),
         word(record.dtype),

@@ -13,17 +13,19 @@ import numpy as np
 import pytest
 
 from livedbg.model.dumps import ValueLook
-from livedbg.values import looking
+from livedbg.session.filereaders import dump_readers
+from livedbg.values import preview
 from livedbg.values.dump import Dump
-from livedbg.values.looking import Looker
-from livedbg.values.stopping import GivenUp, until
+from livedbg.values.payload import GivenUp, until
+from livedbg.values.preview import Previewer
+from livedbg.values.readers import Readers
 from tests.values.conftest import Arg, scalar, tensor, write_dump
 
 LARGE = 3 << 20
 
 
-def looks(path: Path, number: int = 0, looker: Looker | None = None) -> list[ValueLook]:
-    return list((looker or Looker()).looks(path, "it", number))
+def looks(path: Path, number: int = 0, looker: Previewer | None = None) -> list[ValueLook]:
+    return list((looker or Previewer(dump_readers())).previews(path, "it", number))
 
 
 def large(folder: Path, shape: tuple[int, ...] = (1536, 2048)) -> Path:
@@ -46,7 +48,7 @@ def test_of_a_large_tensor_a_sample_comes_first_and_says_so(tmp_path: Path) -> N
 def test_of_a_huge_one_the_sample_is_all_and_the_remedy_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "WHOLE", LARGE - 1)
+    monkeypatch.setattr(preview, "WHOLE", LARGE - 1)
     (only,) = looks(large(tmp_path, (2, LARGE // 2)))
     assert not only.goes_on and "`livedbg values DUMP --stats` looks at all" in only.sample
 
@@ -54,7 +56,7 @@ def test_of_a_huge_one_the_sample_is_all_and_the_remedy_is_said(
 def test_a_look_is_given_up_between_two_pieces(tmp_path: Path) -> None:
     path, stop = large(tmp_path), threading.Event()
     with until(stop):
-        found = Looker().looks(path, "it", 0)
+        found = Previewer(dump_readers()).previews(path, "it", 0)
         assert next(found).goes_on
         stop.set()
         with pytest.raises(GivenUp):
@@ -65,29 +67,29 @@ def test_a_look_is_given_up_between_two_pieces(tmp_path: Path) -> None:
 
 def test_a_cursor_that_moves_does_not_begin_the_manifest_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(3)])
-    opened, end, newer, looker = [], threading.Event(), threading.Event(), Looker()
-    really = looking.open_dump
+    opened, end, newer, looker = [], threading.Event(), threading.Event(), Previewer(dump_readers())
+    really = Readers.open
 
-    def slow(path: Path) -> Dump:
+    def slow(readers: Readers, path: Path) -> Dump:
         opened.append(path)
         newer.set()  # the cursor moves on meanwhile
-        return really(path)
+        return really(readers, path)
 
-    monkeypatch.setattr(looking, "open_dump", slow)
+    monkeypatch.setattr(Readers, "open", slow)
     with until(end, newer), pytest.raises(GivenUp):
         looks(path, 0, looker)
     assert looks(path, 1, looker)[0].numbers == ("[1]",) and len(opened) == 1
     end.set()
     with until(end), pytest.raises(GivenUp):
-        looks(path, 1, Looker())
+        looks(path, 1, Previewer(dump_readers()))
 
 
 def test_the_manifest_is_read_once_and_nothing_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(3)])
     opened = []
-    really = looking.open_dump
-    monkeypatch.setattr(looking, "open_dump", lambda path: opened.append(path) or really(path))
-    looker = Looker()
+    really = Readers.open
+    monkeypatch.setattr(Readers, "open", lambda readers, path: opened.append(path) or really(readers, path))
+    looker = Previewer(dump_readers())
     for number in (0, 2, 1, 2):
         (look,) = looks(path, number, looker)
         assert look.numbers == (f"[{number}]",)

@@ -1,8 +1,8 @@
-"""What one tensor of a dump is like, for a screen: soon, and for tensors of any size.
+"""A preview of one tensor of a dump for a screen: soon, and for tensors of any size.
 
 Invariants:
-    L1. Nothing is open between two looks; of the dump that was looked at last the manifest is kept.
-    L2. A first look reads at most a sample of 2^21 elements; all of them are read afterwards, up to `WHOLE`.
+    L1. Nothing is open between two previews; of the dump that was previewed last the manifest is kept.
+    L2. A first preview reads at most a sample of 2^21 elements; all of them are read afterwards, up to `WHOLE`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from typing import Final
 from livedbg.model.dumps import ValueLook
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
-from livedbg.values.dump import Dump, open_dump
+from livedbg.values.dump import Dump
+from livedbg.values.entries import Entry
 from livedbg.values.listing import row, title
-from livedbg.values.manifest import Entry
 from livedbg.values.numbers import number_lines, number_text, statistic_pairs
+from livedbg.values.payload import insisting
 from livedbg.values.pictures import PLAIN_SHADES, heat_map
+from livedbg.values.readers import Readers
 from livedbg.values.statistics import histogram, statistics
-from livedbg.values.stopping import insisting
 from livedbg.values.tensor import Sample, Stored, Tensor
 
-__all__ = ["WHOLE", "Looker"]
+__all__ = ["WHOLE", "Previewer"]
 
 WHOLE: Final = 1 << 27
 """Elements of the largest tensor that a screen reads all of."""
@@ -39,18 +40,19 @@ _LEVELS: Final = str.maketrans(PLAIN_SHADES, "0123456789")
 _Signature = tuple[Path, tuple[int, int, int] | None, tuple[int, int, int] | None]
 
 
-class Looker:
-    """Looks at tensors, one after the other. Not for two threads at once."""
+class Previewer:
+    """Previews tensors, one after the other. Not for two threads at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
         self._dump: Dump | None = None
         self._signature: _Signature | None = None
 
     def forget(self) -> None:
-        """Let go of the manifest that is kept."""
+        """Drop the manifest that is kept."""
         self._dump = self._signature = None
 
-    def looks(self, path: Path, name: str, number: int) -> Iterator[ValueLook]:
+    def previews(self, path: Path, name: str, number: int) -> Iterator[ValueLook]:
         """What an entry is like: of a large one a sample first. Why not stands in it.
 
         Args:
@@ -61,7 +63,7 @@ class Looker:
         try:
             dump = self._opened(path)
             with dump:
-                yield from _looks(dump, name, number)
+                yield from _previews(dump, name, number)
         except SourceError as error:
             yield ValueLook(path=name, number=number, problem=error.message)
         except MemoryError:
@@ -78,15 +80,14 @@ class Looker:
             return self._dump
         self.forget()
         with insisting():
-            dump = open_dump(path)
+            dump = self._readers.open(path)
         self._dump, self._signature = dump, _signature(path, dump)
         return dump
 
 
 def _signature(path: Path, dump: Dump) -> _Signature:
     """By which it is seen that a dump has changed."""
-    payload = dump.payload.path if dump.payload is not None else path.parent / (dump.manifest.bin_file or path.name)
-    return path, _of_file(path), _of_file(payload)
+    return path, _of_file(path), _of_file(dump.payload_path or path)
 
 
 def _of_file(path: Path) -> tuple[int, int, int] | None:
@@ -97,7 +98,7 @@ def _of_file(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _looks(dump: Dump, name: str, number: int) -> Iterator[ValueLook]:
+def _previews(dump: Dump, name: str, number: int) -> Iterator[ValueLook]:
     at = bisect_left(dump.entries, number, key=lambda entry: entry.number)
     entry = dump.entries[at] if at < len(dump.entries) and dump.entries[at].number == number else None
     if entry is None:
@@ -110,19 +111,19 @@ def _looks(dump: Dump, name: str, number: int) -> Iterator[ValueLook]:
         return
     if tensor is None:
         why = clean_line(row(dump, entry)[-1], 200) or "no values"
-        if state == "no payload" and dump.payload is None and dump.manifest.bin_file is not None:
-            why = f"no payload: {clean_line(dump.manifest.bin_file, 100)} can't be read"
+        if state == "no payload" and dump.payload is None and dump.payload_path is not None:
+            why = f"no payload: {clean_line(dump.payload_path.name, 100)} can't be read"
         yield ValueLook(path=name, number=number, title=head, problem=why)
         return
     head = f"{head}, {state}" if state else head
     if tensor.count > _SAMPLED:
-        yield _look(entry, tensor, name, head)
+        yield _preview(entry, tensor, name, head)
         if tensor.count > WHOLE:
             return
-    yield _look(entry, tensor, name, head, whole=True)
+    yield _preview(entry, tensor, name, head, whole=True)
 
 
-def _look(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool = False) -> ValueLook:
+def _preview(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool = False) -> ValueLook:
     tensor: Tensor = stored if whole else Sample(stored)
     known = statistics(tensor)
     bins = histogram(tensor, known)

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from livedbg.adapters.ascend.dumps.manifest import read_manifest
 from livedbg.model.errors import SourceError
-from livedbg.values import find_dumps, open_dump, statistics
-from livedbg.values.manifest import read_manifest
+from livedbg.session.filereaders import dump_readers
+from livedbg.values.statistics import statistics
 from tests.cli.conftest import ASCEND, Said, livedbg
 from tests.peak import peak_of
 from tests.values.conftest import Arg, tensor, write_dump
@@ -59,7 +60,7 @@ def test_damage_inside_a_manifest_costs_what_it_hits(tmp_path: Path) -> None:
     lines[entry + 1] = b'    {"task_id": "0x\xff\xfe", "arg_index": -3},\n'
     lines[entry + 3] = os.urandom(200).replace(b"{", b"").replace(b"}", b"").replace(b"\n", b"") + b"\n"
     path.write_bytes(b"".join(lines))
-    with open_dump(path) as dump:
+    with dump_readers().open(path) as dump:
         assert [entry.task for entry in dump.entries] == [0, 2, 4]
         assert any("damaged" in problem for problem in dump.problems)
 
@@ -81,7 +82,7 @@ def test_damage_inside_a_manifest_costs_what_it_hits(tmp_path: Path) -> None:
 )
 def test_what_the_head_admits_is_said(tmp_path: Path, head: dict[str, object], said: str) -> None:
     path = write_dump(tmp_path, [tensor(0, 0, "output", [1])], **head)
-    with open_dump(path) as dump:
+    with dump_readers().open(path) as dump:
         assert len(dump.entries) == 1 and any(said in problem for problem in dump.problems), dump.problems
         if "bin_format" in head and head["bin_format"] != 7:
             assert dump.state(dump.entries[0]) == "unread" and dump.tensor(dump.entries[0]) is None
@@ -117,7 +118,7 @@ def test_payload_that_is_short_truncated_or_overwritten(tmp_path: Path) -> None:
     path = write_dump(tmp_path, args)
     payload = path.parent / "args.bin"
     payload.write_bytes(payload.read_bytes()[:-18])  # in the middle of an element
-    with open_dump(path) as dump:
+    with dump_readers().open(path) as dump:
         assert [dump.state(entry) for entry in dump.entries] == ["", "truncated", "overwritten", "short"]
         part = dump.tensor(dump.entries[3])
         assert part is not None and (part.count, part.total) == (3, 8) and part.block(0, 8).tolist() == [0, 1, 2]
@@ -140,7 +141,7 @@ def test_payload_that_is_short_truncated_or_overwritten(tmp_path: Path) -> None:
 
 def test_a_payload_emptied_while_it_is_read_kills_nobody(tmp_path: Path) -> None:
     path = write_dump(tmp_path, [tensor(0, 0, "output", np.arange(5000))])
-    with open_dump(path) as dump:
+    with dump_readers().open(path) as dump:
         found = dump.tensor(dump.entries[0])
         assert found is not None
         os.truncate(path.parent / "args.bin", 0)
@@ -244,7 +245,7 @@ def test_several_ranks_are_each_a_dump(tmp_path: Path, inside: Inside) -> None:
     for rank in range(3):
         write_dump(tmp_path / f"rank{rank}" / "d0", [tensor(0, 0, "output", [rank])])
     (tmp_path / "loop").symlink_to(tmp_path)
-    assert len(find_dumps(tmp_path)) == 3
+    assert len(dump_readers().find(tmp_path)) == 3
     said = inside("values", tmp_path, "--json", "--numbers")
     dumps = json.loads(said.out)["dumps"]
     assert [dump["entries"][0]["numbers"] for dump in dumps] == [[0], [1], [2]]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from livedbg.model.intents import VALUES_DUMP
 from livedbg.session.adapter import Context
+from livedbg.values.readers import DumpFiles
 
 __all__ = ["Changes", "Finder", "folders_of", "named_in"]
 
-_NAMES: Final = (("args_dump.json", "args.bin"), ("tensor_dump.json", "tensor_dump.bin"))
-_PAYLOADS: Final = dict(_NAMES)
 _DEPTH: Final = 6
 _FOLDERS: Final = 2_000
 _DUMPS: Final = 64
@@ -40,9 +39,14 @@ class Changes:
 
 
 class Finder:
-    """Remembers the dumps that were found, and how their files were."""
+    """Remembers the dumps that were found, and how their files were.
 
-    def __init__(self) -> None:
+    Args:
+        files: names of the files of dumps.
+    """
+
+    def __init__(self, files: Sequence[DumpFiles]) -> None:
+        self._payloads = {one.manifest: one.payload for one in files}
         self._seen: dict[Path, _Signature] = {}
 
     @property
@@ -53,9 +57,9 @@ class Finder:
     def changes(self, folders: Iterable[Path], named: Path | None) -> Changes:
         """What is new since the last time. Blocking: call it in a thread."""
         found = Changes()
-        there, found.left_out = _dumps(folders, named)
+        there, found.left_out = self._dumps(folders, named)
         for path in there:
-            signature = _signature(path)
+            signature = self._signature(path)
             known = self._seen.get(path)
             if known == signature or signature[0] is None:
                 continue
@@ -64,14 +68,36 @@ class Finder:
                 continue
             self._seen[path] = signature
             found.dumps.append(path)
-        for path in [path for path in self._seen if _signature(path)[0] is None]:
+        for path in [path for path in self._seen if self._signature(path)[0] is None]:
             del self._seen[path]
             found.gone.append(path)
-        payloads = {path.parent / _PAYLOADS.get(path.name, "") for path in self._seen}
+        payloads = {path.parent / self._payloads.get(path.name, "") for path in self._seen}
         for path in [path for path in self._seen if path in payloads]:
             del self._seen[path]
             found.replaced.append(path)
         return found
+
+    def _signature(self, path: Path) -> _Signature:
+        """By which it is seen that a dump has changed: of its manifest, and of the payload beside it."""
+        return _of_file(path), _of_file(path.parent / self._payloads.get(path.name, path.name))
+
+    def _dumps(self, folders: Iterable[Path], named: Path | None) -> tuple[list[Path], str]:
+        found = [named] if named is not None else []
+        seen = 0
+        for top in folders:
+            for folder, below, files in os.walk(top):
+                here = Path(folder)
+                seen += 1
+                if seen > _FOLDERS:
+                    return found, f"Dumps were looked for in {_FOLDERS:,} folders, and not in the others."
+                if len(here.parts) - len(top.parts) >= _DEPTH:
+                    below.clear()
+                below[:] = sorted(name for name in below if not name.startswith("."))
+                for manifest, payload in self._payloads.items():
+                    name = next((one for one in (manifest, payload) if one in files), None)
+                    if name is not None and here / name != named:
+                        found.append(here / name)
+        return found, ""
 
 
 def folders_of(context: Context) -> list[Path]:
@@ -94,33 +120,9 @@ def named_in(context: Context) -> Path | None:
     return Path(name) if name else None
 
 
-def _signature(path: Path) -> _Signature:
-    """By which it is seen that a dump has changed: of its manifest, and of the payload beside it."""
-    return _of_file(path), _of_file(path.parent / _PAYLOADS.get(path.name, path.name))
-
-
 def _of_file(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size
-
-
-def _dumps(folders: Iterable[Path], named: Path | None) -> tuple[list[Path], str]:
-    found = [named] if named is not None else []
-    seen = 0
-    for top in folders:
-        for folder, below, files in os.walk(top):
-            here = Path(folder)
-            seen += 1
-            if seen > _FOLDERS:
-                return found, f"Dumps were looked for in {_FOLDERS:,} folders, and not in the others."
-            if len(here.parts) - len(top.parts) >= _DEPTH:
-                below.clear()
-            below[:] = sorted(name for name in below if not name.startswith("."))
-            for manifest, payload in _NAMES:
-                name = next((one for one in (manifest, payload) if one in files), None)
-                if name is not None and here / name != named:
-                    found.append(here / name)
-    return found, ""

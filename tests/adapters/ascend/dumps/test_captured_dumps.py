@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from livedbg.values import Selection, find_dumps, open_dump, statistics
+from livedbg.session.filereaders import dump_readers
+from livedbg.values.dump import Selection
+from livedbg.values.statistics import statistics
 from tests.cli.conftest import ASCEND, Said, livedbg
 
 Inside = Callable[..., Said]
@@ -22,9 +24,9 @@ HUNG = ASCEND / "02_hang_kernel" / "timeout_debug" / "dfx_on_disk_while_hung"
 
 @pytest.mark.parametrize(("run", "layout"), [(HEALTHY, "args_dump"), (JUNE, "tensor_dump")])
 def test_what_the_run_computed_is_read_in_both_layouts(run: Path, layout: str) -> None:
-    (path,) = find_dumps(run)
-    with open_dump(path) as dump:
-        assert (dump.manifest.layout, len(dump.entries), dump.problems) == (layout, 18, [])
+    (path,) = dump_readers().find(run)
+    with dump_readers().open(path) as dump:
+        assert (dump.layout, len(dump.entries), dump.problems) == (layout, 18, [])
         outputs = {}
         for entry in Selection(stage="after").of(dump):
             tensor = dump.tensor(entry)

@@ -1,0 +1,29 @@
+"""Which logged exceptions the rules for CUDA report the cause of."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.model import ExceptionHit
+from livedbg.model.snapshot import Snapshot
+
+__all__ = ["explains"]
+
+_WORDS: Final = (
+    *("CUDA error", "CUDA driver error", "CUDA out of memory", "cuDNN error", "unhandled cuda error", "Cuda failure"),
+    *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),
+)
+"""Each stands in messages of exceptions that an error of CUDA causes."""
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """True if CUDA caused an exception, and a diagnostic of the same process says which error came first.
+
+    Args:
+        hit: an exception that a log shows.
+        snapshot: the state.
+    """
+    return any(word in hit.message for word in _WORDS) and any(
+        diagnostic.system == "cuda" and diagnostic.attributes.get("process", "") == (hit.process or "")
+        for diagnostic in snapshot.diagnostics.values()
+    )

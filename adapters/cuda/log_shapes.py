@@ -1,0 +1,38 @@
+"""Shapes of the logs of the CUDA driver and of NCCL."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from livedbg.logs.clock import SourceClock
+from livedbg.logs.formats import SEVERITY_OF_LETTER, severity_of_word
+from livedbg.logs.shapes import Header, Shape
+
+__all__ = ["SHAPES"]
+
+# NCCL (src/debug.cc): `host:pid:tid [dev] NCCL INFO …`, a time and a file in front in newer ones.
+_NCCL = re.compile(
+    r"(?:\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?\] )?([\w.-]{1,255}):(\d{1,10}):(\d{1,10}) \[-?\d{1,4}\] "
+    r"(?:[\w./+-]{1,300}:\d+ )?NCCL (INFO|WARN|TRACE|ABORT|VERSION) ?"
+)
+
+
+def _nccl(match: re.Match[str], clock: SourceClock) -> Header:
+    wall_ns = clock.date_time(match[1], match[2]) if match[1] else None
+    return Header("nccl", severity_of_word(match[6]), match.end(), wall_ns, None, int(match[4]), int(match[5]))
+
+
+# The driver's CUDA_LOG_FILE: `[14:38:03.928][thread][CUDA][E] …`, a fifth bracket in 13.0.
+_CUDA = re.compile(r"\[(\d\d:\d\d:\d\d)\.(\d{1,9})\]\[\d+\]\[CUDA\]\[([EWID])\](?:\[\w+\])? ?")
+
+
+def _cuda(match: re.Match[str], clock: SourceClock) -> Header:
+    return Header("cuda-log", SEVERITY_OF_LETTER[match[3]], match.end(), clock.time_of_day(match[1], match[2]))
+
+
+SHAPES: Final = (
+    Shape("nccl", "", _NCCL, _nccl),
+    Shape("cuda-log", "[", _CUDA, _cuda),
+)
+"""The specific ones first."""

@@ -1,0 +1,129 @@
+"""What a system itself reports as wrong: error diagnostics and failed tasks of any system.
+
+A system needs no rule of its own for these. One whose rules say more declares that they judge them
+(`judges_tasks` and `judges_diagnostics` of livedbg.session.systems).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import many, name_of
+from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState
+from livedbg.text.wording import sentence_case
+
+__all__ = ["ErrorReported", "TaskFailed", "rules"]
+
+_SHOWN: Final = 10
+"""Findings of a system that stand alone; the others are counted in one."""
+
+T = TypeVar("T", Diagnostic, Task)
+
+
+class ErrorReported:
+    """An error that a runtime reports."""
+
+    name = "error-reported"
+    doc = (
+        "A runtime reported an error, in its log or its files, and has not reported since that it is over. It is a "
+        "finding of its own and decides no verdict: an error in a log is neither a crash nor a stall. Diagnostics that "
+        "a system's own rules judge are left to these rules."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for each error; those after the first ten of a system are one finding together."""
+        errors = [d for d in _errors(state) if not state.judged.judges(d)]
+        for system, first, others in _by_system(errors):
+            yield from (self._finding(error) for error in first)
+            if others:
+                yield Finding(
+                    rule=self.name,
+                    severity=max((error.severity for error in others), key=lambda severity: severity.rank),
+                    sentence=f"{system} reported {many(len(others), 'more error')}.",
+                    evidence=tuple(proof for error in others[:_SHOWN] for proof in error.evidence[:1]),
+                )
+
+    def _finding(self, error: Diagnostic) -> Finding:
+        return Finding(
+            rule=self.name,
+            severity=error.severity,
+            sentence=f"{error.system} reported an error ({error.code}): {error.sentence.rstrip('.')}.",
+            entities=error.entities,
+            evidence=error.evidence,
+            next=("read the log lines before it",),
+            since_wall_ns=error.at_wall_ns,
+        )
+
+
+class TaskFailed:
+    """A task that its runtime reports as failed."""
+
+    name = "task-failed"
+    doc = (
+        "A runtime reported that a task failed, and has not started it again since. It is a finding of its own and "
+        "decides no verdict. A task that an error diagnostic names is reported with that diagnostic. Tasks of a system "
+        "that has rules of its own for them are left to these rules."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding for each task; those after the first ten of a system are one finding together."""
+        explained = {entity for error in _errors(state) for entity in error.entities}
+        failed = [
+            task
+            for task in state.tasks_in(TaskState.FAILED)
+            if task.system not in state.judged.tasks and task.id not in explained
+        ]
+        for system, first, others in _by_system(failed):
+            yield from (self._finding(task, state) for task in first)
+            if others:
+                yield Finding(
+                    rule=self.name,
+                    severity=Severity.ERROR,
+                    sentence=f"{many(len(others), 'more task')} of {system} failed.",
+                    entities=tuple(task.id for task in others[:_SHOWN]),
+                    evidence=tuple(_evidence(task) for task in others[:_SHOWN]),
+                )
+
+    def _finding(self, task: Task, state: RuleInput) -> Finding:
+        where = f" on {', '.join(name_of(place, state.snapshot) for place in task.where)}" if task.where else ""
+        behind = state.graph.behind(task.id)
+        waits = f" {many(behind, 'task waits', 'tasks wait')} for it." if behind else ""
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR,
+            sentence=f"{sentence_case(name_of(task.id, state.snapshot))} of {task.system} failed{where}.{waits}",
+            entities=(task.id, *task.where),
+            evidence=(_evidence(task),),
+            next=("read the log lines about it",),
+            since_wall_ns=task.since_wall_ns,
+        )
+
+
+def _errors(state: RuleInput) -> Iterator[Diagnostic]:
+    """Diagnostics that are errors and still hold."""
+    for diagnostic in state.snapshot.diagnostics.values():
+        if diagnostic.severity.rank >= Severity.ERROR.rank and diagnostic.attributes.get("resolved") != "yes":
+            yield diagnostic
+
+
+def _by_system(items: Iterable[T]) -> Iterator[tuple[str, Sequence[T], Sequence[T]]]:
+    """By system: the first ones, and the others."""
+    found: defaultdict[str, list[T]] = defaultdict(list)
+    for item in items:
+        found[item.system].append(item)
+    for system, all_of_it in found.items():
+        yield system, all_of_it[:_SHOWN], all_of_it[_SHOWN:]
+
+
+def _evidence(task: Task) -> Evidence:
+    attributes = "".join(f", {name} {value}" for name, value in task.attributes.items())
+    return Evidence(kind="log", source=task.id, text=f"{task.state}{attributes}", at_wall_ns=task.since_wall_ns)
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (ErrorReported(), TaskFailed())

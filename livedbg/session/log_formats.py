@@ -1,0 +1,26 @@
+"""The log formats that a session recognises: the core's, and what the systems declare."""
+
+from __future__ import annotations
+
+import re
+
+from livedbg.logs.formats import LogFormats, log_formats
+from livedbg.session.systems import declared, note_problem, systems
+
+__all__ = ["known_log_formats"]
+
+
+def known_log_formats() -> LogFormats:
+    """All of them, the narrower systems' first. What is wrong with a system's is a problem of it (system.Y2)."""
+    shapes = [shape for _system, found in declared(lambda system: system.shapes) for shape in found]
+    formats, continuations = log_formats(shapes), list[str]()
+    for system in systems():
+        if not system.continuations:
+            continue
+        try:
+            formats = log_formats(shapes, [*continuations, *system.continuations])
+        except (ValueError, re.error) as error:
+            note_problem(system.name, "its continuations can't be used", error)
+        else:
+            continuations += system.continuations
+    return formats

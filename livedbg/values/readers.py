@@ -1,0 +1,178 @@
+"""How the files of a system become dumps: the contract of a reader, and all readers asked as one.
+
+This module doesn't import numpy: what looks for dumps can do so without it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from livedbg.values.dump import Dump
+
+__all__ = ["DumpFiles", "DumpReader", "GoldenFile", "Readers"]
+
+_DEPTH: Final = 6
+_FOLDERS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFiles:
+    """Names of the two files of a dump, which lie in one folder."""
+
+    manifest: str
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenFile:
+    """A tensor of the golden data.
+
+    Attributes:
+        name: of the program's argument.
+        output: whether it is what the program should leave, not what it is given.
+    """
+
+    name: str
+    output: bool
+    path: Path
+
+    @property
+    def label(self) -> str:
+        """`out/f`."""
+        return f"{'out' if self.output else 'in'}/{self.name}"
+
+
+class DumpReader(Protocol):
+    """Reads the dumps that one system writes."""
+
+    @property
+    def files(self) -> Sequence[DumpFiles]:
+        """Names of its files."""
+
+    @property
+    def remedy(self) -> str:
+        """How to make a run write a dump."""
+
+    def open(self, path: Path) -> Dump:
+        """Open one dump: a manifest, or a payload without one.
+
+        Raises:
+            SourceError: it can't be read, or is no dump (code `not-a-dump`).
+        """
+
+    def task(self, name: str) -> int | None:
+        """The number of a task by the name that the system's users know it by, such as `r1t2`."""
+
+    def golden_files(self, folder: Path) -> Sequence[GoldenFile]:
+        """The golden data in a folder; empty where there is none."""
+
+    def golden_of_run(self, folder: Path) -> Sequence[GoldenFile]:
+        """The golden data that lie somewhere in a run's folder; empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The readers of all systems, asked as one."""
+
+    readers: tuple[DumpReader, ...]
+
+    @property
+    def files(self) -> tuple[DumpFiles, ...]:
+        """Names of all of their files."""
+        return tuple(files for reader in self.readers for files in reader.files)
+
+    def find(self, path: Path) -> list[Path]:
+        """The manifests, and the payloads without one, that a path names or that lie below it.
+
+        Raises:
+            SourceError: there is none.
+        """
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise SourceError(
+                f"{clean_line(str(path))} can't be read: {error.strerror}.", "give a run's folder", "missing"
+            ) from None
+        if stat.S_ISREG(mode):
+            return [self._manifest_of(path)]
+        found = self._below(path) if stat.S_ISDIR(mode) else []
+        if not found:
+            kinds = " or ".join(Path(files.manifest).stem for files in self.files)
+            raise SourceError(
+                f"{clean_line(str(path))} holds no {kinds}.",
+                "; ".join(reader.remedy for reader in self.readers),
+                "no-dump",
+            )
+        return found
+
+    def _manifest_of(self, path: Path) -> Path:
+        if path.suffix == ".bin":
+            for files in self.files:
+                if (path.parent / files.manifest).is_file():
+                    return path.parent / files.manifest
+        return path
+
+    def _below(self, root: Path) -> list[Path]:
+        found: list[Path] = []
+        depth = len(root.parts)
+        manifests, payloads = zip(*((files.manifest, files.payload) for files in self.files), strict=True)
+        for seen, (folder, folders, files) in enumerate(os.walk(root)):
+            here = Path(folder)
+            if len(here.parts) - depth >= _DEPTH or seen >= _FOLDERS:
+                folders.clear()
+            folders.sort()
+            known = [name for name in manifests if name in files] or [name for name in payloads if name in files]
+            found.extend(here / name for name in known)
+        return found
+
+    def open(self, path: Path) -> Dump:
+        """Open one dump: a manifest, or a payload without one (see `find`).
+
+        Raises:
+            SourceError: it can't be read, or is no dump.
+        """
+        known = [reader for reader in self.readers if any(path.name in _names(files) for files in reader.files)]
+        refused = SourceError(f"{clean_line(str(path))} can't be read: no system reads dumps.", "", "no-reader")
+        for reader in known or self.readers:
+            try:
+                return reader.open(path)
+            except SourceError as error:
+                if error.code != "not-a-dump":
+                    raise
+                refused = error
+        raise refused
+
+    def task(self, word: str) -> int:
+        """A task by its name, as a number, or in hex.
+
+        Raises:
+            UsageError: none of these.
+        """
+        for reader in self.readers:
+            if (task := reader.task(word)) is not None:
+                return task
+        try:
+            return int(word, 0)
+        except ValueError:
+            raise UsageError(f"{word} names no task.", "r1t2, 4294967298 or 0x100000002", "task") from None
+
+    def golden_files(self, folder: Path) -> Sequence[GoldenFile]:
+        """The golden data in a folder; empty where there is none."""
+        return next((files for reader in self.readers if (files := reader.golden_files(folder))), ())
+
+    def golden_of_run(self, folder: Path) -> Sequence[GoldenFile]:
+        """The golden data that lie somewhere in a run's folder; empty where there is none."""
+        return next((files for reader in self.readers if (files := reader.golden_of_run(folder))), ())
+
+
+def _names(files: DumpFiles) -> tuple[str, str]:
+    return files.manifest, files.payload

@@ -1,0 +1,151 @@
+"""What a system reports is a finding, without any rule of its own: the made-up system `toy`."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis import Diagnosis, Diagnostician, Finding, VerdictState
+from livedbg.analysis.rules import Judged
+from livedbg.analysis.verdict import exit_code
+from livedbg.model import Diagnostic, EdgeKind, Evidence, Severity, Task, TaskState
+from livedbg.model import events as ev
+from livedbg.session.rulebook import all_rules
+from tests.analysis.world import SECOND, World
+
+RULES = {"task-failed", "error-reported"}
+
+
+def diagnosis(world: World, judged: Judged | None = None) -> Diagnosis:
+    return Diagnostician(all_rules(), judged=judged).diagnose(world.snapshot())
+
+
+def found(world: World, judged: Judged | None = None) -> list[Finding]:
+    return [finding for finding in diagnosis(world, judged).findings.values() if finding.rule in RULES]
+
+
+def said(world: World, name: str = "1", severity: Severity = Severity.ERROR, code: str = "bad-magic",
+         about: tuple[str, ...] = (), **attributes: str) -> None:  # fmt: skip
+    diagnostic = Diagnostic(
+        id=f"diagnostic:toy/{name}",
+        system="toy",
+        code=code,
+        severity=severity,
+        sentence=f"The magic of block {name} is wrong",
+        entities=about,
+        attributes=attributes,
+        evidence=(Evidence(kind="log", source="toy.log:3", text=f"E bad magic {name}"),),
+        at_wall_ns=10**18,
+    )
+    world.store.apply(ev.DiagnosticSeen(diagnostic=diagnostic, **world.stamp()))
+
+
+def failed(world: World, name: str = "t1", **attributes: str) -> str:
+    task = Task(id=f"task:toy/{name}", system="toy", name=name, kernel="Add_F16", state=TaskState.FAILED,
+                attributes=attributes, since_wall_ns=10**18)  # fmt: skip
+    world.store.apply(ev.TasksSeen(tasks=(task,), **world.stamp()))
+    return task.id
+
+
+@pytest.mark.parametrize("severity", [Severity.ERROR, Severity.CRITICAL])
+def test_an_error_diagnostic_is_a_finding_and_decides_no_state(severity: Severity) -> None:
+    world = World()
+    process = world.process(1)
+    said(world, severity=severity, about=(process,))
+    [finding] = found(world)
+    assert (finding.rule, finding.severity, finding.state) == ("error-reported", severity, None)
+    assert finding.sentence == "toy reported an error (bad-magic): The magic of block 1 is wrong."
+    assert finding.entities == (process,)
+    assert finding.evidence[0].source == "toy.log:3"
+    assert finding.since_wall_ns == 10**18
+    assert diagnosis(world).verdict.state is VerdictState.UNKNOWN
+    assert exit_code(diagnosis(world).verdict, [finding]) == 0
+
+
+@pytest.mark.parametrize("severity", [Severity.DEBUG, Severity.INFO, Severity.WARNING])
+def test_a_warning_is_no_finding(severity: Severity) -> None:
+    world = World()
+    said(world, severity=severity)
+    assert found(world) == []
+
+
+def test_a_resolved_diagnostic_is_no_finding() -> None:
+    world = World()
+    said(world)
+    assert len(found(world)) == 1
+    said(world, resolved="yes")
+    assert found(world) == []
+
+
+def test_a_diagnostic_that_a_rule_of_its_system_judges_is_left_to_it() -> None:
+    world = World()
+    said(world, "1", code="bad-magic")
+    said(world, "2", code="bad-magic-again")
+    assert len(found(world)) == 2
+    [left] = found(world, Judged(diagnostics={"toy": ("bad-magic",)}))
+    assert "bad-magic-again" in left.sentence
+    assert found(world, Judged(diagnostics={"toy": (".*",)})) == []
+    assert len(found(world, Judged(diagnostics={"other": (".*",)}))) == 2
+
+
+def test_a_failed_task_is_a_finding_and_decides_no_state() -> None:
+    world = World()
+    task = failed(world)
+    waiting = world.task("t2", TaskState.SUBMITTED, None, system="toy")
+    world.edge(EdgeKind.DEPENDS_ON, waiting, task)
+    [finding] = found(world.later())
+    assert (finding.rule, finding.severity, finding.state) == ("task-failed", Severity.ERROR, None)
+    assert finding.sentence == "Task t1 Add_F16 of toy failed. 1 task waits for it."
+    assert finding.entities == (task,)
+    assert diagnosis(world).verdict.state is VerdictState.UNKNOWN
+
+
+def test_a_failed_task_of_a_system_that_judges_its_tasks_is_left_to_it() -> None:
+    world = World()
+    failed(world)
+    assert found(world, Judged(tasks=frozenset({"toy"}))) == []
+    assert len(found(world, Judged(tasks=frozenset({"other"})))) == 1
+
+
+@pytest.mark.parametrize("after", [TaskState.RUNNING, TaskState.COMPLETED])
+def test_a_failed_task_that_was_tried_again_is_no_finding(after: TaskState) -> None:
+    world = World()
+    failed(world)
+    world.task("t1", after, world.now_ns, kernel="Add_F16", system="toy")
+    assert found(world) == []
+
+
+def test_a_failed_task_that_a_diagnostic_explains_is_one_finding() -> None:
+    world = World()
+    said(world, about=(failed(world),))
+    [finding] = found(world)
+    assert finding.rule == "error-reported"
+    said(world, about=("task:toy/t1",), resolved="yes")  # the error is over, yet the task has failed
+    [finding] = found(world)
+    assert finding.rule == "task-failed"
+
+
+def test_very_many_are_few_findings_that_count_all() -> None:
+    world = World()
+    for number in range(1000):
+        failed(world, f"t{number}")
+        said(world, f"{number}")
+    findings = found(world)
+    assert len(findings) == 22
+    assert {finding.sentence for finding in findings if "990" in finding.sentence} == {
+        "990 more tasks of toy failed.",
+        "toy reported 990 more errors.",
+    }
+
+
+def test_they_change_no_verdict() -> None:
+    world = World()
+    world.process(1)
+    lock = world.lock(0x10, owner="99 (exited)")
+    world.waits(world.thread(11), lock)
+    before = diagnosis(world.later(SECOND)).verdict
+    failed(world)
+    said(world)
+    after = diagnosis(world)
+    assert after.verdict == before
+    assert before.state is VerdictState.STALLED
+    assert len(found(world)) == 2

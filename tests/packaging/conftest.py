@@ -1,0 +1,27 @@
+"""What tests of packages share: pip, and a folder for all workers of a run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def pip(*words: str | Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of this run that all its workers share."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
