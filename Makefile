@@ -27,6 +27,7 @@ test: ## lint, types and the whole test suite
 lint:
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-cache
 
 types:
 	$(VENV)/bin/mypy

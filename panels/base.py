@@ -1,9 +1,9 @@
 """The one base of all panels: virtual lines, a cursor, the shared selection, declared keys.
 
 Invariants:
-    P1. Only the lines on screen are drawn, whatever the number of rows.
-    P2. Every line is drawn through livedbg.panels.cells.Line, so it is sanitised and filled.
-    P3. The cursor stays on its row's identity when rows come, go and are sorted anew.
+    panels.P1. Only the lines on screen are drawn, whatever the number of rows.
+    panels.P2. Every line is drawn through livedbg.panels.cells.Line, so it is sanitised and filled.
+    panels.P3. The cursor stays on its row's identity when rows come, go and are sorted anew.
 """
 
 from __future__ import annotations

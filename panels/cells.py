@@ -1,9 +1,9 @@
 """The one place where text becomes screen cells.
 
 Invariants:
-    C1. Every string goes through livedbg.text.sanitize.clean_line here, whatever was done before.
-    C2. No string is ever parsed as markup.
-    C3. A finished line is exactly as wide as asked for, and its background is filled.
+    cells.C1. Every string goes through livedbg.text.sanitize.clean_line here, whatever was done before.
+    cells.C2. No string is ever parsed as markup.
+    cells.C3. A finished line is exactly as wide as asked for, and its background is filled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which entities a picture of the wait-for graph shows: never all of them. Values only.
 
 Invariants:
-    H1. At most MAX_NODES nodes; what is left out is counted.
-    H2. The selected entity and its chain to a root are always among them.
+    neighbourhood.H1. At most MAX_NODES nodes; what is left out is counted.
+    neighbourhood.H2. The selected entity and its chain to a root are always among them.
 """
 
 from __future__ import annotations

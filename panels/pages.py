@@ -1,8 +1,8 @@
 """Lines of whole logs for drawing: pages read in another thread when they are shown, and searches.
 
 Invariants:
-    G1. Memory holds at most PAGES pages, whatever the size of a log.
-    G2. Nothing here waits for a log on the caller's thread: what isn't there yet is None, and
+    pages.G1. Memory holds at most PAGES pages, whatever the size of a log.
+    pages.G2. Nothing here waits for a log on the caller's thread: what isn't there yet is None, and
         `changed` is called (from the reading thread) when it is.
 """
 

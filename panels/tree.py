@@ -1,8 +1,8 @@
 """The wait-for graph as rows of a tree: a root on top, what waits for it below. Values only.
 
 Invariants:
-    T1. At most MAX_ROWS rows, at most FAN children of one entity; what is left out is counted.
-    T2. A cycle ends at the entity that it began with, marked as such.
+    tree.T1. At most MAX_ROWS rows, at most FAN children of one entity; what is left out is counted.
+    tree.T2. A cycle ends at the entity that it began with, marked as such.
 """
 
 from __future__ import annotations

@@ -84,6 +84,8 @@ class Target:
         except ProcessLookupError:
             pass
         self.process.wait(60)
+        if self.errors.closed:
+            return  # the test has ended it before
         self.errors.seek(0)
         sys.stderr.write(self.errors.read().decode("utf-8", "replace"))
         for stream in (self.process.stdin, self.process.stdout, self.errors):

@@ -1,12 +1,12 @@
 """One run of an Ascend task graph: its tasks and cores, as its log and files tell.
 
 Invariants:
-    R1. The runtime logs no completion of a task. Completion is concluded from the next dispatch on
+    ascend_run.R1. The runtime logs no completion of a task. Completion is concluded from the next dispatch on
         the same core, from a successor's dispatch, from counts, from a watchdog dump, or from the
         end of the run; `TaskRecord.inferred` says from what.
-    R2. A watchdog dump is cut (8 RUNNING, 8 READY, 4 WAIT): its counts are right, its lines are a
+    ascend_run.R2. A watchdog dump is cut (8 RUNNING, 8 READY, 4 WAIT): its counts are right, its lines are a
         part. Nothing is concluded from a line that may have been cut.
-    R3. A task id names one task for the length of a run; a new run starts from nothing.
+    ascend_run.R3. A task id names one task for the length of a run; a new run starts from nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Counts what logs say of CUDA errors, and tells the model of it.
 
 Invariants:
-    B1. Statements of one process (or log, or rank in a log) that are alike are one Diagnostic, with their count and
-        the range of threads and blocks, however many there are.
-    B2. At most `MOST` different statements are kept; what comes beyond is counted in one more.
+    book.B1. Statements of one process (or log, or rank in a log) that are alike are one Diagnostic, with their count
+        and the range of threads and blocks, however many there are.
+    book.B2. At most `MOST` different statements are kept; what comes beyond is counted in one more.
 """
 
 from __future__ import annotations

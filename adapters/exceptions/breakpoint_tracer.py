@@ -13,9 +13,9 @@ Where it is less than probe events (livedbg.probes.tracefs):
   - a process that is started by the target is not traced after its exec, which the note mentions.
 
 Invariants:
-    R1. Threads born later are traced from their first instruction: the events are inherited.
-    R2. A message that may be a later exception's is not shown, nor what free(3) has left of one.
-    R3. Of types that nobody wants, nothing is read.
+    breakpoint_tracer.R1. Threads born later are traced from their first instruction: the events are inherited.
+    breakpoint_tracer.R2. A message that may be a later exception's is not shown, nor what free(3) has left of one.
+    breakpoint_tracer.R3. Of types that nobody wants, nothing is read.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ a character pointer behind the vtable pointer, in libstdc++ and libc++; so is th
 comes first: c10/util/Exception.h) and of nvfuser::nvfError (csrc/exceptions.h).
 
 Invariants:
-    L1. A message is shown only of types whose layout is known, or where what is there is text.
-    L2. Texts are fetched up to a fixed length (livedbg.probes.fetch F1); what is longer is read just
+    exceptions_calls.L1. A message is shown only of types whose layout is known, or where what is there is text.
+    exceptions_calls.L2. Texts are fetched up to a fixed length (fetch.F1); what is longer is read just
         after the call, and shown where it begins with what was fetched.
 """
 

@@ -34,9 +34,9 @@ from livedbg.probes.perf import NoPerf
 from livedbg.probes.tracefs import NoTracefs
 from livedbg.probes.tracer import Tracer
 from livedbg.session.adapter import Context
-from livedbg.session.config import refuse_touch
 from livedbg.state.stacks import merge_frames, runs_python
 from livedbg.text.sanitize import clean_line
+from livedbg.touch.config import refuse_touch
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["TracingCatchpoint"]

@@ -7,8 +7,8 @@ Where messages are ever different (they hold an address, a number of a step), or
 bound. So those of one type and stack are one hit after some, and then those of one type.
 
 Invariants:
-    Q1. The counts of a catchpoint's hits sum up to the calls that it was given.
-    Q2. A catchpoint has at most `MOST` hits, whatever is thrown.
+    hits.Q1. The counts of a catchpoint's hits sum up to the calls that it was given.
+    hits.Q2. A catchpoint has at most `MOST` hits, whatever is thrown.
 """
 
 from __future__ import annotations

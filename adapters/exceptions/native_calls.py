@@ -1,7 +1,7 @@
 """What is traced: which functions, what the kernel reads there, and what that means.
 
 Invariants:
-    J1. A subject is used by one tracer's thread alone, once it is armed.
+    native_calls.J1. A subject is used by one tracer's thread alone, once it is armed.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ kernel gives SIGKILL to every thread at once (kernel/signal.c, complete_signal).
 event.
 
 Invariants:
-    S1. Where it is not allowed, signals are traced all the same, without their senders.
+    signal_senders.S1. Where it is not allowed, signals are traced all the same, without their senders.
 """
 
 from __future__ import annotations

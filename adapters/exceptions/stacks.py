@@ -1,7 +1,7 @@
 """The stacks of calls: which code a process has where, taken down while it lives, and the frames made of that.
 
 Invariants:
-    B1. What is kept is bounded, however many processes, places and calls there are.
+    exceptions_stacks.B1. What is kept is bounded, however many processes, places and calls there are.
 """
 
 from __future__ import annotations

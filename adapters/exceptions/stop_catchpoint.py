@@ -20,9 +20,9 @@ from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch
 from livedbg.probes.functions import FunctionNotFound
 from livedbg.session.adapter import Context
-from livedbg.session.config import refuse_touch
 from livedbg.session.tools import find_gdb
 from livedbg.text.sanitize import clean_line
+from livedbg.touch.config import refuse_touch
 from livedbg.touch.stop_budget import LEAST_S, StopBudget, stop_budget
 from livedbg.touch.warm import WarmGdbs
 

@@ -4,12 +4,14 @@ The thread stops by a stop signal (livedbg.probes.stop_signal) that gdb, attache
 there is no breakpoint. Symbols are loaded before the attach.
 
 Invariants:
-    J1. One thread at a time is inspected; what others throw meanwhile goes on and is counted as passed.
-    J2. A thread is stopped for the inspection and for what its user asked for, never longer: also when gdb is slow.
-    J3. No thread is stopped for longer than a watchdog of the target's runtime allows (livedbg.touch.stop_budget).
-    J4. When the process executes another program it is detached from: what was found was of the one before.
-    J5. The kernel filters types that nobody wants once they are known; where it can't, and they come often, the stopper
-        ends by itself instead of slowing down the target.
+    stopper.J1. One thread at a time is inspected; what others throw meanwhile goes on and is counted as passed.
+    stopper.J2. A thread is stopped for the inspection and for what its user asked for, never longer: also when gdb is
+        slow.
+    stopper.J3. No thread is stopped for longer than a watchdog of the target's runtime allows
+        (livedbg.touch.stop_budget).
+    stopper.J4. When the process executes another program it is detached from: what was found was of the one before.
+    stopper.J5. The kernel filters types that nobody wants once they are known; where it can't, and they come often,
+        the stopper ends by itself instead of slowing down the target.
 """
 
 from __future__ import annotations

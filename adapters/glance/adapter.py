@@ -1,8 +1,9 @@
 """The adapter: carries out `Glance`, or one glance at all targets for a command that samples once.
 
 Invariants:
-    G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; where touches are forbidden never.
-    G2. Stops are in the ledger before anything that could fail is done with what they gave.
+    glance_adapter.G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; where touches are
+        forbidden never.
+    glance_adapter.G2. Stops are in the ledger before anything that could fail is done with what they gave.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from livedbg.model.errors import LivedbgError, TargetError, TargetGone, ToolMiss
 from livedbg.model.events import StacksSeen, StatusSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.session.config import refuse_touch
 from livedbg.session.tools import find_gdb
+from livedbg.touch.config import refuse_touch
+from livedbg.touch.glance import Glanced, glance
 from livedbg.touch.stop_budget import stop_budget
-from livedbg.unwind.glance import Glanced, glance
 from livedbg.unwind.pool import UnwinderPool
 
 __all__ = ["GlanceAdapter"]

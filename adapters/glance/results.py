@@ -7,7 +7,7 @@ from typing import Final
 from livedbg.linux.access import access_problem
 from livedbg.model import Stack, ids
 from livedbg.model.errors import TargetDenied
-from livedbg.unwind.glance import Glanced
+from livedbg.touch.glance import Glanced
 from livedbg.unwind.refusal import Refusal
 from livedbg.unwind.unwinder import Unwound
 

@@ -20,8 +20,8 @@ from livedbg.model.intents import Intent, WatchLaunches
 from livedbg.model.launches import CALLS, HEARD, HEARD_TO, LaunchTrail
 from livedbg.probes.errors import probe_refused
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.session.config import refuse_touch
 from livedbg.text.sanitize import clean_line
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["LaunchesAdapter"]
 

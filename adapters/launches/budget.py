@@ -5,8 +5,8 @@ A trap costs the launching thread some time, with what is read there; a trap tha
 the rate is tried again later.
 
 Invariants:
-    R1. By the rates that were seen, tracing takes no more than its share of the launching threads' time, but for the
-        moment in which a rate is found out.
+    budget.R1. By the rates that were seen, tracing takes no more than its share of the launching threads' time, but
+        for the moment in which a rate is found out.
 """
 
 from __future__ import annotations

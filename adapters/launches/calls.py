@@ -4,7 +4,7 @@ Which functions those are, and where their arguments are, is data of one runtime
 (livedbg.adapters.launches.cuda_functions); everything else works with `LaunchFunctions` alone.
 
 Invariants:
-    K1. A launch that the runtime hands on to the driver is one launch, not two.
+    launches_calls.K1. A launch that the runtime hands on to the driver is one launch, not two.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """How many launches there were: counted by their samples while each is sampled, else by tallies.
 
 Invariants:
-    C1. Over a change between the two no launch is counted twice, and none is lost: both count for a moment, and what
-        each has counted is cut at a time at which nothing was launched, for two totals around it are the same. Where
-        there is no such time within `_TRIES`, what was launched in the last try, some 0.2 ms, may be counted wrongly.
-    C2. Threads born while a tally is made are in it: it is made anew until there were none. Where some were born each
-        time, launches of these may be missing.
+    counting.C1. Over a change between the two no launch is counted twice, and none is lost: both count for a moment,
+        and what each has counted is cut at a time at which nothing was launched, for two totals around it are the
+        same. Where there is no such time within `_TRIES`, what was launched in the last try, some 0.2 ms, may be
+        counted wrongly.
+    counting.C2. Threads born while a tally is made are in it: it is made anew until there were none. Where some were
+        born each time, launches of these may be missing.
 """
 
 from __future__ import annotations

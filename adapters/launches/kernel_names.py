@@ -5,7 +5,7 @@ The runtime names a kernel by the address of a host function of its name, which 
 it is known where the program looked the kernel up while it was traced.
 
 Invariants:
-    N1. A handle has a name only if it was read from where exactly one lookup had put it.
+    kernel_names.N1. A handle has a name only if it was read from where exactly one lookup had put it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The count of a process's launches as steps in time: they are where the calls were, however late these are read.
 
 Invariants:
-    B1. Calls within half a second are one step (`BEAT_NS`), so how many steps there are depends on the process, not of
-        how often it was read; while launches are only counted, a step is as late as the reading.
-    B2. The last step of calls that have stopped comes once its half second is over, or at `end`.
+    steps.B1. Calls within half a second are one step (`BEAT_NS`), so how many steps there are depends on the process,
+        not of how often it was read; while launches are only counted, a step is as late as the reading.
+    steps.B2. The last step of calls that have stopped comes once its half second is over, or at `end`.
 """
 
 from __future__ import annotations

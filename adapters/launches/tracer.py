@@ -1,8 +1,8 @@
 """Traces the functions that launch, in a thread of its own: samples of each call, or only their count.
 
 Invariants:
-    I1. Threads born later are traced from their first instruction: events are inherited (livedbg.probes.perf P1).
-    I2. While it is off, no trap is in the target.
+    launches_tracer.I1. Threads born later are traced from their first instruction: events are inherited (perf.P1).
+    launches_tracer.I2. While it is off, no trap is in the target.
 """
 
 from __future__ import annotations

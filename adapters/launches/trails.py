@@ -1,9 +1,10 @@
 """What each thread launched: made of the calls that were traced.
 
 Invariants:
-    T1. Memory is bounded: `MOST` threads, `LAST` launches each. Of more threads the one that launched longest ago goes.
-    T2. `changed` gives each trail once a change; a thread that stops launching has its rate go to 0, one whose launches
-        are not sampled any more does not.
+    trails.T1. Memory is bounded: `MOST` threads, `LAST` launches each. Of more threads the one that launched longest
+        ago goes.
+    trails.T2. `changed` gives each trail once a change; a thread that stops launching has its rate go to 0, one whose
+        launches are not sampled any more does not.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which logs a session reads: what was named, and what the targets write.
 
 Invariants:
-    C1. A file is read once, whatever names it has (links, a launched program's capture that is also
+    catalogue.C1. A file is read once, whatever names it has (links, a launched program's capture that is also
         its descriptor 1), and a rotated log is not read again under its new name or when packed.
-    C2. What can't be found or read is said once, and again when that changes.
+    catalogue.C2. What can't be found or read is said once, and again when that changes.
 """
 
 from __future__ import annotations

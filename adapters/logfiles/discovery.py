@@ -111,7 +111,7 @@ class ProcessLogs:
 
 
 def _declared_places(environment: Mapping[str, str], pids: tuple[int, ...]) -> Iterator[str]:
-    """What all systems declare, as globs. A system that fails is a problem, and the others go on (system.Y2)."""
+    """What all systems declare, as globs. A system that fails is a problem, and the others go on (systems.Y2)."""
     name = os.uname().nodename
     hosts = tuple(dict.fromkeys((name, name.partition(".")[0])))
     for system, paths in declared(lambda system: system.log_places.paths if system.log_places else None):

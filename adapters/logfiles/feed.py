@@ -1,9 +1,9 @@
 """One log from its file to records: reading ahead, skimming what is big, following what grows.
 
 Invariants:
-    G1. The decoders see the records of a log in its order, each at most once, and every record
+    logfiles_feed.G1. The decoders see the records of a log in its order, each at most once, and every record
         that holds one of their triggers.
-    G2. Of what was there at the beginning of a big log only the newest records are shown; the
+    logfiles_feed.G2. Of what was there at the beginning of a big log only the newest records are shown; the
         decoders still see all that matters of it.
 """
 

@@ -1,8 +1,8 @@
 """What the output of one process says of its fusions: mutable records, from statements to the states of groups.
 
 Invariants:
-    J1. A group's state only follows from lines; what was concluded is marked (`inferred`).
-    J2. A fusion's label, once given out, stays: `f0` from its number, `s1` (the first that was cut) where no line
+    job.J1. A group's state only follows from lines; what was concluded is marked (`inferred`).
+    job.J2. A fusion's label, once given out, stays: `f0` from its number, `s1` (the first that was cut) where no line
         says a number.
 """
 

@@ -1,9 +1,9 @@
 """The adapter for Linux /proc: processes, threads, and what waits for what, without a stop.
 
 Invariants:
-    P1. The target is only read: /proc, process_vm_readv, sock_diag.
-    P2. One `Tick` a turn, whatever changed.
-    P3. The tree is followed when it is asked for; a process that holds what a watched one waits
+    proc_adapter.P1. The target is only read: /proc, process_vm_readv, sock_diag.
+    proc_adapter.P2. One `Tick` a turn, whatever changed.
+    proc_adapter.P3. The tree is followed when it is asked for; a process that holds what a watched one waits
         for is watched too (noted as `not a target`), RELATED_MOST of them at most.
 """
 

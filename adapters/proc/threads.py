@@ -1,10 +1,10 @@
 """The threads of one process: their numbers in its PID namespace, and cheap looks at them.
 
 Invariants:
-    T1. A thread whose `schedstat` shows no run since the last look, and that was blocked then, is
+    threads.T1. A thread whose `schedstat` shows no run since the last look, and that was blocked then, is
         still in the same system call: a thread must run to leave one. So a quiet thread costs one
         read of a file that is kept open.
-    T2. No more files are kept open than FILES_SHARE of what the process may open.
+    threads.T2. No more files are kept open than FILES_SHARE of what the process may open.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Watches one process: look after look, it gives the events that say what changed.
 
 Invariants:
-    W1. A thread, resource or edge is emitted when it is new or differs from what was emitted last,
+    watch.W1. A thread, resource or edge is emitted when it is new or differs from what was emitted last,
         and not otherwise.
-    W2. What may not be seen is left out; what can be seen is still emitted.
-    W3. A pid that was used again (another start time) counts as the end of the process.
+    watch.W2. What may not be seen is left out; what can be seen is still emitted.
+    watch.W3. A pid that was used again (another start time) counts as the end of the process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The adapter for Python: stacks by py-spy, GIL and locks by reading memory, all without a stop.
 
 Invariants:
-    P1. The target is never stopped, signalled or written to: py-spy runs with `--nonblocking`, and
+    python_adapter.P1. The target is never stopped, signalled or written to: py-spy runs with `--nonblocking`, and
         all else is process_vm_readv(2) and /proc.
-    P2. A process is sampled again only when one of its threads moved, and all samples together may
+    python_adapter.P2. A process is sampled again only when one of its threads moved, and all samples together may
         take at most 2 % of one core (`ChangePace`); what a user asks for is done at once.
 """
 

@@ -10,8 +10,8 @@ What can be known of a lock's owner (CPython 3.11 to 3.13):
 Sources: Modules/_threadmodule.c, Python/{thread_pthread.h,parking_lot.c,ceval_gil.c}, Lib/threading.py.
 
 Invariants:
-    W1. A wait is reported only when the thread sat in the same call before and after the sample.
-    W2. A holder of the GIL is reported only when it and the switch number were the same before and after.
+    waits.W1. A wait is reported only when the thread sat in the same call before and after the sample.
+    waits.W2. A holder of the GIL is reported only when it and the switch number were the same before and after.
 """
 
 from __future__ import annotations

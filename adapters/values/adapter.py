@@ -1,9 +1,9 @@
 """The adapter: looks for dumps beside the logs, and reads of them what somebody asks for.
 
 Invariants:
-    V1. At most three threads read: one looks at a tensor, one compares, one lists. A look that is no longer wanted
-        is given up, and one that waits is dropped: a cursor that moves leaves no queue behind.
-    V2. The state knows a dump by its sanitised path; only what was found here is opened.
+    values_adapter.V1. At most three threads read: one looks at a tensor, one compares, one lists. A look that is no
+        longer wanted is given up, and one that waits is dropped: a cursor that moves leaves no queue behind.
+    values_adapter.V2. The state knows a dump by its sanitised path; only what was found here is opened.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
     helps; its threads are blocked by it.
 
 Invariants:
-    B1. Only pending edges block (the store keeps them apart).
-    B2. A wait for an inner part (the semaphore inside a Python lock) doesn't count beside the
+    blocking.B1. Only pending edges block (the store keeps them apart).
+    blocking.B2. A wait for an inner part (the semaphore inside a Python lock) doesn't count beside the
         same waiter's wait for the whole.
 """
 

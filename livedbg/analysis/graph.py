@@ -1,10 +1,10 @@
 """The wait-for graph of one state.
 
 Invariants:
-    G1. A cycle is listed only if no member has a way out: one that waits for any of several things
+    graph.G1. A cycle is listed only if no member has a way out: one that waits for any of several things
         has none of them left, and none goes on by itself after a time.
-    G2. A root is waited for and waits for nothing.
-    G3. `behind` counts every waiting thread, process and task once.
+    graph.G2. A root is waited for and waits for nothing.
+    graph.G3. `behind` counts every waiting thread, process and task once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps the wait-for graph from one snapshot to the next, and changes it by what changed.
 
 Invariant:
-    K1. The graph of a snapshot answers as the one of a fresh keeper would.
+    graph_keeper.K1. The graph of a snapshot answers as the one of a fresh keeper would.
 """
 
 from __future__ import annotations

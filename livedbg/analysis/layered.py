@@ -5,8 +5,8 @@ grown, they are worked into a copy of the graph (copying a million nodes and thr
 40 ms, building them from names a second).
 
 Invariants:
-    L1. A graph never changes once it is made; `changed` gives another one.
-    L2. Successors and predecessors are those of the set of arcs: no duplicates, whatever the layers hold.
+    layered.L1. A graph never changes once it is made; `changed` gives another one.
+    layered.L2. Successors and predecessors are those of the set of arcs: no duplicates, whatever the layers hold.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ Incremental Cycle Detection and Related Problems", 2015, search such an order fr
 is done first is moved, to numbers between those of its neighbours).
 
 Invariants:
-    O1. An arc leads to a lower place, or both its ends are in the same part.
-    O2. `parts` are the strongly connected components that hold a cycle, as of an order made from nothing.
-    O3. What `reordered` costs depends on what lies between the places of the ends, and ends at SEARCH.
+    order.O1. An arc leads to a lower place, or both its ends are in the same part.
+    order.O2. `parts` are the strongly connected components that hold a cycle, as of an order made from nothing.
+    order.O3. What `reordered` costs depends on what lies between the places of the ends, and ends at SEARCH.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The arcs of the wait-for graph, and what is kept of them from one state to the next.
 
 Invariants:
-    W1. `rewired` gives what `wired` would give of the changed set of arcs.
-    W2. What `rewired` costs depends on the change, not on the size, as long as `order.reordered` finds its way;
+    wiring.W1. `rewired` gives what `wired` would give of the changed set of arcs.
+    wiring.W2. What `rewired` costs depends on the change, not on the size, as long as `order.reordered` finds its way;
         else the order is made from nothing.
 """
 

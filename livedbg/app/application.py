@@ -1,9 +1,9 @@
 """The Textual app: screens, the shared selection, keys. It sees a SessionView and sends intents.
 
 Invariants:
-    A1. All panels show one Look: one update, one selection.
-    A2. Frozen means: updates go on being taken in, and are not shown.
-    A3. The session is started after the first paint, in another thread.
+    application.A1. All panels show one Look: one update, one selection.
+    application.A2. Frozen means: updates go on being taken in, and are not shown.
+    application.A3. The session is started after the first paint, in another thread.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Brings updates from the session's thread to the app, the newest only, a few times a second.
 
 Invariants:
-    B1. The session's thread never waits for the screen (livedbg.session.view V2).
-    B2. No update that is the last one for a while is lost: the newest is always shown in the end.
-    B3. A new verdict is shown at once, other news after one interval; numbers that moved come with the clock.
+    feed.B1. The session's thread never waits for the screen (view.V2).
+    feed.B2. No update that is the last one for a while is lost: the newest is always shown in the end.
+    feed.B3. A new verdict is shown at once, other news after one interval; numbers that moved come with the clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE_S: Final = 0.02
 _SHARED: Final = attrgetter(
     "stacks", "tasks", "resources", "edges", "diagnostics", "exceptions", "statuses", "intrusions"
 )
-"""What two snapshots share as long as nothing of it changed (livedbg.model.snapshot S1)."""
+"""What two snapshots share as long as nothing of it changed (snapshot.S1)."""
 
 
 def is_news(before: Update, after: Update) -> bool:

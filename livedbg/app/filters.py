@@ -1,9 +1,9 @@
 """The last look at every line before it is written, whichever widget drew it.
 
 Invariants:
-    L1. No control, escape or bidirectional character leaves through a segment's text.
-    L2. In ASCII mode every character written is ASCII, and no line changes its width.
-    L3. Without colours no colour is written: selection shows by reverse video, rank by bold.
+    filters.L1. No control, escape or bidirectional character leaves through a segment's text.
+    filters.L2. In ASCII mode every character written is ASCII, and no line changes its width.
+    filters.L3. Without colours no colour is written: selection shows by reverse video, rank by bold.
 """
 
 from __future__ import annotations

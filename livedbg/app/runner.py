@@ -1,8 +1,8 @@
 """Runs the app in this terminal, and leaves the terminal clean however it ends.
 
 Invariants:
-    R1. After any exit (key, signal, exception) the terminal has its modes and its screen back.
-    R2. A terminal that is gone (SIGHUP) never leaves a process behind: after LAST_WORD_S it ends itself.
+    runner.R1. After any exit (key, signal, exception) the terminal has its modes and its screen back.
+    runner.R2. A terminal that is gone (SIGHUP) never leaves a process behind: after LAST_WORD_S it ends itself.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session import presets as catch_presets
 from livedbg.session.adapter import Request
 from livedbg.session.catch_options import catch_intent, catch_options
-from livedbg.session.config import refuse_touch
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
 from livedbg.session.systems import systems
 from livedbg.session.targets import resolve
 from livedbg.session.view import Update
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["command"]
 

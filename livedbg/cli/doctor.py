@@ -15,10 +15,10 @@ import click
 
 from livedbg.cli.common import Look, running
 from livedbg.model import SourceHealth
-from livedbg.session.config import ban_of, files
 from livedbg.session.hostinfo import Capability, capabilities
 from livedbg.session.systems import declared, note_problem, problems
 from livedbg.session.targets import resolve
+from livedbg.touch.config import ban_of, files
 
 __all__ = ["command", "own_facts"]
 

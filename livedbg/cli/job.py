@@ -13,11 +13,11 @@ from livedbg.cli.arming import Arming
 from livedbg.cli.common import signals_held
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
 from livedbg.session.adapter import Request
-from livedbg.session.config import refuse_touch
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched, launch, launch_folder
 from livedbg.session.live import LiveView
 from livedbg.session.tools import find_tool
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["Job", "job_of", "picked_recipes"]
 

@@ -13,9 +13,9 @@ from livedbg.model.errors import UsageError
 from livedbg.model.intents import GLANCE_ONCE
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request
-from livedbg.session.config import refuse_touch
 from livedbg.state.stacks import group_stacks
 from livedbg.text.wording import many
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["command", "frame_text"]
 

@@ -18,10 +18,10 @@ from livedbg.cli.launch_tracing import TracingStatus, trace_launches
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.report.lines import verdict_line
-from livedbg.session.config import refuse_touch
 from livedbg.session.live import LiveView
 from livedbg.session.systems import declared, note_problem
 from livedbg.session.view import Update
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["OnStall", "command", "follow"]
 

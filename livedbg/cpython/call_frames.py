@@ -4,7 +4,7 @@ A frame's callers don't change while it lives. So if the last frame that the ker
 frames, at the same instruction, once those behind it were read, they are those that were there at the call.
 
 Invariants:
-    T1. A stack is called whole only if all of it was so at the call.
+    call_frames.T1. A stack is called whole only if all of it was so at the call.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A gdb process and its commands.
 
 Invariants:
-    G1. Every command gets an answer or an error within its time limit.
-    G2. When gdb ends, every command that waits fails at once.
-    G3. gdb runs in a session of its own (no Ctrl-C reaches it), reads no start-up file, and ends when our
+    engine.G1. Every command gets an answer or an error within its time limit.
+    engine.G2. When gdb ends, every command that waits fails at once.
+    engine.G3. gdb runs in a session of its own (no Ctrl-C reaches it), reads no start-up file, and ends when our
         end of its input is closed: at the latest when livedbg dies.
-    G4. An answer that comes after its command has given up is dropped.
+    engine.G4. An answer that comes after its command has given up is dropped.
 """
 
 from __future__ import annotations

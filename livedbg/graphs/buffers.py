@@ -5,10 +5,10 @@ may be two tensors. They are taken for one only where that is certain. The upper
 the lower ones its number in the ring.
 
 Invariants:
-    B1. External memory is never the runtime's: a buffer is external when a task of an auto scope names it and no
-        predecessor of that task can have created it, or when it is named before anything was allocated.
-    B2. Two arguments of another buffer are the same tensor when the same task created both, or when nothing was
-        allocated between them. A gap in a ring's numbers is an allocation, which takes a number.
+    graphs_buffers.B1. External memory is never the runtime's: a buffer is external when a task of an auto scope names
+        it and no predecessor of that task can have created it, or when it is named before anything was allocated.
+    graphs_buffers.B2. Two arguments of another buffer are the same tensor when the same task created both, or when
+        nothing was allocated between them. A gap in a ring's numbers is an allocation, which takes a number.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ and each access asks the regions that it overlaps. What has no direct edge is pu
 either is looked at byte by byte.
 
 Invariants:
-    H1. A pair is reported exactly when the first task is the last one, in the order of submission, to have written
-        some byte that the second reads or writes, and no path leads from the first to the second.
-    H2. Reads that a later task overwrites (write after read) are no hazard here: runtimes do not track them.
+    hazards.H1. A pair is reported exactly when the first task is the last one, in the order of submission, to have
+        written some byte that the second reads or writes, and no path leads from the first to the second.
+    hazards.H2. Reads that a later task overwrites (write after read) are no hazard here: runtimes do not track them.
         `anti_dependencies` lists them on request.
-    H3. What is not looked at, for it would be too much, is counted in `Checked.skipped`.
+    hazards.H3. What is not looked at, for it would be too much, is counted in `Checked.skipped`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ joined to, and a line over several rows led through points that take part in all
 by a weighted isotonic regression of the places that it wishes for.
 
 Invariants:
-    L2. Time and size grow with the boxes, the lines and at most `POINTS`.
-    L3. In a row, boxes and points keep their distance (`Spacing`), and don't overlap.
+    layout.L2. Time and size grow with the boxes, the lines and at most `POINTS`.
+    layout.L3. In a row, boxes and points keep their distance (`Spacing`), and don't overlap.
 """
 
 from __future__ import annotations

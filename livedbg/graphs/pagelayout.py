@@ -1,8 +1,8 @@
 """A drawing in pixels: wide layers in several rows, lines through the rows that they pass or around by a lane.
 
 Invariants:
-    L1. No arrow crosses a box: between two rows it stays in the gap, in a row it passes at a point of its own, and
-        what has no points (too many, or against the rows) goes around by a lane at the side.
+    pagelayout.L1. No arrow crosses a box: between two rows it stays in the gap, in a row it passes at a point of its
+        own, and what has no points (too many, or against the rows) goes around by a lane at the side.
 """
 
 from __future__ import annotations

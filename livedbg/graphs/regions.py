@@ -1,9 +1,9 @@
 """Which bytes a tensor argument covers: exact intersection of strided regions.
 
 Invariants:
-    G1. Equal sets of bytes that a row-major view can express have equal regions, whatever shape or element
+    regions.G1. Equal sets of bytes that a row-major view can express have equal regions, whatever shape or element
         type the argument has: axes of one element vanish, neighbours that touch are merged.
-    G2. `shared`, `covers` and `pieces` are exact, or say that they are too many pieces to tell (None).
+    regions.G2. `shared`, `covers` and `pieces` are exact, or say that they are too many pieces to tell (None).
 """
 
 from __future__ import annotations

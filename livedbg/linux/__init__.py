@@ -1,8 +1,8 @@
 """Reading Linux: /proc, the memory of other processes, mappings, ABI facts. Looks, never touches.
 
 Invariants:
-    L1. Nothing here stops, signals or writes to another process: only reads of /proc,
+    linux.L1. Nothing here stops, signals or writes to another process: only reads of /proc,
         `process_vm_readv` and netlink `sock_diag` queries.
-    L2. What is gone or denied is an `OSError` (ProcessLookupError, FileNotFoundError,
+    linux.L2. What is gone or denied is an `OSError` (ProcessLookupError, FileNotFoundError,
         PermissionError) of single-item functions, and a `None` of the batched ones.
 """

@@ -4,10 +4,10 @@ A shell with job control puts each job into a group of its own (setpgid(2)), and
 worker in a session of its own (setsid(2)): a signal to the command's process group reaches neither.
 
 Invariants:
-    F1. A signal goes only to a process that was seen to be one of them: each is held by a pidfd (pidfd_open(2)), so
-        one that has its number later is another, and so are that one's children.
-    F2. A process that is no descendant any more when it is looked for, and in another session, is none of them: that is
-        how a daemon leaves.
+    family.F1. A signal goes only to a process that was seen to be one of them: each is held by a pidfd
+        (pidfd_open(2)), so one that has its number later is another, and so are that one's children.
+    family.F2. A process that is no descendant any more when it is looked for, and in another session, is none of
+        them: that is how a daemon leaves.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ and offset (glibc nptl_db/structs.def, db_info.c; all in libc.so.6 since 2.34). 
 `_rtld_global._dl_stack_used` of the dynamic linker (nptl_db/td_ta_thr_iter.c does the same through ptrace).
 
 Invariants:
-    P1. Nothing is stopped: threads come and go meanwhile. A thread counts only if its descriptor's tid is that of a
-        live thread, and its value only if the key was set in that thread (its sequence number is not 0).
-    P2. The list is walked for at most _MOST threads; one that bites its tail ends the walk.
+    pthreads.P1. Nothing is stopped: threads come and go meanwhile. A thread counts only if its descriptor's tid is
+        that of a live thread, and its value only if the key was set in that thread (its sequence number is not 0).
+    pthreads.P2. The list is walked for at most _MOST threads; one that bites its tail ends the walk.
 """
 
 from __future__ import annotations

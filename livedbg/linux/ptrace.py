@@ -12,8 +12,8 @@ Whether a thread has stopped is asked of ptrace itself (PTRACE_GETSIGINFO), neve
 that is traced by its own process gets the stops too.
 
 Invariants:
-    T1. No exit status and no stop is taken from anybody: nothing here waits.
-    T2. A signal that was on its way to a thread when it stopped is handed back at `detach`.
+    ptrace.T1. No exit status and no stop is taken from anybody: nothing here waits.
+    ptrace.T2. A signal that was on its way to a thread when it stopped is handed back at `detach`.
 """
 
 from __future__ import annotations

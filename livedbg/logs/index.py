@@ -5,9 +5,9 @@ To find a line, the block is searched by bisection and scanned again. Counting i
 `bytes.count`, about the speed of `wc -l`; the memory is 8 bytes for each 64 KiB of log.
 
 Invariants:
-    X1. For every indexed line n: `line_at(offset_of(n)) == n`, and `offset_of` agrees with
+    index.X1. For every indexed line n: `line_at(offset_of(n)) == n`, and `offset_of` agrees with
         splitting the whole file at newlines.
-    X2. The index of a file that grew is the index of the longer file.
+    index.X2. The index of a file that grew is the index of the longer file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cutting blocks of bytes into lines, with bounded memory whatever comes.
 
 Invariants:
-    L1. The lines of a stream are the same however it is cut into blocks.
-    L2. At most `limit` bytes of a line are kept; what is cut off is counted and noted in its place.
+    logs_lines.L1. The lines of a stream are the same however it is cut into blocks.
+    logs_lines.L2. At most `limit` bytes of a line are kept; what is cut off is counted and noted in its place.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ tsan_report.cpp, ubsan_diag.cpp, sanitizer_stacktrace_printer.cpp (frames as asa
 tsan, the module behind the place, print them).
 
 Invariants:
-    S1. Addresses and pids, which differ from run to run, are neither in the type nor in the message.
-    S2. A frame is the user's own unless its function, file or module is of the sanitizer, the C or the C++ library.
+    sanitizers.S1. Addresses and pids, which differ from run to run, are neither in the type nor in the message.
+    sanitizers.S2. A frame is the user's own unless its function, file or module is of the sanitizer, the C or the C++
+        library.
 """
 
 from __future__ import annotations

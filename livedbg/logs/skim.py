@@ -5,9 +5,10 @@ times as long with 60 of them); only around a hit are lines cut, decoded and put
 numbers stay right, because line ends are counted on the way.
 
 Invariant:
-    K1. Every record of one line, and every record whose trigger stands in one of its first
+    skim.K1. Every record of one line, and every record whose trigger stands in one of its first
         LOOK_BACK + 1 lines, comes out as it would of reading everything.
-    K2. Of the lines with a beat that are passed over, the last before each such record comes out, and the last of all.
+    skim.K2. Of the lines with a beat that are passed over, the last before each such record comes out, and the last
+        of all.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ By polling `stat`, which works on every file system (inotify does not see what o
 a network file system).
 
 Invariants:
-    T1. Every byte written to the file is read once, in order, as long as the tail is polled before
+    tail.T1. Every byte written to the file is read once, in order, as long as the tail is polled before
         the file rotates twice or is truncated twice.
-    T2. After a rotation by rename the rest of the old file is read before the new one begins; where it was closed
+    tail.T2. After a rotation by rename the rest of the old file is read before the new one begins; where it was closed
         meanwhile because it was quiet, as long as it lies in the same folder.
-    T3. What is not there yet is opened when it appears; what vanished is read to its end.
+    tail.T3. What is not there yet is opened when it appears; what vanished is read to its end.
 """
 
 from __future__ import annotations

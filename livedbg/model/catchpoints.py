@@ -5,8 +5,8 @@ A pattern is an exact type name (`std::runtime_error`), a glob (`std::*_error`),
 The name of a signal (`SIGSEGV`) means that signal. Behind `python:` a pattern is of Python exceptions.
 
 Invariants:
-    H1. A name or glob matches whole names: templates and namespaces are part of them.
-    H2. A preset is nothing but patterns with a name: what it catches can be seen.
+    catchpoints.H1. A name or glob matches whole names: templates and namespaces are part of them.
+    catchpoints.H2. A preset is nothing but patterns with a name: what it catches can be seen.
 """
 
 from __future__ import annotations

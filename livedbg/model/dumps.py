@@ -3,8 +3,8 @@
 Values themselves stay in their file; the state has numbers and pictures of fixed size, made when they are asked for.
 
 Invariants:
-    D1. Values are frozen, and their texts are sanitised (livedbg.model M1, M4).
-    D2. Everything here is bounded: `ROWS` rows of a dump, and a picture of fixed size of a tensor.
+    dumps.D1. Values are frozen, and their texts are sanitised (entities.M1, entities.M4).
+    dumps.D2. Everything here is bounded: `ROWS` rows of a dump, and a picture of fixed size of a tensor.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The entities of the state, as immutable values.
 
 Invariants:
-    M1. Every value is frozen: a change is a new value, so a snapshot can share them.
-    M2. `None` in an optional field means "not known", never "no" or "zero".
-    M3. Times are nanoseconds: `*_mono_ns` on CLOCK_MONOTONIC of the entity's host,
+    entities.M1. Every value is frozen: a change is a new value, so a snapshot can share them.
+    entities.M2. `None` in an optional field means "not known", never "no" or "zero".
+    entities.M3. Times are nanoseconds: `*_mono_ns` on CLOCK_MONOTONIC of the entity's host,
         `*_wall_ns` since the Unix epoch.
-    M4. Strings that come from a target are already sanitised (livedbg.text.sanitize) when they
+    entities.M4. Strings that come from a target are already sanitised (livedbg.text.sanitize) when they
         stand in a model value: no control or escape character is left in them.
 """
 

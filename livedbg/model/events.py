@@ -4,9 +4,9 @@ An event is a fact about one source at one moment, stamped with the clocks of th
 it was seen. Live, recorded, remote and tested states are all folds of these (livedbg.state.store).
 
 Invariants:
-    E1. Events are immutable, self-contained values; they refer to entities by identifier only.
-    E2. `decode(encode(event)) == event` for every event (tested by property).
-    E3. An unknown event type or field in a stream of the same schema version is an error of that
+    events.E1. Events are immutable, self-contained values; they refer to entities by identifier only.
+    events.E2. `decode(encode(event)) == event` for every event (tested by property).
+    events.E3. An unknown event type or field in a stream of the same schema version is an error of that
         one event, never of the stream: `decode_line` reports it and the reader goes on.
 """
 

@@ -1,7 +1,7 @@
 """Launches of kernels: what each thread of a process has handed to a device lately.
 
 Invariants:
-    D1. Values are frozen, and their texts are sanitised (livedbg.model M1, M4).
+    launches.D1. Values are frozen, and their texts are sanitised (entities.M1, entities.M4).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Numbers for names, given once and never taken back.
 
 Invariants:
-    Q1. A name keeps its number, and `names[number]` its name, for as long as the numbering lives.
-    Q2. Names may be numbered and looked up from several threads.
+    numbering.Q1. A name keeps its number, and `names[number]` its name, for as long as the numbering lives.
+    numbering.Q2. Names may be numbered and looked up from several threads.
 """
 
 from __future__ import annotations

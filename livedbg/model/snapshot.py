@@ -1,8 +1,8 @@
 """The immutable state that analyses, panels and reports read.
 
 Invariants:
-    S1. A snapshot never changes; two snapshots share what didn't change between them.
-    S2. `EMPTY` is a valid snapshot: every reader works on it.
+    snapshot.S1. A snapshot never changes; two snapshots share what didn't change between them.
+    snapshot.S2. `EMPTY` is a valid snapshot: every reader works on it.
 """
 
 from __future__ import annotations

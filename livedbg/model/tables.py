@@ -5,10 +5,10 @@ dict does; one that grows beyond SPLIT is split once, by a checksum of the key's
 snapshot shares all shards; the first write to a shared shard copies that one.
 
 Invariants:
-    H1. A frozen table never changes.
-    H2. Lookups, length and membership are those of a dict with the same operations done to it.
-    H3. The order of iteration depends on the operations alone (not on hash seeds or addresses).
-    H4. A write after a freeze copies one shard; two frozen tables share the shards without a write between.
+    tables.H1. A frozen table never changes.
+    tables.H2. Lookups, length and membership are those of a dict with the same operations done to it.
+    tables.H3. The order of iteration depends on the operations alone (not on hash seeds or addresses).
+    tables.H4. A write after a freeze copies one shard; two frozen tables share the shards without a write between.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ the argument keeps what an earlier event of that CPU had there (process_fetch_in
 trace_probe_tmpl.h; seen on Linux 6.18).
 
 Invariants:
-    F1. An event's size is known when it is defined, whatever the target has in memory.
-    F2. A value is believed only where all but its last read were of objects that are there for sure, or whose
+    fetch.F1. An event's size is known when it is defined, whatever the target has in memory.
+    fetch.F2. A value is believed only where all but its last read were of objects that are there for sure, or whose
         pointers were fetched too and are not zero.
 """
 

@@ -1,11 +1,11 @@
 """Probe events on functions of a process: where the functions are, events in each thread, and their samples.
 
 A place is a function in a file (device, inode, offset): one definition serves every process that has loaded the file.
-Events are perf events that count a definition of ours; threads born later inherit them (livedbg.probes.perf P1).
+Events are perf events that count a definition of ours; threads born later inherit them (perf.P1).
 
 Invariants:
-    functions.P1: Threads born later are traced from their first instruction, and followed children, too.
-    functions.P2: Changing the filter loses no call and repeats none: the events before it give all calls up to the
+    functions.P1. Threads born later are traced from their first instruction, and followed children, too.
+    functions.P2. Changing the filter loses no call and repeats none: the events before it give all calls up to the
         moment from which the events after it trace everything.
 """
 

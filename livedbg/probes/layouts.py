@@ -4,8 +4,8 @@
 in the ring are (perf_event_open(2), PERF_RECORD_MMAP2, PERF_RECORD_FORK, PERF_RECORD_COMM).
 
 Invariants:
-    Y1. What was read of a process overrides older records, and newer records over what was read.
-    Y2. So many processes are remembered, and no more.
+    layouts.Y1. What was read of a process overrides older records, and newer records over what was read.
+    layouts.Y2. So many processes are remembered, and no more.
 """
 
 from __future__ import annotations

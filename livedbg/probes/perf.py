@@ -3,10 +3,11 @@
 Layouts: linux/perf_event.h (PERF_RECORD_*).
 
 Invariants:
-    P1. An event counts in the threads that were added, and in what these start where it is inherited; nowhere else.
-    P2. Samples that the kernel had to drop are counted, never passed over.
-    P3. Events are inherited, so none is of the PMU `uprobe`, which the kernel names by a path: it would read the path
-        from the *target's* memory when that starts a thread, and the start would fail (seen on Linux 6.18).
+    perf.P1. An event counts in the threads that were added, and in what these start where it is inherited; nowhere
+        else.
+    perf.P2. Samples that the kernel had to drop are counted, never passed over.
+    perf.P3. Events are inherited, so none is of the PMU `uprobe`, which the kernel names by a path: it would read the
+        path from the *target's* memory when that starts a thread, and the start would fail (seen on Linux 6.18).
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ registers. The signal is one that does nothing by default, and of those one that
 A tracer sees such a signal all the same (kernel/signal.c, sig_ignored).
 
 Invariants:
-    K1. However tracer and owner end, the target runs on: what is still on its way does nothing. A breakpoint's SIGTRAP
-        would end the target (livedbg.touch.attach).
-    K2. No byte of the target changes; events end with our process.
-    K3. Threads that are not traced pay a trap and nothing else: an ignored signal is not even queued for them.
+    stop_signal.K1. However tracer and owner end, the target runs on: what is still on its way does nothing. A
+        breakpoint's SIGTRAP would end the target (livedbg.touch.attach).
+    stop_signal.K2. No byte of the target changes; events end with our process.
+    stop_signal.K3. Threads that are not traced pay a trap and nothing else: an ignored signal is not even queued for
+        them.
 """
 
 from __future__ import annotations

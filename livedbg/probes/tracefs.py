@@ -1,12 +1,12 @@
 """Trace events for functions of user programs: `uprobe_events` of tracefs (Documentation/trace/uprobetracer.rst).
 
 The kernel reads the arguments that the event names at the very call, so nothing is missed or torn; a perf event of
-the trace event's number can be inherited, unlike one of the PMU `uprobe` (livedbg.probes.perf P3).
+the trace event's number can be inherited, unlike one of the PMU `uprobe` (perf.P3).
 
 Invariants:
-    X1. A definition by itself changes no program: the trap is there only while a perf event counts it.
-    X2. What a killed livedbg left behind is a line in `uprobe_events`, and the next one takes it out.
-    X3. tracefs is used where it is mounted, else through a mount of our own that nobody else sees.
+    tracefs.X1. A definition by itself changes no program: the trap is there only while a perf event counts it.
+    tracefs.X2. What a killed livedbg left behind is a line in `uprobe_events`, and the next one takes it out.
+    tracefs.X3. tracefs is used where it is mounted, else through a mount of our own that nobody else sees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The life of a tracer: probes are armed, read in a thread of their own, and taken out again.
 
 Invariants:
-    tracer.F1: Whatever goes wrong in a tracer's thread is reported (`Counts.failure`), and its events are closed.
+    tracer.F1. Whatever goes wrong in a tracer's thread is reported (`Counts.failure`), and its events are closed.
 """
 
 from __future__ import annotations

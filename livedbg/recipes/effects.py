@@ -1,9 +1,10 @@
 """Looks whether recipes took effect: a flag that had none is reported, not swallowed.
 
 Invariants:
-    E5. A recipe that says how its effect is seen, and of which nothing is seen, is named, with what is known of why.
-    E7. Nothing is said of what was not seen because nobody looked: a process that was too short-lived to be looked
-        at loaded something, or not.
+    effects.E5. A recipe that says how its effect is seen, and of which nothing is seen, is named, with what is known
+        of why.
+    effects.E7. Nothing is said of what was not seen because nobody looked: a process that was too short-lived to be
+        looked at loaded something, or not.
 """
 
 from __future__ import annotations

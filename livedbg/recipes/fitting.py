@@ -1,7 +1,7 @@
 """Which recipes fit a process, and the command that runs it again by one of them.
 
 Invariants:
-    E9. A command is shown whole: the folder, the recipe, the process's own words, quoted for a shell.
+    fitting.E9. A command is shown whole: the folder, the recipe, the process's own words, quoted for a shell.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files that come while a command runs, such as heap dumps: each is told of as it appears, with how it grew.
 
 Invariants:
-    E8. A file is told of once, when it has stopped growing, and at the latest at the end.
+    growing.E8. A file is told of once, when it has stopped growing, and at the latest at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads recipes: those of livedbg and of the systems, and a user's own, which win over those of the same name.
 
 Invariants:
-    E2. A user's file that can't be understood stops nothing but itself: it is named, with what is wrong in it.
+    load.E2. A user's file that can't be understood stops nothing but itself: it is named, with what is wrong in it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ keeps its output in, `{option}` what the user wrote behind the recipe's name.
     NVFUSER_DUMP = "segmented_fusion"
 
 Invariants:
-    E1. A file with a key that is not understood is refused, never half used.
+    model.E1. A file with a key that is not understood is refused, never half used.
 """
 
 from __future__ import annotations

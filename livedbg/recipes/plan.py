@@ -1,9 +1,10 @@
 """Puts recipes together to one way of launching a command.
 
 Invariants:
-    E3. Two recipes that want different values of one variable are refused: neither is dropped in silence.
-    E4. What is needed and not there (a wrapper's program, a library) is said before anything is started.
-    E6. What was made before and is used again, so that a recipe comes too late, is said before anything is started.
+    plan.E3. Two recipes that want different values of one variable are refused: neither is dropped in silence.
+    plan.E4. What is needed and not there (a wrapper's program, a library) is said before anything is started.
+    plan.E6. What was made before and is used again, so that a recipe comes too late, is said before anything is
+        started.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ events come, so that a reader of the growing file sees all that is older, and a 
 checksum, every _FRAME_S seconds.
 
 Invariants:
-    R1. What was written before a flush can be read, however the writer ends.
-    R2. A truncated recording gives its events up to the last whole one, a damaged one those of the frames before
-        the damage; both say so.
-    R3. An event that this version doesn't know is skipped and counted; a recording of another
+    recording.R1. What was written before a flush can be read, however the writer ends.
+    recording.R2. A truncated recording gives its events up to the last whole one, a damaged one those of the frames
+        before the damage; both say so.
+    recording.R3. An event that this version doesn't know is skipped and counted; a recording of another
         schema version is refused with what to do.
-    R4. Reading never runs anything from the file and keeps at most one line of it beside the events.
+    recording.R4. Reading never runs anything from the file and keeps at most one line of it beside the events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The events of a recording in memory, packed, with the places where a replay can stand.
 
 Invariants:
-    T1. `state(n)` equals the fold of the first `n` events, whatever was asked for before.
-    T2. Memory grows with the packed size of the recording, not with its events: at most KEPT stores and
+    tape.T1. `state(n)` equals the fold of the first `n` events, whatever was asked for before.
+    tape.T2. Memory grows with the packed size of the recording, not with its events: at most KEPT stores and
         one unpacked chunk are kept.
 """
 

@@ -1,10 +1,10 @@
 """Compares how runs ended: which ended alike, and whether the place is the same each time or moves.
 
 Invariants:
-    V1. A place is said to move only where two runs have different markers or, without any, different innermost frames.
-        The last line of output is too weak for that: output is held back in blocks. A sanitizer's report is the place
-        of its run before any marker.
-    V2. Runs that were cut off by the user count for nothing.
+    compare.V1. A place is said to move only where two runs have different markers or, without any, different
+        innermost frames. The last line of output is too weak for that: output is held back in blocks. A sanitizer's
+        report is the place of its run before any marker.
+    compare.V2. Runs that were cut off by the user count for nothing.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Systems declare their variables (`System.device_variables`): numbers or UUIDs, in a list whose order counts.
 
 Invariants:
-    V1. A run gets no device that the user's own variables hide: a number counts within their lists.
+    devices.V1. A run gets no device that the user's own variables hide: a number counts within their lists.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Of `launch pass 7` and `pass 7 ok` both hold `pass 7`; where for most of what is
 second, `launch *` begins something and `* ok` ends it. Nothing is known of the words.
 
 Invariants:
-    K2. A pair must repeat: for two things at least and three times in all; nearly each end must have a begin, and at
-        most _OPEN begins a run may lack their end.
-    K4. Memory and time are bounded by a number of lines of all runs together.
+    finding.K2. A pair must repeat: for two things at least and three times in all; nearly each end must have a begin,
+        and at most _OPEN begins a run may lack their end.
+    finding.K4. Memory and time are bounded by a number of lines of all runs together.
 """
 
 from __future__ import annotations

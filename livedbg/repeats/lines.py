@@ -1,8 +1,9 @@
 """The lines of a run's output, as they are compared between runs.
 
 Invariants:
-    L1. At most _MOST_BYTES of a file are read: its beginning is left out where it is longer.
-    L2. What differs from run to run and says nothing (times, durations, addresses) is taken out of a line.
+    repeats_lines.L1. At most _MOST_BYTES of a file are read: its beginning is left out where it is longer.
+    repeats_lines.L2. What differs from run to run and says nothing (times, durations, addresses) is taken out of a
+        line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Markers: lines that say that something begins, and that it ended. Where a run was: the last one that is open.
 
 Invariants:
-    K1. An end closes the newest begin of the same thing in the same lane; an end without a begin closes nothing.
+    markers.K1. An end closes the newest begin of the same thing in the same lane; an end without a begin closes
+        nothing.
 """
 
 from __future__ import annotations

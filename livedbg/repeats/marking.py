@@ -1,7 +1,7 @@
 """Finds in the output of runs where each was: the last begun and not ended marker, and the last line.
 
 Invariants:
-    K3. The output is read again from its files: what is kept of a run does not grow with what it printed.
+    marking.K3. The output is read again from its files: what is kept of a run does not grow with what it printed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Runs something many times, side by side, each on a device of its own where there are some.
 
 Invariants:
-    P1. A device has at most ceil(K / devices) runs at a time, and each has one of the first; the others are begun in
-        the order of their numbers.
-    P2. `stop` begins no further run, and tells the running ones by their event; `results` ends once they have.
-    P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
+    repeats_pool.P1. A device has at most ceil(K / devices) runs at a time, and each has one of the first; the others
+        are begun in the order of their numbers.
+    repeats_pool.P2. `stop` begins no further run, and tells the running ones by their event; `results` ends once they
+        have.
+    repeats_pool.P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
 """
 
 from __future__ import annotations

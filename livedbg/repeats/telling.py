@@ -1,8 +1,8 @@
 """Which of the exceptions that were caught or printed tells of a run's end, and a sanitizer's report of it.
 
 Invariants:
-    T1. A report with which a sanitizer ended the run counts before all else. One after which the run went on counts
-        only where nothing else tells how the run ended; else it is a note.
+    telling.T1. A report with which a sanitizer ended the run counts before all else. One after which the run went on
+        counts only where nothing else tells how the run ended; else it is a note.
 """
 
 from __future__ import annotations

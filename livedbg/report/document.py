@@ -1,8 +1,8 @@
 """The report as values: livedbg.report/1, the schema that docs/report-schema.md describes.
 
 Invariants:
-    P1. Every key of docs/report-schema.md is there, and no other (tested against that page).
-    P2. Keys of an entity that aren't known are left out, except those that its kind always has.
+    document.P1. Every key of docs/report-schema.md is there, and no other (tested against that page).
+    document.P2. Keys of an entity that aren't known are left out, except those that its kind always has.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The lines that `watch --json` and `catch --json` print as things happen: one JSON object each.
 
 Invariants:
-    P3. Each line has a `kind`; docs/report-schema.md lists all kinds with their keys, and no other. Every key of a kind
-        is in each line of it.
+    report_lines.P3. Each line has a `kind`; docs/report-schema.md lists all kinds with their keys, and no other.
+        Every key of a kind is in each line of it.
 """
 
 from __future__ import annotations

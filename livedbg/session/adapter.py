@@ -1,27 +1,25 @@
 """The contract between the session and an adapter: the code that watches one kind of source.
 
 Invariants:
-    A1. An adapter emits events and nothing else: no user-interface code, no state of others.
-    A2. An adapter never imports or calls another adapter. What it wants to know of others it
+    adapter.A1. An adapter emits events and nothing else: no user-interface code, no state of others.
+    adapter.A2. An adapter never imports or calls another adapter. What it wants to know of others it
         reads from `Context.snapshot()`.
-    A3. In level OBSERVE nothing an adapter does stops, signals or writes to a target.
-    A4. What goes wrong with a source becomes a `StatusSeen` event with a sentence and a remedy.
+    adapter.A3. In level OBSERVE nothing an adapter does stops, signals or writes to a target.
+    adapter.A4. What goes wrong with a source becomes a `StatusSeen` event with a sentence and a remedy.
         An exception that escapes `run` is a bug; the session turns it into a failed status and
         goes on with the other adapters.
-    A5. Every foreign string is sanitised (livedbg.text.sanitize.clean) before it is emitted.
+    adapter.A5. Every foreign string is sanitised (livedbg.text.sanitize.clean) before it is emitted.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from livedbg.linux.procfs import process_exists
 from livedbg.model.events import Event, Stamp
+from livedbg.model.request import Level, Request, TargetProcess
 
 if TYPE_CHECKING:
     from livedbg.logs.decoder import LogDecoder
@@ -29,69 +27,6 @@ if TYPE_CHECKING:
     from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Adapter", "Context", "Level", "Request", "TargetProcess", "logs_ended", "targets_ended"]
-
-
-class Level(IntEnum):
-    """How far an adapter may go (docs/architecture.md, DESIGN "Four levels of looking")."""
-
-    OBSERVE = 0
-    LISTEN = 1
-    GLANCE = 2
-    TOUCH = 3
-
-
-@dataclass(frozen=True, slots=True)
-class TargetProcess:
-    """A process that the user named.
-
-    Attributes:
-        pid: its pid in the PID namespace of livedbg.
-        start_ticks: its start time when it was named (clock ticks since boot), against pid reuse.
-        stdout: file that its standard output is captured in, when livedbg launched it.
-        stderr: the same for its standard error.
-        cwd: the folder that livedbg launched it in; it may end before anybody can ask it.
-    """
-
-    pid: int
-    start_ticks: int | None = None
-    stdout: Path | None = None
-    stderr: Path | None = None
-    cwd: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a session is to look at, and how.
-
-    Attributes:
-        host: name of this host, as it stands in identifiers.
-        processes: the processes that were named.
-        logs: files, directories and globs to read.
-        ends_with_processes: it is over when they have ended, also where logs were named.
-        tree: follow the child processes too.
-        interval_s: shortest time between two looks at a process.
-        stacks: take stacks: `none`, `python`, or `native` (Python and native merged).
-        local_variables: Python local variables in stacks.
-        once: one look for a report: an adapter reads what is there and settles.
-        read_only: no touch of any kind, whatever is asked for (livedbg.session.config.refuse_touch).
-        read_only_by: what forbids it, where that is not `--read-only`.
-        gdb: path of the gdb to use, or None to find one.
-        options: settings of single adapters, `adapter.key` -> value.
-    """
-
-    host: str
-    processes: tuple[TargetProcess, ...] = ()
-    logs: tuple[str, ...] = ()
-    ends_with_processes: bool = False
-    tree: bool = True
-    interval_s: float = 0.5
-    stacks: str = "native"
-    local_variables: bool = False
-    once: bool = False
-    read_only: bool = False
-    read_only_by: str = ""
-    gdb: str | None = None
-    options: dict[str, str] = field(default_factory=dict)
 
 
 class Context(Protocol):

@@ -1,7 +1,7 @@
 """The options of a catchpoint, the same words on the command line (`livedbg catch`) and in the app's prompt.
 
 Invariants:
-    O1. What can be typed behind `livedbg catch PID` can be typed in the app, and means the same.
+    catch_options.O1. What can be typed behind `livedbg catch PID` can be typed in the app, and means the same.
 """
 
 from __future__ import annotations

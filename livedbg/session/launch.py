@@ -1,11 +1,11 @@
 """Starting a command that is to be watched: its output in files, its end known.
 
 Invariants:
-    C1. The command runs in our environment, with what a recipe adds and nothing else (behind a gate, where the shell
-        may add PWD), in a session of its own (a Ctrl-C meant for livedbg doesn't reach it), with no input.
-    C2. `end` leaves no process of its session or below it behind, unless it was told to let it run
+    launch.C1. The command runs in our environment, with what a recipe adds and nothing else (behind a gate, where the
+        shell may add PWD), in a session of its own (a Ctrl-C meant for livedbg doesn't reach it), with no input.
+    launch.C2. `end` leaves no process of its session or below it behind, unless it was told to let it run
         (livedbg.linux.family).
-    C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
+    launch.C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
         take a stop for its end.
 """
 

@@ -11,7 +11,7 @@ __all__ = ["known_log_formats"]
 
 
 def known_log_formats() -> LogFormats:
-    """All of them, the narrower systems' first. What is wrong with a system's is a problem of it (system.Y2)."""
+    """All of them, the narrower systems' first. What is wrong with a system's is a problem of it (systems.Y2)."""
     shapes = [shape for _system, found in declared(lambda system: system.shapes) for shape in found]
     formats, continuations = log_formats(shapes), list[str]()
     for system in systems():

@@ -8,7 +8,7 @@ system or a busy machine is. A sampler chooses between three pacers:
     ChangePace    a token bucket of CPU time, for samples that are taken only when something has changed
 
 Invariants:
-    pacing.R1: In the long run the samples take at most their share of one core (Limit: of the time, too).
+    pacing.R1. In the long run the samples take at most their share of one core (Limit: of the time, too).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A recording as front ends see it: the same screens as live, with a time line.
 
 Invariants:
-    P1. What is shown at a step is the fold of the events up to it, however the replay came there.
-    P2. A recording that is still written can be watched: its end moves on.
-    P3. Only the time after `play` moves it on, and nothing does after `pause` or `step`, however late its thread is.
+    replay.P1. What is shown at a step is the fold of the events up to it, however the replay came there.
+    replay.P2. A recording that is still written can be watched: its end moves on.
+    replay.P3. Only the time after `play` moves it on, and nothing does after `pause` or `step`, however late its
+        thread is.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The session: which adapters run, the one stream of their events, the fold, the updates.
 
 Invariants:
-    N1. Events reach the sink (a recorder) and the store in the same order, each exactly once.
-    N2. An adapter that fails is reported as a status; the others go on.
-    N3. An update is a snapshot and the diagnosis of that very snapshot.
-    N4. After `stop` no adapter runs, and nothing that the session started is left behind.
-    N5. Time goes on in the state even when no adapter speaks: a `Tick` at least each second.
+    session.N1. Events reach the sink (a recorder) and the store in the same order, each exactly once.
+    session.N2. An adapter that fails is reported as a status; the others go on.
+    session.N3. An update is a snapshot and the diagnosis of that very snapshot.
+    session.N4. After `stop` no adapter runs, and nothing that the session started is left behind.
+    session.N5. Time goes on in the state even when no adapter speaks: a `Tick` at least each second.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
-from livedbg.session.config import restricted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, problems
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
+from livedbg.touch.config import restricted
 
 __all__ = ["EventSink", "Session"]
 

@@ -4,10 +4,10 @@ A system is one frozen `System`, found by the entry point group `livedbg.systems
 same way and use nothing that others can't (docs/writing-a-system.md).
 
 Invariants:
-    system.Y1. A `System` holds values and names of values; what it names is imported when it is used, not before.
-    system.Y2. A system that can't be imported, or one of whose parts can't, is a `Problem` with its name. It ends
+    systems.Y1. A `System` holds values and names of values; what it names is imported when it is used, not before.
+    systems.Y2. A system that can't be imported, or one of whose parts can't, is a `Problem` with its name. It ends
         nothing: the other systems, and its other parts, go on.
-    system.Y3. Two systems with one name are a problem, and the first one found stays.
+    systems.Y3. Two systems with one name are a problem, and the first one found stays.
 """
 
 from __future__ import annotations

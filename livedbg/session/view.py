@@ -1,9 +1,9 @@
 """How a front end (the app, a headless command) sees a session: live or replayed, the same.
 
 Invariants:
-    V1. A front end sees whole updates only: a snapshot and the diagnosis made from it.
-    V2. Callbacks come from the session's thread; they must be quick and never raise.
-    V3. A front end acts on targets only by sending intents.
+    view.V1. A front end sees whole updates only: a snapshot and the diagnosis made from it.
+    view.V2. Callbacks come from the session's thread; they must be quick and never raise.
+    view.V3. A front end acts on targets only by sending intents.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Which exited processes and which touches the state keeps, and what hangs on a process.
 
 Invariants:
-    K1. A process that the user named is never forgotten, nor is one that runs.
-    K2. Of the others, the newest EXITED_PROCESSES are kept, and as many of those that failed: however many short-lived
-        helpers come after it, a worker that was killed stays in sight.
-    K3. A kernel object (a pipe, a socket, …) that somebody waits for is kept; of the others, the newest.
-    K4. What is no longer kept is counted: processes, and touches with their stops and pauses.
+    retention.K1. A process that the user named is never forgotten, nor is one that runs.
+    retention.K2. Of the others, the newest EXITED_PROCESSES are kept, and as many of those that failed: however many
+        short-lived helpers come after it, a worker that was killed stays in sight.
+    retention.K3. A kernel object (a pipe, a socket, …) that somebody waits for is kept; of the others, the newest.
+    retention.K4. What is no longer kept is counted: processes, and touches with their stops and pauses.
 """
 
 from __future__ import annotations

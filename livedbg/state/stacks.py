@@ -7,9 +7,9 @@ innermost Python frames that nothing else can stand for. Where the number of eva
 places of the middle Python frames are a guess and the order of all frames is still right.
 
 Invariants:
-    M1. A merged stack holds every Python frame once, in order, and every native frame that is not the
+    stacks.M1. A merged stack holds every Python frame once, in order, and every native frame that is not the
         interpreter's own, in order.
-    M2. One layer alone is shown as it is.
+    stacks.M2. One layer alone is shown as it is.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """The fold: events in, state out.
 
 Invariants:
-    F1. Deterministic: the state is a function of the sequence of events alone. No I/O, no clock,
+    store.F1. Deterministic: the state is a function of the sequence of events alone. No I/O, no clock,
         no randomness, no dependence on how the sequence was cut into chunks.
-    F2. `apply` never raises on an event of a known type, whatever it refers to.
-    F3. Merging a task never forgets: `None` and UNKNOWN don't overwrite (model.Task; livedbg.state.merging).
-    F4. An edge lives in one scope; replacing a scope's edges removes exactly its former ones
+    store.F2. `apply` never raises on an event of a known type, whatever it refers to.
+    store.F3. Merging a task never forgets: `None` and UNKNOWN don't overwrite (model.Task; livedbg.state.merging).
+    store.F4. An edge lives in one scope; replacing a scope's edges removes exactly its former ones
         (livedbg.state.edgetables).
-    F5. Memory is bounded by what is alive and by fixed windows, not by the number of events: log records, exited
+    store.F5. Memory is bounded by what is alive and by fixed windows, not by the number of events: log records, exited
         threads, exited processes with all that hangs on them, touches, kernel objects that nobody waits for
         (LOG_WINDOW, EXITED_WINDOW, livedbg.state.retention). Evidence is kept: exceptions, diagnostics, tasks.
-    F6. `dependencies` and `waits` together are the pending edges.
+    store.F6. `dependencies` and `waits` together are the pending edges.
 """
 
 from __future__ import annotations

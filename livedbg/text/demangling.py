@@ -7,8 +7,9 @@ ask for gigabytes. A name is therefore measured before the call, and the text is
 Where no C++ runtime is installed, names stay mangled.
 
 Invariants:
-    G1. Any name gives one clean line, and a name that is not understood gives itself, cleaned.
-    G2. No name costs more than some 50 MB and a few tenths of a second, nor a stack deeper than `_LONGEST_NAME` calls.
+    demangling.G1. Any name gives one clean line, and a name that is not understood gives itself, cleaned.
+    demangling.G2. No name costs more than some 50 MB and a few tenths of a second, nor a stack deeper than
+        `_LONGEST_NAME` calls.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ escape sequences in them (set the title, write the clipboard), and bidirectional
 reorder what is read. Rich and Textual let most of that through.
 
 Invariants:
-    Z1. `clean(s)` holds no C0 control but newline and tab, no DEL, no C1 control, no escape
+    sanitize.Z1. `clean(s)` holds no C0 control but newline and tab, no DEL, no C1 control, no escape
         sequence, no bidirectional, invisible or line-separator control, no lone surrogate.
-    Z2. `clean` is idempotent, and the identity on printable ASCII.
-    Z3. Text around a hostile sequence is kept; of an unterminated sequence only the introducer is
+    sanitize.Z2. `clean` is idempotent, and the identity on printable ASCII.
+    sanitize.Z3. Text around a hostile sequence is kept; of an unterminated sequence only the introducer is
         replaced, and no sequence reaches beyond its own line.
 
 What is a sequence: ECMA-48 (5.4 CSI, 5.6 control strings) with both the 7-bit and the 8-bit

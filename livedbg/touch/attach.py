@@ -10,14 +10,14 @@ traced by kernel probes instead, and where a thread shall stop at a throw, it is
 (livedbg.probes.stop_signal).
 
 Invariants:
-    A1. A guard watches from before the first touch until after the last.
-    A2. Every thread is resumed after an attach; `attach` returns when gdb reports so of all.
-    A3. A held thread is resumed when its time is over, whatever its holder does; so is one that stops though nobody
-        asked for it.
-    A4. When the guard is gone, gdb is detached from the target under a new one: gdb may leave a thread stopped
+    attach.A1. A guard watches from before the first touch until after the last.
+    attach.A2. Every thread is resumed after an attach; `attach` returns when gdb reports so of all.
+    attach.A3. A held thread is resumed when its time is over, whatever its holder does; so is one that stops though
+        nobody asked for it.
+    attach.A4. When the guard is gone, gdb is detached from the target under a new one: gdb may leave a thread stopped
         that it was just about to seize.
-    A5. A thread that is stopped by a stop signal is resumed when its time is over, in the same way.
-    A6. Detaching takes a bounded time: by command, by SIGTERM, at last by SIGKILL and the guard.
+    attach.A5. A thread that is stopped by a stop signal is resumed when its time is over, in the same way.
+    attach.A6. Detaching takes a bounded time: by command, by SIGTERM, at last by SIGKILL and the guard.
 """
 
 from __future__ import annotations

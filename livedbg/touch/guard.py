@@ -16,14 +16,15 @@ it took that signal back leaves it to the target (kernel/ptrace.c, __ptrace_unli
 are still pending as well (kernel/signal.c, prepare_signal).
 
 Invariants:
-    W1. It sends SIGCONT only when gdb is gone or has detached from the target, and only to what is stopped or about
-        to be: the target, and children that it started since (gdb sees them first, stopped).
-    W2. A target that is gone, or whose number another process has by now, gets nothing.
-    W3. When livedbg dies, gdb is asked to end (SIGTERM: it detaches), and made to end if it doesn't.
-    W4. When gdb or livedbg are themselves stopped while the target is stopped, gdb is ended in the same way.
-    W5. No terminal, hang-up or Ctrl-C ends it; it ends by itself with gdb or the target.
-    W6. The second one ends with the first; where that was killed and livedbg lives, once gdb has detached.
-    W7. While livedbg traces threads itself and is stopped, it is resumed until it has detached, and is stopped again.
+    guard.W1. It sends SIGCONT only when gdb is gone or has detached from the target, and only to what is stopped or
+        about to be: the target, and children that it started since (gdb sees them first, stopped).
+    guard.W2. A target that is gone, or whose number another process has by now, gets nothing.
+    guard.W3. When livedbg dies, gdb is asked to end (SIGTERM: it detaches), and made to end if it doesn't.
+    guard.W4. When gdb or livedbg are themselves stopped while the target is stopped, gdb is ended in the same way.
+    guard.W5. No terminal, hang-up or Ctrl-C ends it; it ends by itself with gdb or the target.
+    guard.W6. The second one ends with the first; where that was killed and livedbg lives, once gdb has detached.
+    guard.W7. While livedbg traces threads itself and is stopped, it is resumed until it has detached, and is stopped
+        again.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Final
 
 from livedbg.linux.procfs import read_stat
 from livedbg.model.errors import LivedbgError
-from livedbg.session.config import refuse_touch
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["Guard", "GuardMissing", "glance_guarded"]
 

@@ -4,7 +4,7 @@ Symbols are loaded before anything is attached, as many as a time limit allows: 
 loads some, a thread that gets a signal or starts another one waits for it.
 
 Invariants:
-    V1. An inspection takes no longer than its time limit: what it has not come to by then is left out.
+    inspector.V1. An inspection takes no longer than its time limit: what it has not come to by then is left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lines of source around the frames of a stack, where their files are on this machine.
 
 Invariants:
-    Z1. A path is a target's word: only regular files with the suffix of a language are read, and never whole into a
-        terminal.
+    source.Z1. A path is a target's word: only regular files with the suffix of a language are read, and never whole
+        into a terminal.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ watchdog reports it by a diagnostic with the code `watchdog-armed`: `entities` a
 `watchdog` (its name). Whoever stops something asks here first.
 
 Invariants:
-    W1. The answer follows from the state and the time alone.
-    W2. Nothing known is no limit; a limit with unknown idle time is halved.
+    stop_budget.W1. The answer follows from the state and the time alone.
+    stop_budget.W2. Nothing known is no limit; a limit with unknown idle time is halved.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A thread that sits in a system call has its stack pointer, program counter and a
 registers is not to be had; unwind tables that start from the stack pointer don't need it.
 
 Invariant:
-    K1. A thread that moved while its stack was copied gives no copy.
+    capture.K1. A thread that moved while its stack was copied gives no copy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Warm unwinders, one for each process, a few at a time, shared by all that read the process in one session.
 
 Invariants:
-    O1. A process has one gdb, however many adapters ask; it ends when the last of them has closed the pool.
-    O2. An unwinder that is at work is not ended for another.
+    unwind_pool.O1. A process has one gdb, however many adapters ask; it ends when the last of them has closed the pool.
+    unwind_pool.O2. An unwinder that is at work is not ended for another.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Unwinds captures of one process in a gdb that never attaches to it.
 
 Invariants:
-    U1. gdb gets a core file and never the process.
-    U2. The core file is gone from the disk when `unwind` returns.
-    U3. One capture at a time: who comes meanwhile waits.
-    U4. A frame is not named by symbols of a file that lay at its address earlier: when the target has executed
+    unwinder.U1. gdb gets a core file and never the process.
+    unwinder.U2. The core file is gone from the disk when `unwind` returns.
+    unwinder.U3. One capture at a time: who comes meanwhile waits.
+    unwinder.U4. A frame is not named by symbols of a file that lay at its address earlier: when the target has executed
         another program there, a fresh gdb is started. (A gdb 13 crashes on some `remove-symbol-file`.)
 """
 

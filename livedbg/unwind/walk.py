@@ -4,7 +4,7 @@ Symbols and unwind tables are loaded on demand: first of the files that the prog
 that the frames lead into, until no frame lies in a file that was not loaded. They stay loaded for the next time.
 
 Invariants:
-    U1. Only files that a frame lies in are loaded.
+    walk.U1. Only files that a frame lies in are loaded.
 """
 
 from __future__ import annotations

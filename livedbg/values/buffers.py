@@ -4,8 +4,8 @@ A view is a `start_offset`, a `shape` and `strides`, in stored elements of its b
 Without a task graph buffers are not known, and every dumped tensor counts as one of its own.
 
 Invariants:
-    P1. `initial` compares what was found before any task wrote there, `final` what was written there last, in walking
-        order; elements that no dumped task touched are not compared.
+    values_buffers.P1. `initial` compares what was found before any task wrote there, `final` what was written there
+        last, in walking order; elements that no dumped task touched are not compared.
 """
 
 from __future__ import annotations

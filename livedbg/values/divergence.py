@@ -12,8 +12,8 @@ Every task is judged by what it found and what it left:
 - `uncompared`: nothing of it can be compared.
 
 Invariants:
-    D1. A task is `culprit` only when no input that can be compared is outside.
-    D2. The first divergence is the first task in walking order that is neither `equal`, `inherited` nor
+    divergence.D1. A task is `culprit` only when no input that can be compared is outside.
+    divergence.D2. The first divergence is the first task in walking order that is neither `equal`, `inherited` nor
         `uncompared`; where there is none, the first `inherited` one.
 """
 

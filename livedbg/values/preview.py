@@ -1,8 +1,8 @@
 """A preview of one tensor of a dump for a screen: soon, and for tensors of any size.
 
 Invariants:
-    L1. Nothing is open between two previews; of the dump that was previewed last the manifest is kept.
-    L2. A first preview reads at most a sample of 2^21 elements; all of them are read afterwards, up to `WHOLE`.
+    preview.L1. Nothing is open between two previews; of the dump that was previewed last the manifest is kept.
+    preview.L2. A first preview reads at most a sample of 2^21 elements; all of them are read afterwards, up to `WHOLE`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tensors that are read piece by piece: out of a dump's payload, or out of memory.
 
 Invariants:
-    T1. `block` reads at most what was asked for; nothing is read before.
-    T2. `count` elements are there, at most `total`; a shape that promises more is no error.
+    tensor.T1. `block` reads at most what was asked for; nothing is read before.
+    tensor.T2. `count` elements are there, at most `total`; a shape that promises more is no error.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ def reaches(waits: Pairs, start: str, inside: set[str]) -> set[str]:
 
 
 @given(worlds)
+@pytest.mark.invariant("graph.G1")
 def test_G1_cycles_are_the_circles_that_nobody_can_leave(
     described: list[tuple[tuple[EdgeKind, str, str], bool, bool, EdgeState]],
 ) -> None:
@@ -101,6 +103,7 @@ def test_G1_cycles_are_the_circles_that_nobody_can_leave(
 
 
 @given(worlds)
+@pytest.mark.invariant("graph.G2", "graph.G3")
 def test_G2_G3_roots_and_what_waits_behind(
     described: list[tuple[tuple[EdgeKind, str, str], bool, bool, EdgeState]],
 ) -> None:
@@ -122,6 +125,7 @@ def test_G2_G3_roots_and_what_waits_behind(
         assert set(graph.waiters_of(node)) == {w for w in waits if node in waits[w]}
 
 
+@pytest.mark.invariant("blocking.B1")
 def test_B1_only_pending_edges_block() -> None:
     world = World()
     a, b = world.task("a", TaskState.SUBMITTED, 0), world.task("b", TaskState.RUNNING, 0)

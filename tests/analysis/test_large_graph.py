@@ -39,6 +39,7 @@ def on_cycles(arcs: set[Arc]) -> set[int]:
 
 
 @given(arcs, st.lists(arcs, max_size=6), st.sampled_from([2, 10_000]))
+@pytest.mark.invariant("layered.L1", "layered.L2")
 def test_L1_L2_changed_graphs_hold_the_changed_sets_of_arcs(first: set[Arc], later: list[set[Arc]], most: int) -> None:
     with patch.object(layered, "_MOST", most):
         made = [(LayeredDigraph.of(NODES - 3, sorted(a for a in first if max(a) < NODES - 3)), first)]
@@ -67,6 +68,7 @@ def test_L1_L2_changed_graphs_hold_the_changed_sets_of_arcs(first: set[Arc], lat
 
 
 @given(arcs, st.lists(arcs, min_size=1, max_size=12), st.sampled_from([3, 8, 15, 30_000]))
+@pytest.mark.invariant("wiring.W1", "order.O1", "order.O2")
 def test_W1_O1_O2_rewired_is_what_wired_gives(first: set[Arc], later: list[set[Arc]], search: int) -> None:
     names = [f"task:{n}" for n in range(NODES)]
     with patch.object(order, "SEARCH", search):
@@ -104,6 +106,7 @@ steps = st.lists(
 
 
 @given(steps)
+@pytest.mark.invariant("graph_keeper.K1")
 def test_K1_the_kept_graph_says_what_a_fresh_one_says_after_every_event(
     described: list[tuple[tuple[EdgeKind, str, str], bool, bool, EdgeState]],
 ) -> None:
@@ -143,6 +146,7 @@ def wide() -> World:
     return world
 
 
+@pytest.mark.invariant("wiring.W2")
 def test_W2_a_small_change_of_a_large_graph_wires_nothing_anew(wide: World) -> None:
     keeper = GraphKeeper()
     first = keeper.graph_of(wide.snapshot())
@@ -164,6 +168,7 @@ def test_W2_a_small_change_of_a_large_graph_wires_nothing_anew(wide: World) -> N
     assert (opened.roots, after.roots) == (first.roots, first.roots) and "task:nvfuser/root7" not in closed.roots
 
 
+@pytest.mark.invariant("order.O3")
 def test_O3_an_arc_that_fits_the_order_is_not_searched_for(wide: World) -> None:
     keeper = GraphKeeper()
     keeper.graph_of(wide.snapshot())
@@ -176,6 +181,7 @@ def test_O3_an_arc_that_fits_the_order_is_not_searched_for(wide: World) -> None:
     assert not searched.called
 
 
+@pytest.mark.invariant("order.O3")
 def test_O3_a_cycle_is_searched_for_between_the_places_of_its_ends(wide: World) -> None:
     keeper = GraphKeeper()
     looked: list[int] = []

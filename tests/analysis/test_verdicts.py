@@ -411,6 +411,7 @@ def test_exit_codes(state: VerdictState, topic: str, code: int) -> None:
     assert exit_code(Verdict(state=state, sentence=""), findings) == code
 
 
+@pytest.mark.invariant("rules.R3")
 def test_R3_rules_are_documented_and_named_apart() -> None:
     rules = all_rules()
     assert all(isinstance(rule, Rule) and rule.doc.endswith(".") for rule in rules)

@@ -53,6 +53,7 @@ async def test_real_diagnosis_is_shown() -> None:
         assert view.latest().diagnosis.verdict.sentence[:30] in text_of(app)
 
 
+@pytest.mark.invariant("application.A1")
 async def test_A1_every_panel_follows_the_selection() -> None:
     app = make_app("ascend")
     async with app.run_test(size=(160, 50)) as pilot:
@@ -68,6 +69,7 @@ async def test_A1_every_panel_follows_the_selection() -> None:
         await until(pilot, lambda: "task:ascend/r0t14" in graph.layout_.boxes)
 
 
+@pytest.mark.invariant("application.A2")
 async def test_A2_frozen_keeps_the_screen_and_takes_events_in() -> None:
     app = make_app("idle")
     async with app.run_test(size=(100, 30)) as pilot:
@@ -82,6 +84,7 @@ async def test_A2_frozen_keeps_the_screen_and_takes_events_in() -> None:
         await until(pilot, lambda: len(app.look.snapshot.threads) == 13)
 
 
+@pytest.mark.invariant("application.A3")
 async def test_A3_the_session_starts_after_the_first_paint() -> None:
     view = idle()
     painted_before_start: list[bool] = []
@@ -98,6 +101,7 @@ async def test_A3_the_session_starts_after_the_first_paint() -> None:
     assert painted_before_start == [True]
 
 
+@pytest.mark.invariant("feed.B2")
 async def test_B2_a_burst_ends_with_the_newest_state() -> None:
     app = make_app("idle", interval_s=0.05)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -177,6 +181,7 @@ async def test_filter_and_sort() -> None:
         await until(pilot, lambda: panel.sort == "behind" and panel.entity(0) == "task:ascend/r0t12")
 
 
+@pytest.mark.invariant("panels.P3")
 async def test_P3_the_cursor_stays_on_its_row() -> None:
     app = make_app("ascend")
     async with app.run_test(size=(140, 40)) as pilot:

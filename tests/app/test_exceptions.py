@@ -99,6 +99,7 @@ def test_what_is_typed_is_what_is_caught(text: str, pattern: str, moment: Moment
     assert typed_catch(text, PROCESS) == Catch(process=PROCESS, pattern=pattern, moment=moment)
 
 
+@pytest.mark.invariant("catch_options.O1")
 def test_O1_options_are_typed_as_on_the_command_line() -> None:
     text = '--stop --hold 30 c10::Error --message "don\'t fit" --count 2'
     assert typed_catch(text, PROCESS) == Catch(

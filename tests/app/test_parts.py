@@ -41,6 +41,7 @@ text = st.one_of(st.text(max_size=60), st.sampled_from(HOSTILE))
 
 
 @given(text, st.integers(0, 40))
+@pytest.mark.invariant("cells.C1", "cells.C3")
 def test_C1_C3_cells_are_clean_and_exactly_wide(value: str, width: int) -> None:
     assert cell_len(fit(value, width)) == width
     strip = Line(width, Style()).add(value).add(value).cell(value, 5).strip()
@@ -56,6 +57,7 @@ def test_wrapped_lines_fit_and_lose_no_word(value: str, width: int, first: int) 
 
 
 @given(st.lists(text, max_size=5))
+@pytest.mark.invariant("filters.L1", "filters.L2")
 def test_L1_L2_nothing_but_ascii_leaves(values: list[str]) -> None:
     segments = [Segment(value) for value in values]
     guarded = Guard().apply(segments, Color(0, 0, 0))
@@ -67,6 +69,7 @@ def test_L1_L2_nothing_but_ascii_leaves(values: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", PALETTES)
+@pytest.mark.invariant("filters.L3")
 def test_L3_without_colours_selection_is_reversed(name: str) -> None:
     ink = ink_of(name)
     (drawn,) = FewColours(PALETTES[name], none=True).apply([Segment("x", ink.selected)], Color(0, 0, 0))
@@ -126,6 +129,7 @@ def waits(*pairs: tuple[str, str]) -> Diagnosis:
     return Diagnosis(Verdict(state=state, sentence="s", roots=tuple(graph.roots)), {}, graph)
 
 
+@pytest.mark.invariant("tree.T1", "neighbourhood.H1")
 def test_T1_H1_big_graphs_are_cut_and_what_is_left_out_is_counted() -> None:
     fan = waits(*((f"thread:h/1/{n}", "mutex:h/1/0x1") for n in range(1000)))
     rows = tree_rows(fan)
@@ -139,6 +143,7 @@ def test_T1_H1_big_graphs_are_cut_and_what_is_left_out_is_counted() -> None:
     assert len(around(chain, "task:x/10", Scope.AROUND, 9).nodes) <= MAX_NODES
 
 
+@pytest.mark.invariant("neighbourhood.H2")
 def test_H2_selection_and_its_chain_are_shown() -> None:
     graph = waits(*((f"thread:h/1/{n}", "mutex:h/1/0x1") for n in range(1000)), ("mutex:h/1/0x1", "thread:h/1/5000"))
     part = around(graph, "thread:h/1/900", Scope.AROUND, 2)
@@ -147,6 +152,7 @@ def test_H2_selection_and_its_chain_are_shown() -> None:
 
 @settings(max_examples=60)
 @given(edges)
+@pytest.mark.invariant("tree.T2")
 def test_T2_a_circle_ends_where_it_began(pairs: list[tuple[int, int]]) -> None:
     rows = tree_rows(waits(*((f"thread:h/1/{a}", f"thread:h/1/{b}") for a, b in pairs)), "thread:h/1/3")
     assert len(rows) <= MAX_ROWS
@@ -169,6 +175,7 @@ def settle(true: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.invariant("pages.G1", "pages.G2")
 def test_G1_G2_pages_are_bounded_and_never_waited_for() -> None:
     gate = threading.Event()
 

@@ -29,6 +29,7 @@ PATIENT = PROGRAM.replace("view =", "import livedbg.app.runner\nlivedbg.app.runn
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.invariant("runner.R1")
 def test_R1_a_signal_leaves_a_clean_terminal(number: signal.Signals) -> None:
     with Terminal("deadlock", program=PATIENT) as terminal:
         terminal.until(b"DEADLOCK")
@@ -38,6 +39,7 @@ def test_R1_a_signal_leaves_a_clean_terminal(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
+@pytest.mark.invariant("runner.R1")
 def test_R1_quit_leaves_a_clean_terminal(key: bytes) -> None:
     with Terminal("deadlock") as terminal:
         terminal.until(b"DEADLOCK")
@@ -46,6 +48,7 @@ def test_R1_quit_leaves_a_clean_terminal(key: bytes) -> None:
         assert terminal.is_clean()
 
 
+@pytest.mark.invariant("runner.R1")
 def test_R1_an_exception_in_a_panel_leaves_a_clean_terminal() -> None:
     with Terminal(program=FAILING) as terminal:
         assert terminal.wait() == 1
@@ -53,6 +56,7 @@ def test_R1_an_exception_in_a_panel_leaves_a_clean_terminal() -> None:
         assert b"broken on purpose" in terminal.output
 
 
+@pytest.mark.invariant("runner.R2")
 def test_R2_a_terminal_that_is_gone_leaves_no_process() -> None:
     with Terminal("deadlock") as terminal:
         terminal.until(b"DEADLOCK")

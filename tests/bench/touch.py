@@ -12,7 +12,7 @@ from pathlib import Path
 
 from livedbg.linux.procfs import thread_ids
 from livedbg.touch import Attachment
-from livedbg.unwind.glance import glance
+from livedbg.touch.glance import glance
 from tests.bench.harness import TARGETS, THREADS, Heartbeat, Row, Target, program, run, torch_target
 from tests.bench.table import Figure, repeated
 

@@ -13,17 +13,16 @@ from livedbg.cli import main
 from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import status_fields, thread_ids
 from livedbg.model.errors import TouchRefused
-from livedbg.session import config
 from livedbg.session.adapter import Request, TargetProcess
-from livedbg.session.config import refuse_touch, restricted
 from livedbg.session.live import LiveView
-from livedbg.touch import Attachment
+from livedbg.touch import Attachment, config
+from livedbg.touch.config import refuse_touch, restricted
 from tests.cli.conftest import Said, running
 from tests.conftest import Target
 
 _PROGRAM = """
 import pathlib, sys
-from livedbg.session import config
+from livedbg.touch import config
 config.SYSTEM_FILE = pathlib.Path(sys.argv.pop(1))
 from livedbg.cli import main
 sys.exit(main())
@@ -78,6 +77,7 @@ def touches(pid: int, folder: Path) -> list[tuple[str | int, ...]]:
 
 
 @pytest.mark.parametrize("number", range(4), ids=["catch", "stop", "stacks", "launch"])
+@pytest.mark.invariant("config.C1")
 def test_C1_the_file_for_everybody_forbids_every_touch(
     thrower: Target, system: Path, own: Path, tmp_path: Path, number: int
 ) -> None:
@@ -91,6 +91,7 @@ def test_C1_the_file_for_everybody_forbids_every_touch(
     assert untouched(thrower)
 
 
+@pytest.mark.invariant("config.C1")
 async def test_C1_no_debugger_is_attached(thrower: Target, system: Path) -> None:
     gdb = find_gdb(None)
     if gdb is None:
@@ -106,6 +107,7 @@ async def test_C1_no_debugger_is_attached(thrower: Target, system: Path) -> None
         await attachment.close()
 
 
+@pytest.mark.invariant("config.C1")
 def test_C1_a_session_is_read_only_from_its_start(thrower: Target, own: Path) -> None:
     request = Request(host="box", processes=(TargetProcess(thrower.pid),))
     assert LiveView(request, adapters=()).mode == "observe"
@@ -117,6 +119,7 @@ def test_C1_a_session_is_read_only_from_its_start(thrower: Target, own: Path) ->
         refuse_touch(view.request, "This")
 
 
+@pytest.mark.invariant("config.C2")
 def test_C2_what_one_forbids_no_other_allows(system: Path, own: Path) -> None:
     refuse_touch(REQUEST, "This")
     asked = Request(host="box", read_only=True)
@@ -147,6 +150,7 @@ def test_C2_what_one_forbids_no_other_allows(system: Path, own: Path) -> None:
     ids=["syntax", "type", "typo", "encoding", "hostile"],
 )
 @pytest.mark.parametrize("whose", ["system", "own"])
+@pytest.mark.invariant("config.C3")
 def test_C3_a_file_that_cant_be_understood_forbids(
     system: Path, own: Path, whose: str, text: str | bytes, why: str
 ) -> None:
@@ -159,6 +163,7 @@ def test_C3_a_file_that_cant_be_understood_forbids(
     assert restricted(REQUEST).read_only
 
 
+@pytest.mark.invariant("config.C3")
 def test_C3_a_file_that_cant_be_read_forbids(system: Path) -> None:
     system.mkdir(parents=True)
     with pytest.raises(TouchRefused, match="can't be read: Is a directory"):

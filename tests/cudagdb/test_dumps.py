@@ -170,6 +170,7 @@ def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, fold
     assert said.code == 3 and "has not read earlier orders" in said.err and "stood still" not in said.err
 
 
+@pytest.mark.invariant("pipes.Q1")
 async def test_Q1_another_pipe_that_has_the_descriptor_by_then_gets_nothing(tmp_path: Path) -> None:
     named, other = tmp_path / "corepipe.cuda.box.1", tmp_path / "other"
     for path in (named, other):

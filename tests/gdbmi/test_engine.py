@@ -44,12 +44,14 @@ async def test_errors_are_gdbs_own_words(gdb: GdbEngine) -> None:
         await gdb.command("-data-evaluate-expression no_such_symbol")
 
 
+@pytest.mark.invariant("engine.G1")
 async def test_G1_a_command_that_takes_too_long_fails_and_the_next_one_works(gdb: GdbEngine) -> None:
     with pytest.raises(GdbTimeout, match=r"within 0\.2 s"):
         await gdb.python("__import__('time').sleep(1)", 0.2)
     assert await gdb.python("7", 60) == 7  # G4: the late answer did not become this one's
 
 
+@pytest.mark.invariant("engine.G2")
 async def test_G2_when_gdb_is_killed_everything_that_waits_fails(gdb: GdbEngine) -> None:
     waiting = asyncio.create_task(gdb.python("__import__('time').sleep(600)", 600))
     while not gdb._waiting:  # noqa: ASYNC110 - nobody tells
@@ -63,6 +65,7 @@ async def test_G2_when_gdb_is_killed_everything_that_waits_fails(gdb: GdbEngine)
     assert not gdb.alive
 
 
+@pytest.mark.invariant("engine.G3")
 async def test_G3_gdb_has_a_session_of_its_own_and_ends_with_its_input(gdb: GdbEngine) -> None:
     pid = gdb.pid
     assert pid is not None

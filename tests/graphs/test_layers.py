@@ -101,6 +101,7 @@ def test_graphviz_keeps_the_layers() -> None:
 
 
 @given(_PAIRS, st.data())
+@pytest.mark.invariant("layout.L3")
 def test_L3_items_keep_their_distance(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
     edges = _edges(pairs)
     nodes = sorted({name for edge in edges for name in edge})

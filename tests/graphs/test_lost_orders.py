@@ -110,6 +110,7 @@ def _oracle(tasks: list[Any], edges: list[Any]) -> dict[tuple[int, int], set[tup
 
 @settings(max_examples=100, deadline=None)
 @given(_graphs())
+@pytest.mark.invariant("hazards.H1")
 def test_H1_exactly_the_hazards_without_a_path(made: tuple[list[Any], list[Any]]) -> None:
     tasks, edges = made
     found = lost_orders(graph(tasks, edges))
@@ -124,6 +125,7 @@ def test_H1_exactly_the_hazards_without_a_path(made: tuple[list[Any], list[Any]]
 
 @settings(max_examples=100, deadline=None)
 @given(_accesses(), _accesses(), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]))
+@pytest.mark.invariant("regions.G2")
 def test_G2_shared_bytes_are_exact(one: Any, other: Any, unit: int, its: int) -> None:
     mine, others = _bytes(one, unit), _bytes(other, its)
     a = region_of(int(one["start_offset"]), one["shape"], one["strides"], unit)
@@ -213,6 +215,7 @@ def test_other_element_types_and_versions_of_one_buffer() -> None:
 OUTPUT = {"type": "OUTPUT"}
 
 
+@pytest.mark.invariant("graphs_buffers.B2")
 def test_B2_memory_that_is_used_again_is_not_one_tensor() -> None:
     """Two tensors of the runtime's own at the same address, one after the other."""
     tasks = [
@@ -229,6 +232,7 @@ def test_B2_memory_that_is_used_again_is_not_one_tensor() -> None:
 
 
 @pytest.mark.parametrize("scope", ["auto", "manual"])
+@pytest.mark.invariant("graphs_buffers.B2")
 def test_B2_an_allocation_between_two_tasks_leaves_it_open(scope: str) -> None:
     """alloc_tensors() takes a task number and no entry."""
     begin = [task(0, OUTPUT), task(1, arg("INOUT"), scope="manual")]
@@ -237,11 +241,13 @@ def test_B2_an_allocation_between_two_tasks_leaves_it_open(scope: str) -> None:
     assert not lost([*begin, task(2, OUTPUT, scope=scope), task(3, arg("INPUT"), scope="manual")])
 
 
+@pytest.mark.invariant("graphs_buffers.B1")
 def test_B1_named_before_anything_was_allocated() -> None:
     tasks = [task(0, arg("INOUT")), task(1, OUTPUT), task(2, OUTPUT), task(3, arg("INPUT"), scope="manual")]
     assert [(one.first, one.second) for one in lost(tasks)] == [(0, 3)]
 
 
+@pytest.mark.invariant("hazards.H3")
 def test_H3_what_lies_in_too_many_pieces_is_counted() -> None:
     """20,000 single elements, one in three."""
     scattered = {"shape": [20_000], "strides": [3]}

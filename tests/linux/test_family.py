@@ -34,6 +34,7 @@ def alive(pid: int) -> bool:
     ],
     ids=["plain", "job-control", "own-session", "stubborn"],
 )
+@pytest.mark.invariant("launch.C2")
 def test_C2_nothing_is_left(tmp_path: Path, script: str) -> None:
     pids = tmp_path / "pids"
     child = launch(["bash", "-c", script.format(pids=pids)], tmp_path)
@@ -47,6 +48,7 @@ def test_C2_nothing_is_left(tmp_path: Path, script: str) -> None:
     assert not [pid for pid in started if alive(pid)]
 
 
+@pytest.mark.invariant("launch.C2")
 def test_C2_also_where_the_command_has_ended_by_itself(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     child = launch(["bash", "-c", f"set -m; {JOB.format(pids=pids)}"], tmp_path)
@@ -57,6 +59,7 @@ def test_C2_also_where_the_command_has_ended_by_itself(tmp_path: Path) -> None:
     assert not alive(left)
 
 
+@pytest.mark.invariant("family.F1")
 def test_F1_another_that_has_the_leader_s_number_is_left_alone(tmp_path: Path) -> None:
     child = launch(["sleep", "600"], tmp_path)
     try:
@@ -71,6 +74,7 @@ def test_F1_another_that_has_the_leader_s_number_is_left_alone(tmp_path: Path) -
     assert not process_exists(child.pid)
 
 
+@pytest.mark.invariant("family.F1")
 def test_F1_the_children_of_one_that_has_a_member_s_number_later_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +95,7 @@ def test_F1_the_children_of_one_that_has_a_member_s_number_later_are_left_alone(
         child.end()
 
 
+@pytest.mark.invariant("family.F2")
 def test_F2_a_daemon_that_has_left_is_none_of_them(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = f"(setsid bash -c '{JOB.format(pids=pids)}; wait' &); sleep 600"

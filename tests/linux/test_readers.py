@@ -27,6 +27,7 @@ from tests.conftest import eventually
 PID = os.getpid()
 
 
+@pytest.mark.invariant("linux.L2")
 def test_L2_memory_is_read_in_one_batch_around_holes() -> None:
     data = ctypes.create_string_buffer(b"livedbg", 64)
     at = ctypes.addressof(data)

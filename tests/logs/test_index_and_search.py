@@ -60,6 +60,7 @@ def _index(data: bytes) -> LineIndex:
 @pytest.mark.usefixtures("_small_blocks")
 class TestSmallBlocks:
     @given(_BYTES)
+    @pytest.mark.invariant("index.X1")
     def test_X1_the_index_agrees_with_splitting(self, data: bytes) -> None:
         starts, made = _starts(data), _index(data)
         assert made.lines == len(starts)
@@ -68,6 +69,7 @@ class TestSmallBlocks:
         assert len(starts) == 0 or made.offset_of(len(starts)) is None
 
     @given(_BYTES, _BYTES)
+    @pytest.mark.invariant("index.X2")
     def test_X2_growth(self, data: bytes, more: bytes) -> None:
         whole = data + more
         grown = LineIndex(lambda offset, count: whole[offset : offset + count])

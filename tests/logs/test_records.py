@@ -204,6 +204,7 @@ def test_lines_that_do_not_belong_together_are_not() -> None:
     assert [record.text for record in after] == [TRACEBACK, "epoch 2 begins"]
 
 
+@pytest.mark.invariant("records.R3")
 def test_R3_ranks_that_write_at_once_are_put_together_by_rank() -> None:
     lines = TRACEBACK.split("\n")
     mixed = "\n".join(f"[rank{rank}]: {line}" for line in lines for rank in (0, 1))
@@ -225,6 +226,7 @@ _LINE = st.one_of(
 
 
 @given(st.lists(_LINE, max_size=40))
+@pytest.mark.invariant("records.R1")
 def test_R1_nothing_is_lost_or_doubled(lines: list[str]) -> None:
     records = records_of("\n".join(lines))
     assert _said(line for record in records for line in record.text.split("\n")) == _said(clean(line) for line in lines)
@@ -236,6 +238,7 @@ def _said(lines: Iterable[str]) -> list[str]:
 
 
 @given(st.lists(_LINE, max_size=40))
+@pytest.mark.invariant("records.R2")
 def test_R2_a_record_is_where_its_first_line_is(lines: list[str]) -> None:
     data = "\n".join(lines)
     raw = data.encode()
@@ -246,6 +249,7 @@ def test_R2_a_record_is_where_its_first_line_is(lines: list[str]) -> None:
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=6))
+@pytest.mark.invariant("logs_lines.L1")
 def test_L1_lines_do_not_depend_on_how_the_stream_is_cut(data: bytes, cuts: list[int]) -> None:
     whole = LineCutter()
     expected = [*whole.feed(data), *whole.flush()]
@@ -276,6 +280,7 @@ def test_garbage_never_raises(data: bytes) -> None:
 
 
 @given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=8))
+@pytest.mark.invariant("logs_lines.L2")
 def test_L2_long_lines_are_cut_and_counted(parts: list[bytes]) -> None:
     limit = 10
     cutter = LineCutter(limit=limit)

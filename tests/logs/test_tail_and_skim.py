@@ -40,6 +40,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+@pytest.mark.invariant("tail.T1")
 def test_T1_growth_is_read_once(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     tail = Tail(path)
@@ -51,6 +52,7 @@ def test_T1_growth_is_read_once(tmp_path: Path) -> None:
     assert drain(tail) == [b"\nthree\n"]
 
 
+@pytest.mark.invariant("tail.T2")
 def test_T2_rotation_by_rename(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     append(path, b"old 1\n")
@@ -64,6 +66,7 @@ def test_T2_rotation_by_rename(tmp_path: Path) -> None:
     assert drain(tail) == [b"", b"new 1\n"]
 
 
+@pytest.mark.invariant("tail.T2")
 def test_T2_rotation_is_seen_after_the_file_was_closed(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     append(path, b"old\n")
@@ -79,6 +82,7 @@ def test_T2_rotation_is_seen_after_the_file_was_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gap", [False, True], ids=["at once", "after a while without one"])
+@pytest.mark.invariant("tail.T2")
 def test_T2_what_was_written_before_a_rotation_to_a_file_that_was_closed(tmp_path: Path, gap: bool) -> None:
     path = tmp_path / "a.log"
     append(path, b"old 1\n")
@@ -93,6 +97,7 @@ def test_T2_what_was_written_before_a_rotation_to_a_file_that_was_closed(tmp_pat
     assert (seen[0] + old, new) == (b"old 2\n", b"new\n")
 
 
+@pytest.mark.invariant("tail.T2")
 def test_T2_another_file_with_the_number_of_one_that_was_deleted_is_not_taken_for_it(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     append(path, b"old\n")
@@ -224,6 +229,7 @@ _BEATS = (b"[INFO]", b"plain")
 
 
 @given(_LINES, st.integers(1, 500), st.booleans(), st.sampled_from([(), _BEATS]))
+@pytest.mark.invariant("skim.K1")
 def test_K1_skimming_gives_what_reading_everything_gives(
     lines: list[str], size: int, ended: bool, beats: tuple[bytes, ...]
 ) -> None:
@@ -253,6 +259,7 @@ def _last_beats(records: list[LogRecord]) -> list[tuple[str, int | None, int | N
 
 
 @given(_LINES, st.integers(1, 500))
+@pytest.mark.invariant("skim.K2")
 def test_K2_the_last_beat_of_those_in_a_row_comes_out(lines: list[str], size: int) -> None:
     lines = [line for line in lines if not line.startswith((" ", "Traceback", '"', "[INFO] AICPU"))]  # one line each
     data = "\n".join([*lines, ""]).encode()

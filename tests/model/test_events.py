@@ -13,18 +13,21 @@ from tests.state.strategies import events
 
 
 @given(events)
+@pytest.mark.invariant("events.E2")
 def test_E2_decode_gives_back_what_encode_took(event: ev.Event) -> None:
     line = ev.encode(event)
     assert b"\n" not in line
     assert ev.decode(line) == event
 
 
+@pytest.mark.invariant("events.E1")
 def test_E1_events_are_immutable() -> None:
     tick = ev.Tick(**ev.Stamper("box")())
     with pytest.raises(AttributeError):
         tick.host = "other"  # type: ignore[misc]
 
 
+@pytest.mark.invariant("events.E3")
 def test_E3_an_unknown_event_is_an_error_of_that_event_alone() -> None:
     with pytest.raises(msgspec.DecodeError):
         ev.decode(b'{"ev":"from-the-future","host":"box","mono_ns":1,"wall_ns":2}')

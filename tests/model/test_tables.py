@@ -32,6 +32,7 @@ def same(frozen: FrozenTable[str, int], model: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("size", [4096, 5], ids=["whole", "split"])
 @given(STEPS)
+@pytest.mark.invariant("tables.H1", "tables.H2")
 def test_H1_H2_any_operations_give_what_a_dict_gives(size: int, steps: list[tuple[str, str, int]]) -> None:
     with patch.object(tables, "SPLIT", size):
         table: Table[str, int] = Table(str)
@@ -52,6 +53,7 @@ def test_H1_H2_any_operations_give_what_a_dict_gives(size: int, steps: list[tupl
             same(state, then)
 
 
+@pytest.mark.invariant("tables.H3")
 def test_H3_the_order_of_a_small_table_is_that_of_insertion_and_of_a_big_one_is_the_same_in_every_process() -> None:
     small: Table[str, int] = Table(str)
     for n in (5, 3, 9, 1):
@@ -71,6 +73,7 @@ def test_H3_the_order_of_a_small_table_is_that_of_insertion_and_of_a_big_one_is_
     assert len(said) == 1 and said != {b""}
 
 
+@pytest.mark.invariant("tables.H4")
 def test_H4_a_write_copies_one_shard_and_without_a_write_all_is_shared() -> None:
     table: Table[str, int] = Table(str)
     for n in range(tables.SPLIT + 100):

@@ -51,6 +51,7 @@ def probes_on() -> Iterator[Callable[..., FunctionProbes]]:
 
 
 @needs_probes
+@pytest.mark.invariant("functions.P1")
 def test_P1_threads_and_followed_children_that_are_born_later(
     thrower: Target, probes_on: Callable[..., FunctionProbes]
 ) -> None:
@@ -63,6 +64,7 @@ def test_P1_threads_and_followed_children_that_are_born_later(
 
 
 @needs_probes
+@pytest.mark.invariant("functions.P2")
 def test_P2_arming_anew_loses_no_call_and_repeats_none(
     thrower: Target, probes_on: Callable[..., FunctionProbes]
 ) -> None:

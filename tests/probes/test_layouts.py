@@ -59,6 +59,7 @@ def test_a_program_that_has_ended_is_remembered() -> None:
             parent.stdin.close()
 
 
+@pytest.mark.invariant("layouts.Y1")
 def test_Y1_what_was_read_before_a_program_was_executed_is_not_taken_for_it() -> None:
     with subprocess.Popen(
         ["sh", "-c", "read go; exec sleep 100"],

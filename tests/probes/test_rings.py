@@ -14,6 +14,7 @@ from tests.probes.refused import refused
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 
 
+@pytest.mark.invariant("rings.B1")
 def test_B1_rings_stay_within_their_budget() -> None:
     source = Source(TRACEPOINT, kernel_event("signal", "signal_deliver").number)
     events: list[PerfEvents] = []

@@ -72,6 +72,7 @@ def test_options_are_chosen_by_name(home: dict[str, str]) -> None:
             chosen(wanted, known)
 
 
+@pytest.mark.invariant("model.E1")
 def test_E1_a_file_with_an_unknown_key_or_a_broken_expression_is_refused() -> None:
     for name, text in (
         ("mine", MINE + 'enviroment = "x"\n'),
@@ -85,6 +86,7 @@ def test_E1_a_file_with_an_unknown_key_or_a_broken_expression_is_refused() -> No
             parse(name, text.encode())
 
 
+@pytest.mark.invariant("load.E2")
 def test_E2_a_users_own_recipe_wins_and_a_broken_one_is_named(home: dict[str, str]) -> None:
     own(home, "cuda-blocking", MINE)
     own(home, "broken", "question =\x1b[31m")
@@ -101,6 +103,7 @@ def test_lists_are_joined_and_keep_what_is_there(tmp_path: Path) -> None:
     assert joined.environment == {"D": "c,a,b"} and joined.notes == ()
 
 
+@pytest.mark.invariant("plan.E3")
 def test_E3_different_values_of_one_variable_are_refused(tmp_path: Path) -> None:
     one, same, other = (made(name, environment={"V": value}) for name, value in (("a", "1"), ("b", "1"), ("c", "2")))
     assert plan([(one, ""), (same, "")], tmp_path, {}).environment == {"V": "1"}
@@ -140,6 +143,7 @@ def test_tools_are_found_where_doctor_finds_them(tmp_path: Path, monkeypatch: py
     assert list(summaries([Part("mine", after=(end,))], "CMD", find_tool))[1:] == ["    summed up"]
 
 
+@pytest.mark.invariant("plan.E4")
 def test_E4_programs_and_libraries_that_are_not_here_are_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs no-such-program") as refused:
         plan([(made(wrapper=("no-such-program",), remedy="get it"), "")], tmp_path, {})
@@ -164,6 +168,7 @@ def test_the_same_wrapper_is_used_once(tmp_path: Path) -> None:
     assert [Path(word).name for word in words] == ["env", "A=1", "nice"]
 
 
+@pytest.mark.invariant("effects.E5")
 def test_E5_what_had_no_effect_is_named(tmp_path: Path) -> None:
     output = tmp_path / "stdout.log"
     output.write_bytes(b"\xff first\nLaunch Parameters: 1\n")

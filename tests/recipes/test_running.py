@@ -57,6 +57,7 @@ def test_dumps_are_told_of_as_they_come_with_their_growth(home: dict[str, str]) 
     assert log.read_text().count(" MB in use") == 4  # and the Logs screen has them too
 
 
+@pytest.mark.invariant("growing.E8")
 def test_E8_each_file_is_told_of_once_and_bad_ones_by_their_size(tmp_path: Path) -> None:
     (tmp_path / "heap.1.heap").write_bytes(b"\xff\0heap profile: 1: 2 [")
     (tmp_path / "heap.2.heap").write_bytes(b"heap profile: 9999")
@@ -133,6 +134,7 @@ def test_a_library_that_was_not_loaded_is_said(home: dict[str, str]) -> None:
     longer(1, lambda seconds: text in seen_for(seconds, "pass", home))
 
 
+@pytest.mark.invariant("plan.E6")
 def test_E6_what_was_made_before_is_said_before_it_starts(home: dict[str, str]) -> None:
     words = ("--recipe", "ascend-dump-args=1", "--", "echo", "--runtime-dir", "/x")
     said = livedbg("launch", "--headless", *words, env=home)

@@ -67,6 +67,7 @@ def test_a_recording_gives_the_state_that_the_session_had(folder: Path, stream: 
     assert plain(replayed.snapshot()) == plain(live.snapshot())
 
 
+@pytest.mark.invariant("recording.R1")
 def test_R1_what_was_flushed_can_be_read_while_the_writer_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +86,7 @@ def test_R1_what_was_flushed_can_be_read_while_the_writer_lives(
 
 
 @given(stream=streams, share=st.floats(0, 1))
+@pytest.mark.invariant("recording.R2")
 def test_R2_a_cut_recording_gives_a_beginning_and_says_so(folder: Path, stream: list[ev.Event], share: float) -> None:
     path = folder / "cut"
     written(path, stream)
@@ -98,6 +100,7 @@ def test_R2_a_cut_recording_gives_a_beginning_and_says_so(folder: Path, stream: 
         assert events == stream[: len(events)]
 
 
+@pytest.mark.invariant("recording.R2")
 def test_R2_a_cut_between_two_flushes_says_that_it_ends_in_an_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +125,7 @@ def test_R2_a_cut_between_two_flushes_says_that_it_ends_in_an_event(
 
 
 @pytest.mark.parametrize("at", [0.3, 0.6, 0.9])
+@pytest.mark.invariant("recording.R2")
 def test_R2_damage_ends_it_and_is_said(tmp_path: Path, at: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
     monkeypatch.setattr("livedbg.recording.file._FRAME_S", 0.0)
@@ -140,6 +144,7 @@ def header(schema: int = ev.SCHEMA_VERSION, magic: str = MAGIC) -> Header:
     return Header(magic, schema, "0.0.1", "box", "t", 0)
 
 
+@pytest.mark.invariant("recording.R3")
 def test_R3_unknown_events_are_skipped_and_counted(tmp_path: Path) -> None:
     path, events = tmp_path / "newer", ticks(3)
     lines = [msgspec.json.encode(header()), ev.encode(events[0]), b'{"type":"of-the-future","x":1}', b"[1]"]
@@ -149,6 +154,7 @@ def test_R3_unknown_events_are_skipped_and_counted(tmp_path: Path) -> None:
     assert got == events and wrong == "3 events are of no kind that this version knows and skipped."
 
 
+@pytest.mark.invariant("recording.R3")
 def test_R3_another_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(zstandard.ZstdCompressor().compress(msgspec.json.encode(header(schema=99)) + b"\n"))
@@ -187,6 +193,7 @@ def test_what_cannot_be_read_says_why(tmp_path: Path, make: Callable[[Path], Pat
     assert not is_recording(make(tmp_path))
 
 
+@pytest.mark.invariant("recording.R4")
 def test_R4_a_line_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("livedbg.recording.file._LONGEST_LINE", 1 << 20)
     path = tmp_path / "bomb"
@@ -225,6 +232,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[ev.Even
     return path.read_bytes(), events
 
 
+@pytest.mark.invariant("recording.R2")
 def test_R2_a_cut_at_every_byte(tmp_path: Path, small: tuple[bytes, list[ev.Event]]) -> None:
     data, events = small
     path, most, whole = tmp_path / "cut", 0, 0
@@ -241,6 +249,7 @@ def test_R2_a_cut_at_every_byte(tmp_path: Path, small: tuple[bytes, list[ev.Even
     assert most == len(events) and whole <= 1 + len(events) // 3
 
 
+@pytest.mark.invariant("recording.R2")
 def test_R2_a_flipped_bit_at_every_byte(tmp_path: Path, small: tuple[bytes, list[ev.Event]]) -> None:
     data, events = small
     path = tmp_path / "flipped"
@@ -257,6 +266,7 @@ def test_R2_a_flipped_bit_at_every_byte(tmp_path: Path, small: tuple[bytes, list
         assert wrong or got == events
 
 
+@pytest.mark.invariant("recording.R3")
 def test_R3_a_recording_of_another_version_of_livedbg_and_the_same_schema_is_read(tmp_path: Path) -> None:
     path = tmp_path / "other-version"
     start = {**msgspec.to_builtins(header()), "livedbg": "99.0", "of-the-future": [1]}
@@ -266,6 +276,7 @@ def test_R3_a_recording_of_another_version_of_livedbg_and_the_same_schema_is_rea
 
 
 @given(stream=streams, sizes=st.lists(st.integers(1, 200), min_size=1, max_size=8))
+@pytest.mark.invariant("recording.R1")
 def test_R1_a_reader_behind_a_writer_sees_each_event_once(
     folder: Path, stream: list[ev.Event], sizes: list[int]
 ) -> None:

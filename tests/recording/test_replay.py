@@ -27,6 +27,7 @@ BEGIN = 10**18
 
 
 @given(streams, st.lists(st.integers(0, 100), max_size=12))
+@pytest.mark.invariant("tape.T1")
 def test_T1_every_state_is_the_fold_of_what_came_before(stream: list[ev.Event], asked: list[int]) -> None:
     tape = Tape()
     tape.extend(stream)
@@ -49,6 +50,7 @@ def counting(count: int) -> list[ev.Event]:
     ]
 
 
+@pytest.mark.invariant("tape.T2")
 def test_T2_memory_is_of_the_packed_size_and_few_stores() -> None:
     tape = Tape()
     tape.extend(counting(20_000))
@@ -94,6 +96,7 @@ def stands_at(view: ReplayView, value: float) -> bool:
     return value_of(view.latest().snapshot) == value
 
 
+@pytest.mark.invariant("replay.P1")
 def test_P1_seek_and_step_show_the_state_of_that_moment(recording: Path) -> None:
     with replaying(recording) as view:
         eventually(lambda: stands_at(view, 59))
@@ -113,6 +116,7 @@ def test_P1_seek_and_step_show_the_state_of_that_moment(recording: Path) -> None
         assert not view.playing
 
 
+@pytest.mark.invariant("replay.P3")
 def test_P3_play_pause_and_speed(tmp_path: Path) -> None:
     path, last = tmp_path / "long.ldbg", 5999
     written(path, counting(last + 1), 1000)
@@ -137,6 +141,7 @@ def test_P3_play_pause_and_speed(tmp_path: Path) -> None:
             view.set_speed(0)
 
 
+@pytest.mark.invariant("replay.P2")
 def test_P2_a_growing_recording_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
     path = tmp_path / "growing.ldbg"
@@ -166,6 +171,7 @@ def test_a_cut_recording_is_replayed_up_to_its_last_whole_event(recording: Path)
     assert update.diagnosis.revision == update.snapshot.revision
 
 
+@pytest.mark.invariant("replay.P1")
 def test_P1_seek_while_playing_goes_on_from_there_and_beyond_the_ends_it_stays(recording: Path) -> None:
     with replaying(recording, playing=True, speed=0.001) as view:  # a recorded second takes longer than this test
         eventually(lambda: view.end_wall_ns == BEGIN + 59 * SECOND)
@@ -182,6 +188,7 @@ def test_P1_seek_while_playing_goes_on_from_there_and_beyond_the_ends_it_stays(r
         assert view.position_wall_ns == BEGIN + 59 * SECOND
 
 
+@pytest.mark.invariant("replay.P1")
 def test_P1_play_at_the_end_begins_again_and_a_step_while_playing_stands_still(recording: Path) -> None:
     with replaying(recording, speed=0.001) as view:
         eventually(lambda: stands_at(view, 59))

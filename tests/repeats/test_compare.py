@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from livedbg.model import ExceptionHit, Frame
 from livedbg.repeats.compare import compare
 from livedbg.repeats.outcome import RunEnd, frames_shown, how_ended
@@ -65,12 +67,14 @@ def test_stacks_tell_where_without_markers() -> None:
     assert several.crashes == "same" and "Their stacks differ" in several.sentences[1]
 
 
+@pytest.mark.invariant("compare.V1")
 def test_V1_a_last_line_is_too_weak_to_say_that_it_moves() -> None:
     assert compare([crash(1, last_line="step 3"), crash(2, last_line="step 4")]).crashes == "unknown"
     assert compare([crash(1), crash(2)]).crashes == "unknown"
     assert compare([crash(1, last_line="step 3"), crash(2, last_line="step 3")]).crashes == "same"
 
 
+@pytest.mark.invariant("compare.V2")
 def test_V2_what_was_cut_off_counts_for_nothing() -> None:
     outcome = compare([well(1), RunEnd(run=2, how="cut", marker="x")])
     assert outcome.crashes == outcome.hangs == "well" and "1 was cut off" in outcome.sentences[1]
@@ -99,6 +103,7 @@ def hit(name: str, catchpoint: str | None = None, at: int | None = None) -> Exce
     return ExceptionHit(id=name, type=name, message="", catchpoint=catchpoint, at_wall_ns=at, stack=(Frame(name),))
 
 
+@pytest.mark.invariant("telling.T1")
 def test_T1_a_report_that_ended_the_run_counts_before_all_else() -> None:
     ended, told, raised = hit("a", "log: sanitizer"), hit("w", "log: sanitizer-warning"), hit("e", "log: traceback")
     assert told_of("signal", [hit("SIGABRT")], [told, raised, ended]).what == ended

@@ -36,6 +36,7 @@ def test_known_pairs_tell_what_is_open() -> None:
         assert found is not None and found.text == text
 
 
+@pytest.mark.invariant("markers.K1")
 def test_K1_an_end_without_a_begin_closes_nothing_and_the_same_again_nests() -> None:
     lines = ["Finished x", "Running x...", "Running x...", "Finished x"]
     assert last_open(lines, known_pairs()) == Marker("Running x...", "running", 1, 0)
@@ -76,6 +77,7 @@ def test_a_chain_of_marks_says_the_last_stage() -> None:
     assert found is not None and found.text == "epoch 4 forward"
 
 
+@pytest.mark.invariant("finding.K2")
 def test_K2_what_does_not_come_in_pairs_is_no_marker() -> None:
     assert found_pairs([[f"step {n} loss 0.{n}" for n in range(50)]]) == []
     assert found_pairs([["begin a", "end a"]]) == []  # once is no repetition
@@ -97,6 +99,7 @@ def test_lines_are_compared_without_times_and_addresses() -> None:
     assert compared("step 12") == "step 12"
 
 
+@pytest.mark.invariant("repeats_lines.L1")
 def test_L1_bad_and_huge_files_give_what_they_hold(tmp_path: Path) -> None:
     huge = tmp_path / "huge.log"
     with huge.open("wb") as file:
@@ -108,6 +111,7 @@ def test_L1_bad_and_huge_files_give_what_they_hold(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "none") == []
 
 
+@pytest.mark.invariant("finding.K4")
 def test_K4_many_long_runs_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_MOST_TOGETHER", 120)
     counted: list[int] = []

@@ -19,6 +19,7 @@ def test_devices_are_a_list_with_ranges() -> None:
             devices_of(text)
 
 
+@pytest.mark.invariant("repeats_pool.P1")
 def test_P1_runs_are_side_by_side_on_devices_of_their_own() -> None:
     lock = threading.Lock()
     now: Counter[str] = Counter()
@@ -40,6 +41,7 @@ def test_P1_runs_are_side_by_side_on_devices_of_their_own() -> None:
     assert set(most) == {"0", "1", "2"} and most["0"] <= 2 and most["1"] == most["2"] == 1
 
 
+@pytest.mark.invariant("repeats_pool.P2")
 def test_P2_stop_begins_no_more() -> None:
     begun: list[int] = []
 
@@ -56,6 +58,7 @@ def test_P2_stop_begins_no_more() -> None:
     assert sorted(pool.results()) == [1, 2] and sorted(begun) == [1, 2]
 
 
+@pytest.mark.invariant("repeats_pool.P3")
 def test_P3_an_error_comes_out() -> None:
     def one(number: int, device: str, stop: threading.Event) -> int:
         if number == 2:
@@ -69,6 +72,7 @@ def test_P3_an_error_comes_out() -> None:
         list(pool.results())
 
 
+@pytest.mark.invariant("devices.V1")
 def test_V1_devices_count_within_what_the_user_may_use() -> None:
     assert visible("", {"CUDA_VISIBLE_DEVICES": "4"}) == {}
     assert visible("1", {}) == {"CUDA_VISIBLE_DEVICES": "1", "ASCEND_RT_VISIBLE_DEVICES": "1"}

@@ -46,6 +46,7 @@ def documented(section: str) -> set[str]:
 
 
 @pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.invariant("document.P1")
 def test_P1_documented_keys_are_the_keys_produced(section: str) -> None:
     fields = msgspec.structs.fields(SECTIONS[section])
     tag = SECTIONS[section].__struct_config__.tag_field
@@ -60,12 +61,14 @@ def test_every_part_of_the_schema_has_a_section() -> None:
     }
 
 
+@pytest.mark.invariant("report_lines.P3")
 def test_P3_documented_kinds_of_lines_are_the_kinds_printed() -> None:
     assert documented(KINDS) == set(lines.LINES)
     for kind, line in lines.LINES.items():
         assert line is doc.ExceptionOut or line.__struct_config__.tag == kind
 
 
+@pytest.mark.invariant("report_lines.P3")
 def test_P3_each_line_has_a_kind_and_all_keys_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     for recording in RECORDINGS.glob("*.livedbg"):
         update, _damage = last_update(recording)
@@ -78,6 +81,7 @@ def test_P3_each_line_has_a_kind_and_all_keys_of_it(capsys: pytest.CaptureFixtur
     assert all(set(line) == documented(keys[line["kind"]]) for line in found)
 
 
+@pytest.mark.invariant("report_lines.P3")
 def test_P3_a_finding_that_decides_nothing_has_a_state_too() -> None:
     """A reader of the lines can ask each one for its state."""
     finding = Finding(rule="cant-see", severity=Severity.INFO, sentence="A part was not seen.")

@@ -16,6 +16,7 @@ costs_s = st.floats(0, 10)
 
 
 @given(st.lists(st.tuples(costs_s, costs_s), min_size=1), st.floats(0.001, 1), st.floats(0.001, 1))
+@pytest.mark.invariant("pacing.R1")
 def test_R1_a_limit_bounds_cpu_time_and_wall_time(spent: list[tuple[float, float]], cpu: float, wall: float) -> None:
     limit = Limit(cpu=cpu, wall=wall)
     rests_s = [limit.rest_s(Cost(cpu_s, wall_s)) for cpu_s, wall_s in spent]
@@ -54,6 +55,7 @@ def test_samples_back_off_while_nothing_changes_and_return_at_once() -> None:
     assert pace.after(changed=True, cost_s=0.001) == 0.5
 
 
+@pytest.mark.invariant("pacing.R1")
 def test_R1_one_costly_sample_is_allowed_and_many_are_taken_seldom() -> None:
     pace = SamplePace(0.5)
     assert pace.after(changed=True, cost_s=0.03) == 0.15
@@ -104,6 +106,7 @@ def test_what_has_not_changed_is_not_sampled_again(clock: Clock) -> None:
     assert not pace.due("a") and pace.due("b")
 
 
+@pytest.mark.invariant("pacing.R1")
 def test_R1_changes_are_sampled_soon_but_within_the_share(clock: Clock) -> None:
     cheap = sampled_at(clock, ChangePace(share=0.01, burst_s=0.1), itertools.count(), 0.001)
     assert cheap[1] == pytest.approx(0.4, abs=0.11) and len(cheap) > 100

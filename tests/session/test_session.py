@@ -93,6 +93,7 @@ def until(condition: object, timeout_s: float = 60.0) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.invariant("session.N1")
 def test_N1_the_sink_sees_every_event_once_and_in_order() -> None:
     seen: list[Event] = []
 
@@ -108,6 +109,7 @@ def test_N1_the_sink_sees_every_event_once_and_in_order() -> None:
     assert view.latest().snapshot.counters[CounterKey("x", "n")].value == 19_999
 
 
+@pytest.mark.invariant("session.N2")
 def test_N2_a_failing_adapter_becomes_a_status_and_the_others_go_on() -> None:
     view = LiveView(REQUEST, adapters=[Broken(), Counting()])
     view.start()
@@ -122,6 +124,7 @@ def test_N2_a_failing_adapter_becomes_a_status_and_the_others_go_on() -> None:
     assert snapshot.counters[CounterKey("x", "n")].value == 999
 
 
+@pytest.mark.invariant("session.N3")
 def test_N3_an_update_holds_the_diagnosis_of_its_own_snapshot() -> None:
     updates: list[Update] = []
     view = LiveView(REQUEST, adapters=[Counting()])
@@ -133,6 +136,7 @@ def test_N3_an_update_holds_the_diagnosis_of_its_own_snapshot() -> None:
     assert all(update.diagnosis.revision == update.snapshot.revision for update in updates)
 
 
+@pytest.mark.invariant("session.N4")
 def test_N4_stop_lets_go_of_everything() -> None:
     adapter = Counting()
     threads = set(threading.enumerate())
@@ -146,6 +150,7 @@ def test_N4_stop_lets_go_of_everything() -> None:
     assert view.wait_ended(0)
 
 
+@pytest.mark.invariant("session.N5")
 def test_N5_time_goes_on_while_nobody_speaks() -> None:
     view = LiveView(REQUEST, adapters=[Counting(1)])
     view.start()

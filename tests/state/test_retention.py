@@ -29,6 +29,7 @@ from tests.state.test_store import PROCESS, at, fold, plain
 
 
 @pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.invariant("store.F5")
 def test_F5_exited_processes_are_bounded(failed: bool) -> None:
     """One over the bound, and the oldest eighth goes with all that hangs on it."""
     store = Store()
@@ -75,6 +76,7 @@ def life_of(pid: int, *, status: int | None = 0, named: bool = False) -> Iterato
     yield ev.ProcessExited(id=process, status=status, **at(pid))
 
 
+@pytest.mark.invariant("store.F5")
 def test_F5_a_named_process_and_a_live_one_are_never_forgotten() -> None:
     store = Store()
     store.apply_all(life_of(1, named=True))
@@ -88,6 +90,7 @@ def test_F5_a_named_process_and_a_live_one_are_never_forgotten() -> None:
     assert len(snapshot.processes) + snapshot.forgotten_processes == 2 + 2 * EXITED_PROCESSES
 
 
+@pytest.mark.invariant("store.F5")
 def test_F5_processes_that_end_well_do_not_push_out_one_that_was_killed() -> None:
     store = Store()
     store.apply_all(life_of(1, status=-9))
@@ -96,6 +99,7 @@ def test_F5_processes_that_end_well_do_not_push_out_one_that_was_killed() -> Non
     assert store.snapshot().processes["process:box/1"].exit_status == -9
 
 
+@pytest.mark.invariant("store.F5")
 def test_F5_a_pid_that_is_used_again_counts_from_its_last_end() -> None:
     store = Store()
     store.apply_all(life_of(1))
@@ -109,6 +113,7 @@ def test_F5_a_pid_that_is_used_again_counts_from_its_last_end() -> None:
     assert snapshot.processes[again.id].start_ticks == 900 and "process:box/2" not in snapshot.processes
 
 
+@pytest.mark.invariant("store.F5")
 def test_F5_a_lock_in_shared_memory_stays_while_another_process_waits_for_it() -> None:
     store = Store()
     store.apply_all(life_of(1))
@@ -131,6 +136,7 @@ def touched(number: int, target: str = PROCESS) -> ev.Touched:
 
 
 @pytest.mark.parametrize("over", [0, 1, TOUCH_WINDOW])
+@pytest.mark.invariant("store.F5")
 def test_F5_touches_are_bounded_and_their_totals_exact(over: int) -> None:
     store, count = Store(), TOUCH_WINDOW + over
     store.apply_all((seen(10), seen(11)))
@@ -144,6 +150,7 @@ def test_F5_touches_are_bounded_and_their_totals_exact(over: int) -> None:
     assert store.copy().snapshot().touches == snapshot.touches
 
 
+@pytest.mark.invariant("store.F5")
 def test_F5_totals_of_touches_outlive_the_process_that_was_touched() -> None:
     store = Store()
     store.apply_all(life_of(1))
@@ -160,6 +167,7 @@ def test_F5_totals_of_touches_outlive_the_process_that_was_touched() -> None:
     assert store.snapshot().touches.paused_ns == TOUCH_WINDOW + 10
 
 
+@pytest.mark.invariant("store.F5")
 def test_F5_kernel_objects_that_nobody_waits_for_are_bounded() -> None:
     store, many = Store(), 3 * KERNEL_OBJECTS
     for number in range(many):
@@ -173,6 +181,7 @@ def test_F5_kernel_objects_that_nobody_waits_for_are_bounded() -> None:
     assert {"pipe:box/0", f"pipe:box/{many - 1}"} <= set(snapshot.resources)
 
 
+@pytest.mark.invariant("store.F5")
 def test_F5_what_is_forgotten_does_not_depend_on_looks_copies_or_chunks() -> None:
     events = [event for pid in range(1, EXITED_PROCESSES + 200) for event in life_of(pid, status=pid % 3)]
     events += [touched(number) for number in range(TOUCH_WINDOW + 50)]

@@ -38,6 +38,7 @@ def is_subsequence(part: list[str], whole: list[str]) -> bool:
     st.lists(st.integers(0, 30).map("py_{}".format), max_size=12),
     st.lists(st.sampled_from(INTERPRETER + OWN), min_size=1, max_size=25),
 )
+@pytest.mark.invariant("stacks.M1")
 def test_M1_every_python_frame_and_every_own_native_frame_once_in_order(python: list[str], native: list[str]) -> None:
     merged = names(merge_stacks(stack(*python), stack(*native, language="native")))
     kept = [name for name in native if name in OWN]
@@ -46,12 +47,14 @@ def test_M1_every_python_frame_and_every_own_native_frame_once_in_order(python: 
     assert len(merged) == len(python) + len(kept)
 
 
+@pytest.mark.invariant("stacks.M1")
 def test_M1_a_call_from_c_back_into_python_stands_between_its_callers() -> None:
     native = ("__read", "_PyEval_EvalFrameDefault", "callback", "_PyEval_EvalFrameDefault", "Py_RunMain", "_start")
     merged = names(merge_stacks(stack("inner", "outer", "module"), stack(*native, language="native")))
     assert merged == ["__read", "inner", "callback", "outer", "module"]
 
 
+@pytest.mark.invariant("stacks.M2")
 def test_M2_one_layer_alone_is_shown_as_it_is() -> None:
     python, native = stack("f"), stack("_PyEval_EvalFrameDefault", language="native")
     assert merge_stacks(python, None) is python

@@ -60,6 +60,7 @@ def at(mono_ns: int) -> ev.Stamp:
 
 
 @given(streams, st.lists(st.integers(0, 40), max_size=5), st.booleans())
+@pytest.mark.invariant("store.F1")
 def test_F1_chunking_encoding_and_looking_do_not_change_the_state(
     stream: list[ev.Event], cuts: list[int], look: bool
 ) -> None:
@@ -74,6 +75,7 @@ def test_F1_chunking_encoding_and_looking_do_not_change_the_state(
 
 
 @given(streams)
+@pytest.mark.invariant("store.F6")
 def test_F6_the_edges_that_block_are_kept_apart(stream: list[ev.Event]) -> None:
     snapshot = fold(*stream)
     pending = {key: edge for key, edge in snapshot.edges.items() if edge.state is EdgeState.PENDING}
@@ -86,11 +88,13 @@ def test_F6_the_edges_that_block_are_kept_apart(stream: list[ev.Event]) -> None:
 
 
 @given(streams)
+@pytest.mark.invariant("store.F2")
 def test_F2_no_event_makes_the_fold_fail(stream: list[ev.Event]) -> None:
     assert fold(*stream).revision == len(stream)
 
 
 @given(tasks, tasks)
+@pytest.mark.invariant("store.F3")
 def test_F3_merging_a_task_never_forgets(known: Task, new: Task) -> None:
     merged = merge_task(known, new)
     for name in ("kernel", "fanin_left", "fanin_total", "owner"):
@@ -103,11 +107,13 @@ def test_F3_merging_a_task_never_forgets(known: Task, new: Task) -> None:
 
 
 @given(streams)
+@pytest.mark.invariant("store.F4")
 def test_F4_replacing_a_scope_with_nothing_leaves_only_the_other_scopes(stream: list[ev.Event]) -> None:
     cleared = fold(*stream, *(ev.EdgesReplaced(scope=s, edges=(), **at(2_000)) for s in ("proc/a", "proc/b", "ascend")))
     assert not cleared.edges
 
 
+@pytest.mark.invariant("store.F4")
 def test_F4_an_edge_that_two_scopes_claim_goes_with_the_last_claim() -> None:
     edge = Edge(kind=EdgeKind.HOLDS, source=THREAD, target="mutex:box/10/0x10")
     claims = (
@@ -118,6 +124,7 @@ def test_F4_an_edge_that_two_scopes_claim_goes_with_the_last_claim() -> None:
     assert not fold(*claims, ev.EdgesReplaced(scope="b", edges=(), **at(3))).edges
 
 
+@pytest.mark.invariant("store.F5")
 def test_F5_logs_and_exited_threads_are_bounded() -> None:
     store = Store()
     for start in range(0, LOG_WINDOW + 1_000, 1_000):
@@ -135,6 +142,7 @@ def test_F5_logs_and_exited_threads_are_bounded() -> None:
 
 
 @given(streams, events)
+@pytest.mark.invariant("snapshot.S1")
 def test_S1_a_snapshot_never_changes(stream: list[ev.Event], more: ev.Event) -> None:
     store = Store()
     store.apply_all(stream)
@@ -145,6 +153,7 @@ def test_S1_a_snapshot_never_changes(stream: list[ev.Event], more: ev.Event) -> 
     assert plain(snapshot) == before
 
 
+@pytest.mark.invariant("snapshot.S2")
 def test_S2_the_empty_snapshot_answers() -> None:
     assert EMPTY.now().wall_ns == 0
     assert EMPTY.paused_ns == 0

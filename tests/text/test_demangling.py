@@ -127,6 +127,7 @@ def test_without_a_runtime_names_stay_mangled(libraries: None) -> None:
 
 
 @pytest.mark.parametrize("runtime", _RUNTIMES, ids=str)
+@pytest.mark.invariant("demangling.G2")
 def test_G2_no_name_costs_much(runtime: tuple[str, ...]) -> None:
     """In a process of its own: what it may cost is memory without end, or a stack that overflows."""
     program = (
@@ -160,6 +161,7 @@ _PIECES = ["1A", "1AI", "S_I", "I", "E", "E", "S_", "S0_", "S1_", "S2_", "T_", "
 
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join))
+@pytest.mark.invariant("demangling.G2")
 def test_G2_the_bound_holds(pieces: str) -> None:
     for name in (f"_ZTI{pieces}", f"_Z1f{pieces}"):
         if demangling._expanded(name) <= 1 << 20:
@@ -168,6 +170,7 @@ def test_G2_the_bound_holds(pieces: str) -> None:
 
 
 @given(st.text(max_size=30) | st.text("_ZNSt1A9TIEPKC\0", max_size=30).map("_Z".__add__))
+@pytest.mark.invariant("demangling.G1")
 def test_G1_any_name_gives_one_clean_line(name: str) -> None:
     for text in (demangled_symbol(name), demangled_type(name)):
         assert text == clean_line(text)

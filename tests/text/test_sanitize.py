@@ -51,6 +51,7 @@ def test_markup_is_text_and_stays(name: str) -> None:
 
 
 @given(_HOSTILE_TEXT)
+@pytest.mark.invariant("sanitize.Z1")
 def test_Z1_nothing_forbidden_is_left(text: str) -> None:
     cleaned = clean(text)
     assert not hostile.FORBIDDEN.search(cleaned)
@@ -58,16 +59,19 @@ def test_Z1_nothing_forbidden_is_left(text: str) -> None:
 
 
 @given(_HOSTILE_TEXT)
+@pytest.mark.invariant("sanitize.Z2")
 def test_Z2_idempotent(text: str) -> None:
     assert clean(clean(text)) == clean(text)
 
 
 @given(st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E)))
+@pytest.mark.invariant("sanitize.Z2")
 def test_Z2_identity_on_printable_ascii(text: str) -> None:
     assert clean(text) == text
 
 
 @given(st.sampled_from(sorted(hostile.HOSTILE)), st.text("abc xyz"), st.text("abc xyz"))
+@pytest.mark.invariant("sanitize.Z3")
 def test_Z3_lines_around_are_kept(name: str, before: str, after: str) -> None:
     cleaned = clean(f"{before}\n{hostile.HOSTILE[name]}\n{after}")
     assert cleaned.startswith(f"{before}\n")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from livedbg.linux.procfs import thread_ids
-from livedbg.unwind.glance import glance
+from livedbg.touch.glance import glance
 
 
 def main(pid: int) -> None:

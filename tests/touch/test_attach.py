@@ -52,6 +52,7 @@ def tracer(pid: int) -> int:
     return int(status_fields(pid)["TracerPid"])
 
 
+@pytest.mark.invariant("attach.A2")
 async def test_A2_the_target_counts_on_while_attached_and_is_as_before_after_the_detach(
     thrower: Any, make: Make
 ) -> None:
@@ -83,6 +84,7 @@ async def test_a_held_thread_stands_and_the_others_go_on(thrower: Any, make: Mak
     assert counts_on(thrower.counted)
 
 
+@pytest.mark.invariant("attach.A3")
 async def test_A3_a_held_thread_goes_on_when_its_time_is_over(thrower: Any, make: Make) -> None:
     attachment = await make(thrower.pid)
     await attachment.attach(100)
@@ -118,6 +120,7 @@ while True:
         assert target.line() == f"GOT {int(number)}"
 
 
+@pytest.mark.invariant("attach.A4")
 async def test_A4_without_its_guard_the_target_is_let_go(thrower: Any, make: Make) -> None:
     said: list[str] = []
     attachment = await make(thrower.pid, said.append)
@@ -133,6 +136,7 @@ async def test_A4_without_its_guard_the_target_is_let_go(thrower: Any, make: Mak
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+@pytest.mark.invariant("guard.W1", "guard.W4")
 async def test_W1_W4_the_guard_lets_a_held_thread_go_on_when_gdb_is_gone(
     thrower: Any, make: Make, number: signal.Signals
 ) -> None:

@@ -79,6 +79,7 @@ def test_types_messages_and_threads_are_heard_without_rights(listening: Any) -> 
     assert changed_code(target.pid) == []
 
 
+@pytest.mark.invariant("breakpoint_tracer.R1")
 def test_R1_threads_born_later_are_heard_from_the_start(listening: Any) -> None:
     target, listener, counted = listening("std::out_of_range", forks=1)
     born_before = set(thread_ids(target.pid))

@@ -57,6 +57,7 @@ def test_a_target_survives_all_that_happens_to_those_who_touch_it(aim: str, numb
     assert [str(one) for one in played if one.wrong] == []
 
 
+@pytest.mark.invariant("guard.W6")
 def test_W6_the_second_guard_wakes_the_target_when_all_others_die_at_once(thrower: Any, spawn: Any) -> None:
     holder = spawn([sys.executable, HERE / "holder.py", str(thrower.pid)], env=ENVIRONMENT)
     gdb, guard = map(int, holder.words)
@@ -69,6 +70,7 @@ def test_W6_the_second_guard_wakes_the_target_when_all_others_die_at_once(throwe
     eventually(lambda: _guards(thrower.pid) == [])
 
 
+@pytest.mark.invariant("guard.W4")
 def test_W4_the_second_guard_acts_for_a_first_one_that_is_stopped(thrower: Any, spawn: Any) -> None:
     holder = spawn([sys.executable, HERE / "holder.py", str(thrower.pid)], env=ENVIRONMENT)
     gdb, guard = map(int, holder.words)
@@ -81,6 +83,7 @@ def test_W4_the_second_guard_acts_for_a_first_one_that_is_stopped(thrower: Any, 
     eventually(lambda: _guards(thrower.pid) == [])
 
 
+@pytest.mark.invariant("guard.W7")
 def test_W7_a_livedbg_that_is_stopped_in_a_glance_lets_go_first(thrower: Any, spawn: Any) -> None:
     glancer = spawn([sys.executable, "-c", STOPPED_WHILE_IT_TRACES, str(thrower.pid)], env=ENVIRONMENT)
     eventually(lambda: untouched(thrower.pid))

@@ -6,8 +6,8 @@ core's registers in `g_reg_base_key` (sim/aicore/kernel.cpp; the number is the i
 keys are variables of /tmp/aicore_sim_XXXXXX, which the symbols of that file name.
 
 Invariants:
-    C1. A thread is named only if both keys are set in it, its registers are no other core's, no other thread of the
-        library says that it is the same core, and the numbers leave no gap. Else none is.
+    core_threads.C1. A thread is named only if both keys are set in it, its registers are no other core's, no other
+        thread of the library says that it is the same core, and the numbers leave no gap. Else none is.
 """
 
 from __future__ import annotations

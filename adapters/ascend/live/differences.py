@@ -4,9 +4,9 @@ Three things of the log are compared with memory: what the watchdog's dump lists
 dispatched with, and that it was dispatched at all, to which core.
 
 Invariants:
-    D1. Said is what was so at two looks in a row, with no line of the log between: a log that lags behind, and a task
-        that goes on while it is looked at, contradict nothing.
-    D2. Of a task with several parts (kernels, blocks) the core is not compared: each part has its own.
+    differences.D1. Said is what was so at two looks in a row, with no line of the log between: a log that lags
+        behind, and a task that goes on while it is looked at, contradict nothing.
+    differences.D2. Of a task with several parts (kernels, blocks) the core is not compared: each part has its own.
 """
 
 from __future__ import annotations

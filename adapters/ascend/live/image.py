@@ -4,7 +4,7 @@ A seqlock's reader without the writer's help: a range whose bytes (a whole struc
 grows) are equal before and after was not being written. All ranges that pass held together at that one moment.
 
 Invariants:
-    I1. `steady` is True only for bytes that were read twice and were equal.
+    image.I1. `steady` is True only for bytes that were read twice and were equal.
 """
 
 from __future__ import annotations

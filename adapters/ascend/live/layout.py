@@ -5,7 +5,7 @@ and fields: simpler src/a2a3/runtime/{tensormap_and_ringbuffer,host_build_graph}
 scheduler_types.h, pto_scheduler.h, pto_shared_memory.h, pto_runtime2_types.h, pto_async_wait.h of 2026.
 
 Invariants:
-    L1. Every field is looked up by name; one that is not there is missing, its place is never guessed.
+    live_layout.L1. Every field is looked up by name; one that is not there is missing, its place is never guessed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What memory says of one job's run, put into what is known of it from its log: for the present, memory wins.
 
 Invariants:
-    V1. A task is as the newest look has it, whatever the log says of it; what the log knows and memory doesn't (when it
-        was dispatched, by which line) stays.
-    V2. Where the two contradict each other, that is said (differences.py).
+    live_view.V1. A task is as the newest look has it, whatever the log says of it; what the log knows and memory
+        doesn't (when it was dispatched, by which line) stays.
+    live_view.V2. Where the two contradict each other, that is said (differences.py).
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ from livedbg.model.errors import SourceError, TouchRefused, UsageError
 from livedbg.model.events import Event, Stamper, Touched
 from livedbg.recording.file import Recorder
 from livedbg.session.adapter import Request
-from livedbg.session.config import refuse_touch
 from livedbg.session.hostinfo import host_name
 from livedbg.session.targets import resolve
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["command"]
 

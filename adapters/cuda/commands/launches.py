@@ -16,12 +16,12 @@ from livedbg.model.errors import UsageError
 from livedbg.model.launches import CALLS, LaunchTrail, launch_text
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request
-from livedbg.session.config import refuse_touch
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
 from livedbg.session.targets import resolve
 from livedbg.text.sanitize import clean_line
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["command"]
 

@@ -1,8 +1,8 @@
 """The adapter: takes a GPU core dump where it is asked for, reads those that a process writes by itself.
 
 Invariants:
-    G1. Without an intent nothing is asked of a process; where touches are forbidden never.
-    G2. A dump that was asked for stands in the ledger before it is read.
+    cudagdb_adapter.G1. Without an intent nothing is asked of a process; where touches are forbidden never.
+    cudagdb_adapter.G2. A dump that was asked for stands in the ledger before it is read.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from livedbg.model.errors import LivedbgError, TargetGone
 from livedbg.model.events import StatusSeen, Touched
 from livedbg.model.intents import DumpDevice, Intent
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
-from livedbg.session.config import refuse_touch
 from livedbg.session.pacing import Cost, Limit
 from livedbg.text.sanitize import clean_line
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["CudaGdbAdapter"]
 

@@ -1,8 +1,8 @@
 """Asks a cuda-gdb for its tables: by MI where it has the command, else by its console.
 
 Invariants:
-    K1. All questions together end at one deadline; what was not asked or not answered by then is a note.
-    K2. A question that is refused is a note; only a debugger that is gone ends the asking.
+    asking.K1. All questions together end at one deadline; what was not asked or not answered by then is a note.
+    asking.K2. A question that is refused is a note; only a debugger that is gone ends the asking.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ What NVIDIA says of it (cuda-gdb manual, "Attaching and Detaching"): the attach 
 it go on for some seconds; a process with a device exception ends when it goes on.
 
 Invariants:
-    H1. A guard watches from before the attach until after the detach.
-    H2. The target is let go whatever the look came to: by command, by the end of the debugger, at last by the guard.
+    debugger_attach.H1. A guard watches from before the attach until after the detach.
+    debugger_attach.H2. The target is let go whatever the look came to: by command, by the end of the debugger, at
+        last by the guard.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from livedbg.gdbmi.errors import GdbError
 from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import TargetDenied
-from livedbg.session.config import refuse_touch
 from livedbg.touch.attach import check_attachable
+from livedbg.touch.config import refuse_touch
 from livedbg.touch.guard_process import Guard
 
 __all__ = ["look_attached"]

@@ -4,11 +4,11 @@ The kernels on the device stand from the order to the end of the dump; host thre
 device. How long that is, is measured from the first byte of the order until the driver has closed the file.
 
 Invariants:
-    U1. Nothing is made: no pipe, no file. What is written is the order, and only to a pipe that the process reads.
-    U2. The order is one byte. Only where nothing happens for a while are more written, as the driver reads by blocks;
-        never beyond a megabyte, and never so that it would block.
-    U3. A file counts as the dump when it is new or has changed since the order, nobody has it open, its size stands
-        still, and its section table says that it is whole.
+    dump.U1. Nothing is made: no pipe, no file. What is written is the order, and only to a pipe that the process reads.
+    dump.U2. The order is one byte. Only where nothing happens for a while are more written, as the driver reads by
+        blocks; never beyond a megabyte, and never so that it would block.
+    dump.U3. A file counts as the dump when it is new or has changed since the order, nobody has it open, its size
+        stands still, and its section table says that it is whole.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from livedbg.adapters.cuda.debugger.pipes import DumpPlace
 from livedbg.linux.procfs import process_exists, read_stat
 from livedbg.model import ThreadState
 from livedbg.model.errors import SourceError, TargetError, TargetGone, TargetUnsuitable
-from livedbg.session.config import refuse_touch
 from livedbg.session.pacing import Limit, timed
 from livedbg.text.sanitize import clean_line
+from livedbg.touch.config import refuse_touch
 
 __all__ = ["Dumped", "NoDump", "ask_for_dump", "has_ended", "is_whole"]
 

@@ -5,8 +5,9 @@ CUDA_COREDUMP_PIPE, by default `corepipe.cuda.HOST.PID`; some drivers make `core
 core dump support"; CUDA driver API, "Coredump Attributes Control API").
 
 Invariants:
-    Q1. Only a FIFO that the process itself reads and that bears such a name is an order's place. It is opened by way
-        of the process's own descriptor, and must be the one that was found: descriptors and pids are used again.
+    pipes.Q1. Only a FIFO that the process itself reads and that bears such a name is an order's place. It is opened
+        by way of the process's own descriptor, and must be the one that was found: descriptors and pids are used
+        again.
 """
 
 from __future__ import annotations

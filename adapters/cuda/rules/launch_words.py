@@ -1,8 +1,8 @@
 """What the rules about launches share: how long a process was listened to, and how they say it.
 
 Invariants:
-    L1. Time in which nobody listened to launches counts for nothing, nor does that of which nobody has read yet what
-        was heard.
+    launch_words.L1. Time in which nobody listened to launches counts for nothing, nor does that of which nobody has
+        read yet what was heard.
 """
 
 from __future__ import annotations

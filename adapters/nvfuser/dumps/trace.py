@@ -4,8 +4,9 @@ The form: NVIDIA/Fuser csrc/instrumentation.cpp: one event a line, unbuffered, `
 left (by an exception too), microseconds since the trace's start. `tid` is the lower half of `pthread_self()`.
 
 Invariants:
-    T1. Any bytes can be fed, in pieces of any size: what is no event is passed over.
-    T2. Memory depends on the threads and on how deep their passes lie in each other, not on the length of the file.
+    trace.T1. Any bytes can be fed, in pieces of any size: what is no event is passed over.
+    trace.T2. Memory depends on the threads and on how deep their passes lie in each other, not on the length of the
+        file.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ A rule is one small object with a name and a documentation string. It looks at o
 and its wait-for graph and yields findings.
 
 Invariants:
-    R1. A rule is a pure function of its input: no I/O, no clock, no memory between calls.
-    R2. A finding names in `entities` what takes part in it and nothing else.
-    R3. A finding's `rule` is the rule's `name`.
+    rules.R1. A rule is a pure function of its input: no I/O, no clock, no memory between calls.
+    rules.R2. A finding names in `entities` what takes part in it and nothing else.
+    rules.R3. A finding's `rule` is the rule's `name`.
 """
 
 from __future__ import annotations

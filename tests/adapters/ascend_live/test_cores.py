@@ -64,6 +64,7 @@ def test_each_thread_is_the_core_that_it_wrote_down(simulator: Start, library: P
     eventually(lambda: threads.look() == ({},))
 
 
+@pytest.mark.invariant("core_threads.C1")
 def test_C1_what_contradicts_itself_names_nobody() -> None:
     well = {11: {3: 0, 4: 0x10}, 12: {3: 1, 4: 0x20}, 13: {4: 0x30}, 14: {3: 9}}
     assert core_threads._checked(well, 3, 4) == {11: 0, 12: 1}
@@ -71,6 +72,7 @@ def test_C1_what_contradicts_itself_names_nobody() -> None:
         assert core_threads._checked({**well, tid: values}, 3, 4) == {}
 
 
+@pytest.mark.invariant("pthreads.P1", "pthreads.P2")
 def test_P1_P2_no_thread_data_without_a_c_library_and_damaged_lists_end(
     simulator: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ def differs(state: Snapshot) -> dict[str, str]:
     }
 
 
+@pytest.mark.invariant("differences.D1")
 def test_D1_what_the_log_dispatched_is_compared_with_memory(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "submit 0 2", "submit 0 3", "run 8 0.0", "run 9 0.2")
     right, waits, core, kernel = (DISPATCHED % numbers for numbers in ((0, 0, 8), (1, 1, 10), (2, 2, 11), (3, 7, 12)))
@@ -154,6 +155,7 @@ def test_D1_what_the_log_dispatched_is_compared_with_memory(joined: Joined) -> N
     assert differs(joined.look()) == differs(joined.look()) == {}
 
 
+@pytest.mark.invariant("differences.D1")
 def test_D1_a_task_that_goes_on_between_two_looks_contradicts_nothing(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
     joined.log(DISPATCHED % (0, 0, 8), DISPATCHED % (1, 1, 10))

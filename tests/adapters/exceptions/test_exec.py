@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from livedbg.model.catchpoints import CatchpointState
 from tests.adapters.exceptions.test_stopping import Watch, engine, patient, tell, watch
 from tests.conftest import Target, eventually
@@ -14,6 +16,7 @@ from tests.touch.health import untouched
 __all__ = ["engine", "patient", "watch"]
 
 
+@pytest.mark.invariant("stopper.J4")
 def test_J4_another_program_is_let_go_and_can_be_caught_in_anew(
     build_target: Callable[..., Path], spawn: Callable[..., Target], watch: Callable[..., Watch], engine: str
 ) -> None:

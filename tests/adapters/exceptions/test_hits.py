@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def test_ever_different_messages_become_one_hit_that_says_so() -> None:
     ),
     st.integers(1, 40),
 )
+@pytest.mark.invariant("hits.Q1", "hits.Q2")
 def test_Q1_Q2_counts_sum_up_and_hits_are_bounded(calls: list[tuple[int, int, int, int]], times: int) -> None:
     hits = Hits("box", "C1")
     known: dict[str, ExceptionHit] = {}
@@ -64,6 +66,7 @@ def test_Q1_Q2_counts_sum_up_and_hits_are_bounded(calls: list[tuple[int, int, in
     assert all(hit.first_wall_ns is not None and hit.at_wall_ns is not None for hit in known.values())
 
 
+@pytest.mark.invariant("hits.Q2")
 def test_Q2_holds_for_types_and_places_without_end() -> None:
     hits = Hits("box", "C1")
     known: dict[str, ExceptionHit] = {}

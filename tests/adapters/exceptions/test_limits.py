@@ -28,6 +28,7 @@ def ear(build_target: Build, spawn: Spawn) -> Iterator[tuple[Ear, Target]]:
     one.stop()
 
 
+@pytest.mark.invariant("hits.Q2")
 def test_Q2_ever_different_messages(ear: tuple[Ear, Target]) -> None:
     session, target = ear
     session.catch("any")

@@ -35,6 +35,7 @@ def gdbs() -> set[int]:
     return found
 
 
+@pytest.mark.invariant("unwind_pool.O1")
 async def test_O1_the_last_one_ends_it() -> None:
     gdb = find_gdb(None)
     assert gdb is not None
@@ -51,6 +52,7 @@ async def test_O1_the_last_one_ends_it() -> None:
     await fresh.close()
 
 
+@pytest.mark.invariant("unwind_pool.O2")
 async def test_O2_one_that_is_at_work_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("livedbg.unwind.pool._MOST", 1)
     gdb = find_gdb(None)

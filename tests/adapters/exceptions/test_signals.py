@@ -139,6 +139,7 @@ def test_a_handled_one_is_told_from_a_fatal_one(faulty: Target, listen: Callable
     assert faulty.process.poll() is None
 
 
+@pytest.mark.invariant("signal_tracer.G2")
 def test_G2_what_the_kernel_sorts_out_is_not_heard(faulty: Target, listen: Callable[..., Ear]) -> None:
     ear = listen(faulty.pid)
     ear.catch("signals")
@@ -151,6 +152,7 @@ def test_G2_what_the_kernel_sorts_out_is_not_heard(faulty: Target, listen: Calla
 
 
 @pytest.mark.parametrize("how", ["fork", "exec"])
+@pytest.mark.invariant("signal_tracer.G1")
 def test_G1_children(faulty: Target, listen: Callable[..., Ear], how: str) -> None:
     ear = listen(faulty.pid)
     ear.catch("signals", follow=True)

@@ -178,6 +178,7 @@ def test_a_thread_that_is_born_later_stands_too(thrower: Target, watch: Callable
     assert hit.thread != f"thread:box/{thrower.pid}/{thrower.pid}" and hit.stack[1].function == "innermost"
 
 
+@pytest.mark.invariant("stopper.J3")
 def test_J3_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watch: Callable[..., Watch]) -> None:
     if refused():
         pytest.skip(refused())
@@ -193,6 +194,7 @@ def test_J3_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watc
     assert 1 <= session.point.seen < 200
 
 
+@pytest.mark.invariant("stopper.J3")
 def test_J3_it_ends_by_itself_where_types_that_nobody_wants_come_often(
     thrower: Target, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_function_is_stopped_at_with_its_arguments(thrower: Target, watch: Cal
     assert [frame.function for frame in hit.stack] == ["outer", "run", "main"]
 
 
+@pytest.mark.invariant("stopper.J2")
 def test_J2_a_held_thread_stands_until_it_is_let_go(thrower: Target, watch: Callable[..., Watch], engine: str) -> None:
     session = watch(thrower.pid)
     session.catch("std::runtime_error", hold_s=HOLD_S)
@@ -242,6 +245,7 @@ def test_J2_a_held_thread_stands_until_it_is_let_go(thrower: Target, watch: Call
     eventually(lambda: session.point.standing is None)
 
 
+@pytest.mark.invariant("stopper.J2")
 def test_J2_a_held_thread_goes_on_when_its_time_is_over(thrower: Target, watch: Callable[..., Watch]) -> None:
     session = watch(thrower.pid)
     session.catch("std::runtime_error", hold_s=0.5)
@@ -272,6 +276,7 @@ def test_the_end_of_the_session_lets_a_thread_go(thrower: Target, watch: Callabl
     eventually(lambda: is_as_before(thrower))
 
 
+@pytest.mark.invariant("stop_signal.K1")
 def test_K1_a_gdb_that_is_killed_leaves_the_thread_going(
     thrower: Target, watch: Callable[..., Watch], engine: str
 ) -> None:

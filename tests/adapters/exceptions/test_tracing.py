@@ -111,6 +111,7 @@ def test_equal_stacks_are_one_hit_with_a_count(thrower: Target, listen: Callable
     assert most.first_wall_ns is not None and most.at_wall_ns is not None and most.first_wall_ns < most.at_wall_ns
 
 
+@pytest.mark.invariant("functions.P1")
 def test_I1_threads_and_children_born_later(thrower: Target, listen: Callable[..., Ear]) -> None:
     ear = listen(thrower.pid)
     ear.catch("any", follow=True)

@@ -12,8 +12,8 @@ import pytest
 
 from livedbg.linux import procfs
 from livedbg.model import ThreadState
+from livedbg.touch.glance import Glanced, glance
 from livedbg.unwind.capture import Capture
-from livedbg.unwind.glance import Glanced, glance
 from tests.conftest import Target, eventually, settled
 
 

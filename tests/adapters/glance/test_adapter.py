@@ -137,6 +137,7 @@ def test_busy_python_threads_have_merged_stacks(spawn: Callable[..., Target], wa
     assert names.index("sum_up") < names.index("start_thread") < len(names)
 
 
+@pytest.mark.invariant("glance_adapter.G1")
 def test_G1_a_read_only_session_refuses(spinners: Callable[..., Spinners], watching: Watching) -> None:
     target = spinners(1)
     with watching(target.pid, read_only=True) as watch:
@@ -202,6 +203,7 @@ def test_a_target_that_is_killed_meanwhile_ends_nothing_else(
     assert target.target.process.wait(60) == -signal.SIGKILL
 
 
+@pytest.mark.invariant("glance_adapter.G2")
 def test_G2_a_session_that_ends_meanwhile_leaves_nothing_traced(
     spinners: Callable[..., Spinners], watching: Watching
 ) -> None:

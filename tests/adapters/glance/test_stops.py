@@ -22,8 +22,8 @@ from livedbg.gdbmi import find_gdb
 from livedbg.linux import procfs
 from livedbg.model import ThreadState
 from livedbg.session.launch import launch
+from livedbg.touch.glance import Glanced, _Work, glance
 from livedbg.unwind.capture import StackReader
-from livedbg.unwind.glance import Glanced, _Work, glance
 from livedbg.unwind.unwinder import Unwinder, Unwound
 from tests.adapters.glance.conftest import Spinners, goes_on, look, look_at_all, untouched
 from tests.conftest import Target, eventually
@@ -106,6 +106,7 @@ def test_L1_no_stop_for_blocked_threads_and_no_EINTR_in_them(spinners: Callable[
     assert target.counts()[2] == 0
 
 
+@pytest.mark.invariant("ptrace.T2")
 def test_T2_no_signal_is_lost(spinners: Callable[..., Spinners]) -> None:
     target = spinners(1, signals=True)
     begun = target.counts()[1]
@@ -123,7 +124,7 @@ def test_T2_no_signal_is_lost(spinners: Callable[..., Spinners]) -> None:
 DRIVER = """
 import sys
 from livedbg.linux import procfs
-from livedbg.unwind.glance import glance
+from livedbg.touch.glance import glance
 pid = int(sys.argv[1])
 print("READY", flush=True)
 while True:
@@ -131,6 +132,7 @@ while True:
 """
 
 
+@pytest.mark.invariant("glance.L2")
 def test_L2_a_tracer_that_is_killed_at_any_moment_leaves_nothing_behind(
     spinners: Callable[..., Spinners], spawn: Callable[..., Target]
 ) -> None:
@@ -146,6 +148,7 @@ def test_L2_a_tracer_that_is_killed_at_any_moment_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("how", ["killed", "exits"])
+@pytest.mark.invariant("ptrace.T1")
 def test_T1_a_target_that_ends_meanwhile_keeps_its_exit_status(how: str, spawn: Callable[..., Target]) -> None:
     program = (
         "import os, sys, threading\n"
@@ -278,6 +281,7 @@ def test_stops_of_job_control_and_glances_at_the_same_time(spinners: Callable[..
     goes_on(target.pid, target.running)
 
 
+@pytest.mark.invariant("glance.L3")
 def test_L3_a_thread_that_can_not_stop_is_let_go(
     build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
@@ -324,7 +328,7 @@ def test_it_ends_when_it_is_told_to_and_at_its_time_limit(spinners: Callable[...
 
 LOOK_AS_NOBODY = """
 import os, sys
-from livedbg.unwind.glance import glance
+from livedbg.touch.glance import glance
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
     glance(int(sys.argv[1]), [int(sys.argv[1])])
@@ -349,7 +353,7 @@ def test_without_privileges_it_works_on_ones_own(
     target = Spinners(spawn([*as_nobody, build_target("spinners"), "2"]))
     program = """
 import sys
-from livedbg.unwind.glance import glance
+from livedbg.touch.glance import glance
 while True:
     found = glance(int(sys.argv[1]), list(map(int, sys.argv[2:])))
     if not any(refusal.code == "no-cpu" for refusal in found.skipped.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def test_off_is_tried_again_ever_more_rarely() -> None:
 
 
 @given(st.lists(st.floats(0, 1e7), min_size=1), st.floats(0.001, 1))
+@pytest.mark.invariant("budget.R1")
 def test_R1_what_was_chosen_costs_no_more_than_its_share(rates: list[float], share: float) -> None:
     budget = Budget(share, COSTS)
     for now_s, rate in enumerate(rates):

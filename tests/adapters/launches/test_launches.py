@@ -122,6 +122,7 @@ class Changing(Budget):
 
 @needs_probes
 @pytest.mark.parametrize("team", ["driver", "runtime"])
+@pytest.mark.invariant("counting.C1")
 def test_C1_a_change_between_samples_and_tallies_counts_each_call_once(
     launcher: Target, monkeypatch: pytest.MonkeyPatch, team: str
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_tracer_that_fails_says_so(launcher: Target, monkeypatch: pytest.Monke
 
 
 @needs_probes
+@pytest.mark.invariant("launches_tracer.I2")
 def test_I2_a_flood_is_not_traced_and_that_is_said(launcher: Target) -> None:
     places, _ = find_places(launcher.pid, FUNCTIONS)
     told: list[tuple[Traced, bool]] = []
@@ -253,6 +255,7 @@ def _call(function: str, **changes: object) -> LaunchCall:
     return call._replace(**changes)  # type: ignore[arg-type]
 
 
+@pytest.mark.invariant("launches_calls.K1")
 def test_K1_only_the_drivers_call_inside_the_runtimes_is_the_same_launch() -> None:
     outer = _call("cudaLaunchKernel")
     assert is_nested(outer, _call("cuLaunchKernel", stack=0x6F00))
@@ -261,6 +264,7 @@ def test_K1_only_the_drivers_call_inside_the_runtimes_is_the_same_launch() -> No
     assert not is_nested(outer, _call("cudaLaunchKernel", stack=0x6F00))
 
 
+@pytest.mark.invariant("trails.T1", "kernel_names.N1")
 def test_T1_N1_memory_is_bounded_and_doubtful_names_are_left_out() -> None:
     trails = Trails("box", 1, lambda mono_ns: mono_ns)
     lookup = LaunchCall(LOOKUPS[0], 1, 1, 90, stack=0x7000, handle=0x10, name=b"a\x1b[31m", is_lookup=True)
@@ -271,6 +275,7 @@ def test_T1_N1_memory_is_bounded_and_doubtful_names_are_left_out() -> None:
     assert all(trail.last[0].kernel is None for trail in seen)
 
 
+@pytest.mark.invariant("trails.T2")
 def test_T2_a_rate_that_nobody_looks_at_is_not_0() -> None:
     trails = Trails("box", 1, lambda mono_ns: mono_ns)
     calls = [_call("cuLaunchKernel", mono_ns=100 + n) for n in range(50)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ moments = st.lists(st.integers(0, 9_000), max_size=40)
 
 
 @given(moments.map(sorted), moments)
+@pytest.mark.invariant("steps.B1")
 def test_B1_steps_do_not_depend_on_when_it_is_read(launched: list[int], reads: list[int]) -> None:
     steps = read_at(launched, reads)
     assert steps == read_at(launched, [])

@@ -120,6 +120,7 @@ def test_what_is_no_stop() -> None:
     assert sleeper.silent(43).finding("launches-stopped") is None
 
 
+@pytest.mark.invariant("launch_words.L1")
 def test_L1_time_in_which_nobody_listened_does_not_count() -> None:
     world = Launching().stands_in("cudaStreamSynchronize")
     world.counts(HEARD, 0)  # the rate is too high
@@ -129,6 +130,7 @@ def test_L1_time_in_which_nobody_listened_does_not_count() -> None:
     assert "nothing on a GPU for 12 s" in world.silent(3).found("launches-stopped").sentence
 
 
+@pytest.mark.invariant("launch_words.L1")
 def test_L1_silence_lasts_as_long_as_was_listened() -> None:
     """The listener's thread was held up: it may have launched meanwhile."""
     world = Launching().stands_in("cudaStreamSynchronize")

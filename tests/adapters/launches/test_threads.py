@@ -122,6 +122,7 @@ def test_once_is_no_habit() -> None:
     assert world.one(43).stands_in("cudaStreamSynchronize").finding(RULE) is None
 
 
+@pytest.mark.invariant("launch_words.L1")
 def test_L1_time_in_which_its_launches_were_not_looked_at_does_not_count() -> None:
     world = TwoThreads().one(30).stands_in("cudaStreamSynchronize")
     assert world.finding(RULE) is not None

@@ -209,6 +209,7 @@ async def test_hostile_text_is_clean_when_it_enters(tmp_path: Path) -> None:
     assert "before" in everything and "after" in everything
 
 
+@pytest.mark.invariant("logfiles_feed.G1", "logfiles_feed.G2")
 async def test_G1_G2_a_big_log_is_decoded_in_order_and_only_its_end_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +324,7 @@ async def test_logs_that_a_process_has_open_or_names(tmp_path: Path) -> None:
         await process.wait()
 
 
+@pytest.mark.invariant("catalogue.C1")
 async def test_C1_the_captured_output_of_a_launched_program(tmp_path: Path) -> None:
     captured = tmp_path / "captured"
     with captured.open("w") as out:

@@ -24,6 +24,7 @@ from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
+from livedbg.session.pacing import Limit
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.unwinder import Unwinder, Unwound
 from tests.conftest import TARGETS, Target, eventually, settled
@@ -99,6 +100,7 @@ def switches(pid: int) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.invariant("unwinder.U1")
 async def test_U1_the_target_is_not_touched(waiting: Target) -> None:
     before = switches(waiting.pid)
     ours, unwinder = await unwind(waiting.pid)
@@ -107,6 +109,7 @@ async def test_U1_the_target_is_not_touched(waiting: Target) -> None:
     assert unwinder.pid == waiting.pid
 
 
+@pytest.mark.invariant("unwinder.U4")
 async def test_U4_symbols_of_the_program_before_an_exec_name_no_frame(
     build_target: Callable[..., Path], spawn: Callable[..., Target]
 ) -> None:
@@ -134,6 +137,7 @@ def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
+@pytest.mark.invariant("unwinder.U3")
 async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Path] = []
 
@@ -172,6 +176,7 @@ async def test_a_gdb_that_is_killed_in_the_middle_is_said_and_the_next_one_works
     assert len(ours) == 9
 
 
+@pytest.mark.invariant("capture.K1")
 def test_K1_a_thread_that_runs_or_has_gone_gives_no_copy(spawn: Callable[..., Target]) -> None:
     busy = spawn([sys.executable, "-c", "print('READY', flush=True)\nwhile True: pass"])
     looked: list[Capture] = []
@@ -251,8 +256,7 @@ def test_without_gdb_everything_else_works_and_it_says_so(waiting: Target) -> No
 
 
 def test_a_gdb_that_was_too_late_is_asked_again(waiting: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "_PAUSE_S", 0.1)
-    monkeypatch.setattr(adapter, "_COST_SHARE", 1.0)
+    monkeypatch.setattr(adapter, "_LIMIT", Limit(cpu=0.5, wall=0.2, least_s=0.1))
     unwind = Unwinder.unwind
     limits: list[float] = []
 

@@ -66,6 +66,7 @@ def look_as_nobody(pid: int, *prefix: str) -> dict[str, Any]:
 
 
 @needs_root
+@pytest.mark.invariant("watch.W2")
 def test_W2_other_user(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "mutex"])
     at_rest(target.pid)

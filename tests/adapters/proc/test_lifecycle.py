@@ -117,6 +117,7 @@ async def test_the_session_ends_with_its_target_and_says_so(waits: Path, spawn: 
     assert watched.snapshot.processes[f"process:{HOST}/{target.pid}"].exit_status == 7  # still a zombie of ours
 
 
+@pytest.mark.invariant("watch.W3")
 async def test_W3_a_pid_that_was_used_again_is_not_taken_for_the_target(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "orders"])
     before = TargetProcess(target.pid, read_stat(target.pid).start_ticks - 100)
@@ -126,6 +127,7 @@ async def test_W3_a_pid_that_was_used_again_is_not_taken_for_the_target(waits: P
     assert [s.health for s in watched.snapshot.statuses.values()] == [SourceHealth.ENDED]
 
 
+@pytest.mark.invariant("watch.W1")
 async def test_W1_quiet_threads_and_edges_are_told_once(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "mutex"])
     settled(target.pid)
@@ -152,6 +154,7 @@ def _counters(pid: int) -> dict[int, tuple[str, ...]]:
     return {tid: tuple(status_fields(pid, tid)[name] for name in names) for tid in thread_ids(pid)}
 
 
+@pytest.mark.invariant("proc_adapter.P1")
 async def test_P1_observing_leaves_the_target_untouched(waits: Path, spawn: Callable[..., Any], tmp_path: Path) -> None:
     """No context switch of a blocked thread, no tracer, no stop, over many looks."""
     for mode in ("mutex", "ring", "cond", "flock"):
@@ -167,6 +170,7 @@ async def test_P1_observing_leaves_the_target_untouched(waits: Path, spawn: Call
         assert all(counters[2] == "0" for counters in before.values())
 
 
+@pytest.mark.invariant("proc_adapter.P2")
 async def test_P2_time_goes_on_in_each_turn_although_nothing_changes(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "cond"])
     settled(target.pid)
@@ -195,6 +199,7 @@ async def test_P2_time_goes_on_in_each_turn_although_nothing_changes(waits: Path
     assert [type(e) for e in adapter_only[-4:]] == [Tick] * 4
 
 
+@pytest.mark.invariant("proc_adapter.P3")
 async def test_P3_who_holds_what_a_target_waits_for_is_watched_too(waits: Path, spawn: Callable[..., Any]) -> None:
     parent = spawn([waits, "ring"])
     child = int(dict(word.split("=") for word in parent.words)["child"])
@@ -231,6 +236,7 @@ def test_a_process_whose_memory_went_first_tells_its_exit_status_at_the_next_loo
         watch.close()
 
 
+@pytest.mark.invariant("threads.T1")
 def test_T1_a_thread_that_did_not_run_is_not_read_again(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "orders"])
     reader = ThreadReader(target.pid)
@@ -245,6 +251,7 @@ def test_T1_a_thread_that_did_not_run_is_not_read_again(waits: Path, spawn: Call
         reader.close()
 
 
+@pytest.mark.invariant("threads.T2")
 def test_T2_files_are_kept_open_up_to_a_share_of_what_is_allowed(waits: Path, spawn: Callable[..., Any]) -> None:
     target = spawn([waits, "mutex"])
     before = ThreadReader.kept

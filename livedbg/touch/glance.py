@@ -6,12 +6,12 @@ time limit …), and a program may not expect that. A thread that enters such a 
 our check and our stop can still see it.
 
 Invariants:
-    L1. One thread at a time: no two threads of a target are stopped by us at the same moment.
-    L2. Nothing is left traced or stopped, however this ends: what can't be released by `detach` is released by the
-        end of the OS thread that traced it, before the next one is seized (livedbg.linux.ptrace).
-    L3. No wait without an end: a thread that doesn't stop in time is released and skipped, with the reason.
-    L4. A guard watches while threads are stopped: also a livedbg that is stopped itself releases them.
-    L5. Every stop is measured and reported, also when the rest fails.
+    glance.L1. One thread at a time: no two threads of a target are stopped by us at the same moment.
+    glance.L2. Nothing is left traced or stopped, however this ends: what can't be released by `detach` is released by
+        the end of the OS thread that traced it, before the next one is seized (livedbg.linux.ptrace).
+    glance.L3. No wait without an end: a thread that doesn't stop in time is released and skipped, with the reason.
+    glance.L4. A guard watches while threads are stopped: also a livedbg that is stopped itself releases them.
+    glance.L5. Every stop is measured and reported, also when the rest fails.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
     read_only = true
 
 Invariants:
-    C1. Every touch asks `refuse_touch` first; a session's request is read-only from its start where a file says so.
-    C2. Files and options add up: what one forbids, no other allows.
-    C3. A file that is there and can't be understood forbids: a slip of the pen lifts no ban.
+    config.C1. Every touch asks `refuse_touch` first; a session's request is read-only from its start where a file
+        says so.
+    config.C2. Files and options add up: what one forbids, no other allows.
+    config.C3. A file that is there and can't be understood forbids: a slip of the pen lifts no ban.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 from platformdirs import user_config_path
 
 from livedbg.model.errors import TouchRefused
-from livedbg.session.adapter import Request
+from livedbg.model.request import Request
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["SYSTEM_FILE", "Ban", "ban_of", "files", "refuse_touch", "restricted"]

@@ -1,0 +1,211 @@
+"""Each invariant that a module's docstring lists has a name of its own, and a test that is marked with it.
+
+An invariant is named `module.A2`; the test of it carries `@pytest.mark.invariant("module.A2")`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+SECTION: Final = re.compile(r"^Invariants?:\n((?:[ ]{4}.*\n?|\n)*)", re.MULTILINE)
+ITEM: Final = re.compile(r"^[ ]{4}(\S+?)[.:] ", re.MULTILINE)
+NAME: Final = re.compile(r"[a-z][a-z0-9_]*\.[A-Z]\d+")
+
+WITHOUT_TEST: Final = frozenset(
+    {
+        "adapter.A1",
+        "adapter.A2",
+        "adapter.A3",
+        "adapter.A4",
+        "adapter.A5",
+        "ascend_run.R1",
+        "ascend_run.R2",
+        "ascend_run.R3",
+        "asking.K1",
+        "asking.K2",
+        "attach.A1",
+        "attach.A5",
+        "attach.A6",
+        "blocking.B2",
+        "book.B1",
+        "book.B2",
+        "breakpoint_tracer.R2",
+        "breakpoint_tracer.R3",
+        "call_frames.T1",
+        "catalogue.C2",
+        "catchpoints.H1",
+        "catchpoints.H2",
+        "cells.C2",
+        "counting.C2",
+        "cudagdb_adapter.G1",
+        "cudagdb_adapter.G2",
+        "debugger_attach.H1",
+        "debugger_attach.H2",
+        "differences.D2",
+        "divergence.D1",
+        "divergence.D2",
+        "document.P2",
+        "dump.U1",
+        "dump.U2",
+        "dump.U3",
+        "dumps.D1",
+        "dumps.D2",
+        "effects.E7",
+        "engine.G4",
+        "entities.M1",
+        "entities.M2",
+        "entities.M3",
+        "entities.M4",
+        "exceptions_calls.L1",
+        "exceptions_calls.L2",
+        "exceptions_stacks.B1",
+        "feed.B1",
+        "feed.B3",
+        "fetch.F1",
+        "fetch.F2",
+        "files.B1",
+        "files.B2",
+        "files.B3",
+        "fitting.E9",
+        "glance.L1",
+        "glance.L4",
+        "glance.L5",
+        "guard.W2",
+        "guard.W3",
+        "guard.W5",
+        "hazards.H2",
+        "image.I1",
+        "inspector.V1",
+        "job.J1",
+        "job.J2",
+        "launch.C1",
+        "launch.C3",
+        "launches.D1",
+        "launches_tracer.I1",
+        "layout.L2",
+        "layouts.Y2",
+        "linux.L1",
+        "live_layout.L1",
+        "live_view.V1",
+        "live_view.V2",
+        "manifest.M1",
+        "manifest.M2",
+        "marking.K3",
+        "native_calls.J1",
+        "pagelayout.L1",
+        "panels.P1",
+        "panels.P2",
+        "perf.P1",
+        "perf.P2",
+        "perf.P3",
+        "preview.L1",
+        "preview.L2",
+        "python_adapter.P1",
+        "python_adapter.P2",
+        "reader.N1",
+        "reader.N2",
+        "reader.N3",
+        "regions.G1",
+        "repeats_lines.L2",
+        "retention.K1",
+        "retention.K2",
+        "retention.K3",
+        "retention.K4",
+        "rules.R1",
+        "rules.R2",
+        "sanitizers.S1",
+        "sanitizers.S2",
+        "signal_senders.S1",
+        "signal_tracer.G3",
+        "source.Z1",
+        "steps.B2",
+        "stop_budget.W1",
+        "stop_budget.W2",
+        "stop_signal.K2",
+        "stop_signal.K3",
+        "stopper.J1",
+        "stopper.J5",
+        "systems.Y1",
+        "systems.Y2",
+        "systems.Y3",
+        "tail.T3",
+        "tensor.T1",
+        "tensor.T2",
+        "trace.T1",
+        "trace.T2",
+        "tracefs.X1",
+        "tracefs.X2",
+        "tracefs.X3",
+        "tracer.F1",
+        "unwinder.U2",
+        "values_adapter.V1",
+        "values_adapter.V2",
+        "values_buffers.P1",
+        "view.V1",
+        "view.V2",
+        "view.V3",
+        "waits.W1",
+        "waits.W2",
+        "walk.U1",
+    }
+)
+"""Invariants that no test is marked with. Add none: write the test."""
+
+MOST_WITHOUT_TEST: Final = 134
+
+
+@cache
+def named() -> tuple[tuple[str, str], ...]:
+    """(name, module) of all invariants."""
+    found = []
+    for folder in ("livedbg", "adapters", "panels"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = ast.get_docstring(ast.parse(path.read_text())) or ""
+            for section in SECTION.findall(text):
+                found += [(name, path.relative_to(ROOT).as_posix()) for name in ITEM.findall(section)]
+    return tuple(dict.fromkeys(found))
+
+
+def marked() -> Iterator[str]:
+    """The names that tests are marked with."""
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                for mark in node.decorator_list:
+                    if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.invariant":
+                        yield from (ast.literal_eval(argument) for argument in mark.args)
+
+
+def test_invariants_are_named_module_letter_number() -> None:
+    assert len(named()) > 250
+    assert [row for row in named() if not NAME.fullmatch(row[0])] == []
+
+
+def test_no_two_invariants_have_one_name() -> None:
+    assert [name for name, count in Counter(name for name, _ in named()).items() if count > 1] == []
+
+
+def test_one_module_has_one_prefix_and_one_prefix_one_module() -> None:
+    pairs = {(name.partition(".")[0], module) for name, module in named()}
+    assert len(pairs) == len({prefix for prefix, _ in pairs}) == len({module for _, module in pairs})
+
+
+def test_each_invariant_has_a_test() -> None:
+    tested = set(marked())
+    names = {name for name, _ in named()}
+    assert tested - names == set(), "marks of invariants that no module lists"
+    assert names - tested - WITHOUT_TEST == set(), 'mark a test with @pytest.mark.invariant("…")'
+
+
+def test_the_list_of_those_without_a_test_only_shrinks() -> None:
+    names = {name for name, _ in named()}
+    assert WITHOUT_TEST & set(marked()) == set(), "take these off the list: they have a test"
+    assert WITHOUT_TEST - names == set(), "take these off the list: no module lists them"
+    assert len(WITHOUT_TEST) <= MOST_WITHOUT_TEST
