@@ -322,7 +322,7 @@ async def test_foreign_text_is_clean_everywhere() -> None:
 @SIZES
 @pytest.mark.parametrize(
     ("name", "keys", "sight"),
-    [("catching", "j", "checkInlining"), ("denied", "", "setcap"), ("nothing-set", "", "nvFuser's")],
+    [("catching", "j", "checkInlining"), ("denied", "", "setcap"), ("nothing-set", "", "every C++ exception")],
     ids=["catching", "denied", "nothing-set"],
 )
 def test_picture(name: str, keys: str, sight: str, size: tuple[int, int], snap_compare: Callable[..., bool]) -> None:
