@@ -111,7 +111,7 @@ class AscendAdapter(Adapter):
     def _sample(self, context: Context) -> None:
         """How busy the machine is, while the run of a process is watched."""
         with self.model.lock:
-            watched = any(world.process for world in self.model.worlds)
+            watched = any(job.process for job in self.model.jobs)
         load = read_load() if watched else None
         if load is None:
             return

@@ -1,4 +1,4 @@
-"""What CANN's return codes mean for a run of the `simpler` runtime, and where the cause behind a mask stands.
+"""What CANN's return codes mean for a run of the `simpler` runtime, and where the cause that they mask is logged.
 
 Source: simpler src/common/platform/include/host/acl_error_names.h, .claude/rules/running-onboard.md ("507018 triage")
 and docs/troubleshooting/device-error-codes.md (August 2026), names after CANN's acl/error_codes/rt_error_codes.h.

@@ -11,11 +11,12 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from livedbg.adapters.ascend.handlers import handle
+from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import BEATS, TRIGGERS, Message, classify, number
 from livedbg.adapters.ascend.model import AscendModel, JobFile
-from livedbg.adapters.ascend.world import World
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
@@ -80,8 +81,7 @@ class AscendDecoder(LogDecoder):
         with self._model.lock:
             for line in source.splitter.split(record.text):
                 links.update(dict.fromkeys(self._line(record, source, line, stamp)))
-            world = self._model.known(record.source)
-            return (world.collect(stamp) if world is not None else ()), tuple(links)
+            return self._model.collect_of(record.source, stamp), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """Conclude from what is there."""
@@ -125,9 +125,9 @@ class AscendDecoder(LogDecoder):
             if folder is not None:
                 self._model.take(JobFile(folder / mark.source.partition(":")[0], mark, status=int(status[1])))
         elif line.tagged or line.mono_ns is not None:
-            world = self._model.known(record.source)
-            if world is not None:
-                world.heard(mark)
+            job = self._model.known(record.source)
+            if job is not None:
+                job.log_goes_on(mark)
 
     def _take(
         self, record: LogRecord, source: _Source, message: Message, line: RuntimeLine, mark: Mark
@@ -138,29 +138,29 @@ class AscendDecoder(LogDecoder):
             if len(source.held) < _HELD:
                 source.held.append((message, mark))  # until all logs have been read: which is read first is chance
             return ()
-        world = self._model.world(record.source)
-        self._release(source, world)
+        job = self._model.job(record.source)
+        self._release(source, job)
         if message.kind in _ELSEWHERE:
-            return self._other(world, message, mark)
-        return world.handle(message.kind, message.fields, line.func, mark)
+            return self._other(job, message, mark)
+        return handle(job, message.kind, message.fields, line.func, mark)
 
-    def _release(self, source: _Source, world: World | None) -> None:
+    def _release(self, source: _Source, job: Job | None) -> None:
         """What was held back until its job is known."""
-        if world is None:
+        if job is None:
             return
         held, source.held = source.held, []
         for message, mark in held:
             with contextlib.suppress(ValueError):  # a damaged line
-                self._other(world, message, mark)
+                self._other(job, message, mark)
 
     @staticmethod
-    def _other(world: World, message: Message, mark: Mark) -> tuple[str, ...]:
+    def _other(job: Job, message: Message, mark: Mark) -> tuple[str, ...]:
         """A launcher's or the C++ library's line."""
         if message.kind == "names":
             try:
                 names = msgspec.json.decode(message.fields["names"] or "{}", type=dict[str, str])
             except msgspec.DecodeError:
                 return ()
-            world.use_names({int(func): name for func, name in names.items() if func.isdecimal()})
+            job.use_names({int(func): name for func, name in names.items() if func.isdecimal()})
             return ()
-        return world.handle(message.kind, message.fields, "", mark)
+        return handle(job, message.kind, message.fields, "", mark)

@@ -3,52 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number
 
-if TYPE_CHECKING:
-    from livedbg.adapters.ascend.world import World
-
 __all__ = ["OLD_HANDLERS", "Handler"]
 
-Handler = Callable[["World", Fields, str, Mark], tuple[str, ...]]
+Handler = Callable[[Job, Fields, str, Mark], tuple[str, ...]]
 """Takes one message; returns the identifiers of the entities that it speaks of."""
 
 
-def _old_task(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    return (world.names.task(world.stalls.old_task(fields, mark)),)
+def _old_task(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    return (job.names.task(job.stalls.old_task(fields, mark)),)
 
 
-def _old_stall(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    world.runs()
-    world.stalls.old_round(fields, mark)
+def _old_stall(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    job.runs()
+    job.stalls.old_round(fields, mark)
     return ()
 
 
-def _old_scan(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    world.stalls.counts(fields)
+def _old_scan(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    job.stalls.counts(fields)
     return ()
 
 
-def _old_counts(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    if world.stalls.stall is not None:
-        world.stalls.counts(fields)
+def _old_counts(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    if job.stalls.stall is not None:
+        job.stalls.counts(fields)
     return ()
 
 
-def _old_running(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    return (world.names.task(world.stalls.old_running(fields, mark)),)
+def _old_running(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    return (job.names.task(job.stalls.old_running(fields, mark)),)
 
 
-def _old_waiting(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    return (world.names.task(world.stalls.old_waiting(fields, mark)),)
+def _old_waiting(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    return (job.names.task(job.stalls.old_waiting(fields, mark)),)
 
 
-def _old_core(world: World, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    world.stalls.old_core(fields, mark)
-    return (world.names.core(number(fields, "core")),)
+def _old_core(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    job.stalls.old_core(fields, mark)
+    return (job.names.core(number(fields, "core")),)
 
 
 OLD_HANDLERS: Final[dict[str, Handler]] = {

@@ -1,4 +1,4 @@
-"""Which lines are the `simpler` runtime's, and where in them its message stands.
+"""Which lines are the `simpler` runtime's, and where in them its message begins.
 
 Shapes, all with a level tag (source: simpler's log back ends, 2026-02 to 2026-08, and CANN's dlog):
     host        `[mono_ns=N][T0x…][LEVEL] func: [file:line] message` (from 2026-08-14)

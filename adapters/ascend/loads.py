@@ -1,4 +1,4 @@
-"""How busy the machine was while a run was watched: to tell a false time-out from a stall."""
+"""How busy the machine was while a run was watched: to distinguish a false time-out from a stall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where and when a log said something: what every claim of the model carries as evidence."""
+"""The place and time of a line of a log: the evidence that every claim of the model carries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the messages of the `simpler` runtime say: one table of shapes, one function to apply it.
+"""The messages of the `simpler` runtime: one table of shapes, one function to apply it.
 
 Sources: simpler src/{a2a3,a5}/runtime/{tensormap_and_ringbuffer,host_build_graph}, its
 scheduler_cold_path.cpp, scheduler_dispatch.cpp, pto_ring_buffer.h, pto_orchestrator.cpp,

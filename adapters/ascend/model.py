@@ -1,4 +1,4 @@
-"""What the decoder and the file watcher know together: the jobs, and which log belongs to which.
+"""The jobs of a session, and which log and file belongs to which: shared by the decoder and the file watcher.
 
 A device log and the host log of one pid are one job, and so are the rotated parts of a log; every
 other log with the runtime's lines in it is a job of its own. Names and graphs go to the job whose
@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
 
+from livedbg.adapters.ascend.emission import Emitter
+from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import Names
-from livedbg.adapters.ascend.world import World
 from livedbg.graphs.declared import TaskGraph
 from livedbg.model import LogSource, Process
 from livedbg.model.events import Event, Stamp
@@ -30,6 +31,7 @@ __all__ = ["AscendModel", "JobFile"]
 _CANN_NAME: Final = re.compile(r"^(?:plog|device)-(\d+)_\d+\.log")
 _CANN_DEVICE: Final = re.compile(r"^device-(\d+)$")
 _ROTATED: Final = re.compile(r"(?:[.-]\d{1,3})?(?:\.gz|\.zst)?$")
+_OPEN_FILE: Final = re.compile(r"^/proc/(\d+)/fd/\d+$")  # a log without a path: a file that is deleted, a pipe
 _UP: Final = 4  # how many folders above a file its job's log may lie
 
 
@@ -52,8 +54,9 @@ class JobFile:
 
 
 @dataclass(slots=True)
-class _Job:
-    world: World
+class _Record:
+    job: Job
+    emitter: Emitter
     folder: PurePath | None
     key: str
     of_file: bool = False
@@ -63,7 +66,7 @@ class AscendModel:
     """All jobs of a session. Logs are fed in a worker thread, files come on the loop's: `lock` keeps them apart."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, _Job] = {}
+        self._records: dict[str, _Record] = {}
         self._of_source: dict[str, str] = {}
         self._paths: dict[str, PurePath | None] = {}
         self._written: dict[str, int] = {}
@@ -75,9 +78,9 @@ class AscendModel:
         self.lock = threading.RLock()
 
     @property
-    def worlds(self) -> list[World]:
+    def jobs(self) -> list[Job]:
         """The jobs, in the order in which they were found."""
-        return [job.world for job in self._jobs.values()]
+        return [record.job for record in self._records.values()]
 
     @property
     def settled(self) -> bool:
@@ -98,12 +101,12 @@ class AscendModel:
         path = self._paths.get(source)
         return path.parent if path is not None else None
 
-    def known(self, source: str) -> World | None:
+    def known(self, source: str) -> Job | None:
         """The job of a log, if it has said something already."""
         key = self._of_source.get(source)
-        return self._jobs[key].world if key is not None else None
+        return self._records[key].job if key is not None else None
 
-    def world(self, source: str) -> World:
+    def job(self, source: str) -> Job:
         """The job of a log; made at its first line that counts."""
         known = self.known(source)
         if known is not None:
@@ -111,24 +114,24 @@ class AscendModel:
         path = self._paths.get(source)
         key = self._key(source, path)
         self._of_source[source] = key
-        job = self._jobs.get(key) or self._adopt(key, path) or self._add(key, path)
+        record = self._records.get(key) or self._adopt(key, path) or self._add(key, path)
         written = self._written.get(source)
         if written is not None:
-            job.world.written_wall_ns = max(written, job.world.written_wall_ns or 0)
-        job.world.process = job.world.process or self._process.get(source, "")
-        return job.world
+            record.job.written_wall_ns = max(written, record.job.written_wall_ns or 0)
+        record.job.process = record.job.process or self._process.get(source, "")
+        return record.job
 
     def processes_seen(self, processes: Mapping[str, Process]) -> bool:
         """Take what the jobs' processes were started with; whether that was new."""
         news = False
-        for world in self.worlds:
-            process = processes.get(world.process)
-            if process is not None and world.environment is None:
-                world.environment = dict(process.environment)
-                news = world.stale = True
+        for job in self.jobs:
+            process = processes.get(job.process)
+            if process is not None and job.environment is None:
+                job.environment = dict(process.environment)
+                news = job.stale = True
         return news
 
-    def near(self, source: str) -> World | None:
+    def near(self, source: str) -> Job | None:
         """The job that a line of another log (a launcher's output) belongs to: its own, or the one beside it."""
         known = self.known(source)
         if known is not None:
@@ -136,8 +139,8 @@ class AscendModel:
         folder = self.folder_of(source)
         if folder is None:
             return None
-        beside = [job for job in self._jobs.values() if job.folder == folder]
-        return beside[0].world if len(beside) == 1 else None
+        beside = [record for record in self._records.values() if record.folder == folder]
+        return beside[0].job if len(beside) == 1 else None
 
     def _key(self, source: str, path: PurePath | None) -> str:
         if path is None:
@@ -151,43 +154,44 @@ class AscendModel:
             root = root.parent
         pid = f"{root}#pid{cann[1]}"
         if device is None:
-            same = [key for key in self._jobs if key.startswith(f"{pid}/")]
+            same = [key for key in self._records if key.startswith(f"{pid}/")]
             return same[0] if same else f"{pid}/host"
-        host = self._jobs.pop(f"{pid}/host", None)
+        host = self._records.pop(f"{pid}/host", None)
         key = f"{pid}/device{device[1]}"
         if host is not None:
-            self._jobs[key] = host
+            self._records[key] = host
             self._of_source = {s: key if k == f"{pid}/host" else k for s, k in self._of_source.items()}
         return key
 
-    def _add(self, key: str, path: PurePath | None) -> _Job:
-        label = "" if not self._jobs else self._label(key, path)
-        world = World(Names(label), place=clean_line(path.parent.name) if path is not None else "", loads=self.loads)
-        job = _Job(world, path.parent if path is not None else None, key)
-        self._jobs[key] = job
+    def _add(self, key: str, path: PurePath | None) -> _Record:
+        label = "" if not self._records else self._label(key, path)
+        job = Job(Names(label), place=clean_line(path.parent.name) if path is not None else "", loads=self.loads)
+        record = _Record(job, Emitter(job), path.parent if path is not None else None, key)
+        self._records[key] = record
         waiting, self._unclaimed = self._unclaimed, []
         for file in waiting:
             self.take(file)
-        return job
+        return record
 
-    def _adopt(self, key: str, path: PurePath | None) -> _Job | None:
+    def _adopt(self, key: str, path: PurePath | None) -> _Record | None:
         """The job that was made for a graph before its log had said anything."""
-        for old, job in self._jobs.items():
-            if not job.of_file or path is None or job.folder is None:
+        for old, record in self._records.items():
+            if not record.of_file or path is None or record.folder is None:
                 continue
-            if path.parent in [job.folder, *job.folder.parents][: _UP + 1]:
-                del self._jobs[old]
-                job.key, job.folder, job.of_file = key, path.parent, False
-                job.world.place = clean_line(path.parent.name)
-                self._jobs[key] = job
-                return job
+            if path.parent in [record.folder, *record.folder.parents][: _UP + 1]:
+                del self._records[old]
+                record.key, record.folder, record.of_file = key, path.parent, False
+                record.job.place = clean_line(path.parent.name)
+                self._records[key] = record
+                return record
         return None
 
     def _label(self, key: str, path: PurePath | None) -> str:
-        taken = {world.names.label for world in self.worlds}
+        taken = {job.names.label for job in self.jobs}
         parts = list(path.parts) if path is not None else [key]
         device = re.search(r"/device(\d+)$", key) if "#pid" in key else None
-        candidates = [f"dev{device[1]}"] if device else []
+        open_file = _OPEN_FILE.match(str(path)) if path is not None else None
+        candidates = [f"dev{device[1]}"] if device else [f"pid{open_file[1]}"] if open_file else []
         candidates += [".".join(parts[-depth - 1 : -1]) for depth in range(1, min(len(parts) - 1, 4) + 1)]
         candidates += [f"{parts[-1]}"]
         for candidate in candidates:
@@ -198,11 +202,11 @@ class AscendModel:
 
     def take(self, file: JobFile) -> None:
         """A file was read: give it to the job that it belongs to, or keep it until that is known."""
-        jobs = self._nearest(file.path)
-        if not jobs:
+        records = self._nearest(file.path)
+        if not records:
             self._unclaimed = [f for f in self._unclaimed if f.path != file.path] + [file]
-        for job in jobs:
-            self._give(job, file)
+        for record in records:
+            self._give(record, file)
 
     def logs_read(self) -> None:
         """All logs that are there have been read once: a graph that is still alone stands for itself."""
@@ -210,38 +214,43 @@ class AscendModel:
 
     def _place_files(self) -> None:
         """Files that lie beside no log belong to the only job; a graph without any is looked at alone."""
-        if self._logs_read and len(self._jobs) == 1:
+        if self._logs_read and len(self._records) == 1:
             waiting, self._unclaimed = self._unclaimed, []
             for file in waiting:
                 self.take(file)
         graph = next((file for file in self._unclaimed if file.graph is not None), None)
-        if graph is not None and self._logs_read and not self._jobs:
+        if graph is not None and self._logs_read and not self._records:
             self._add(str(graph.path), graph.path).of_file = True
 
-    def _give(self, job: _Job, file: JobFile) -> None:
-        if self._given.get((job.key, file.path)) == file:
+    def _give(self, record: _Record, file: JobFile) -> None:
+        if self._given.get((record.key, file.path)) == file:
             return
-        self._given[job.key, file.path] = file
+        self._given[record.key, file.path] = file
         if file.names:
-            job.world.use_names(file.names)
+            record.job.use_names(file.names)
         if file.graph is not None:
-            job.world.use_graph(file.graph, file.mark)
+            record.job.use_graph(file.graph, file.mark)
         if file.status is not None:
-            job.world.exited(file.status, file.mark)
+            record.job.exited(file.status, file.mark)
 
-    def _nearest(self, path: PurePath) -> list[_Job]:
+    def _nearest(self, path: PurePath) -> list[_Record]:
         """Jobs whose log lies in the file's folder or one above it; else the only job that there is."""
         folder = path.parent
         for above in [folder, *folder.parents][: _UP + 1]:
-            beside = [job for job in self._jobs.values() if job.folder == above]
+            beside = [record for record in self._records.values() if record.folder == above]
             if beside:
                 return beside
-        return list(self._jobs.values()) if len(self._jobs) == 1 and self._logs_read else []
+        return list(self._records.values()) if len(self._records) == 1 and self._logs_read else []
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
         """The events of all jobs since the last call."""
         if whole:
             self._place_files()
-            for world in self.worlds:
-                world.be_quiet(stamp["wall_ns"])
-        return [event for world in self.worlds for event in world.collect(stamp, whole=whole)]
+            for job in self.jobs:
+                job.be_quiet(stamp["wall_ns"])
+        return [event for record in self._records.values() for event in record.emitter.collect(stamp, whole=whole)]
+
+    def collect_of(self, source: str, stamp: Stamp) -> list[Event]:
+        """The events of the job of one log since the last call; nothing is concluded yet."""
+        key = self._of_source.get(source)
+        return self._records[key].emitter.collect(stamp) if key is not None else []

@@ -1,4 +1,4 @@
-"""One run of an Ascend task graph: its tasks and cores, as its log and files tell.
+"""One run of an Ascend task graph: its tasks and cores, as its log and files show them.
 
 Invariants:
     ascend_run.R1. The runtime logs no completion of a task. Completion is concluded from the next dispatch on

@@ -1,4 +1,4 @@
-"""Which watchdogs gave up on a run, in which order, and after how long: collected from its log."""
+"""Which watchdogs fired in a run, in which order, and after how long: collected from its log."""
 
 from __future__ import annotations
 

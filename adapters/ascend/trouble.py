@@ -1,4 +1,4 @@
-"""What went wrong in a run, as its log says it: collected over the several lines of one message."""
+"""What failed in a run, as its log reports it: collected from the several lines of one message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds a run up, and who waits: read from the log where it says so, concluded otherwise."""
+"""Which tasks hold a run up, and which wait: read from the log where it shows that, else inferred."""
 
 from __future__ import annotations
 

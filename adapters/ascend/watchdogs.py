@@ -1,4 +1,4 @@
-"""Who gives up on a run, and after what time: the watchdogs of the `simpler` runtime and of CANN, and their limits.
+"""The watchdogs of the `simpler` runtime and of CANN, and the time limits after which they end a run.
 
 Sources: simpler src/{a2a3,a5}/platform/include/common/platform_config.h, src/common/platform/{sim,onboard}/aicpu/
 spin_hint.h, src/common/platform/include/host/runtime_timeout_config.h, pto_ring_buffer.h and pto_runtime2_types.h of

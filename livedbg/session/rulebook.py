@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.analysis.engine import Diagnostician
-from livedbg.analysis.rules import CHAPTERS
+from livedbg.analysis.rules import GENERAL, PROVED
 from livedbg.analysis.rules.base import Judged, Rule, Settings
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.systems import declared, note_problem, systems
@@ -54,7 +54,8 @@ def rules_page() -> str:
 
 
 def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
-    yield from ((title, make()) for title, make in CHAPTERS)
+    """In the order in which they speak: of findings of equal weight, the first one is the verdict."""
+    yield from ((title, make()) for title, make in PROVED)
     for system, make in declared(lambda system: system.rules):
         try:
             rules = tuple(make())
@@ -62,3 +63,4 @@ def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
             note_problem(system.name, "its rules can't be made", error)
         else:
             yield system.title, rules
+    yield from ((title, make()) for title, make in GENERAL)

@@ -25,11 +25,12 @@ from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
 from livedbg.session.rulebook import diagnostician
-from livedbg.session.systems import Problem, problems
+from livedbg.session.systems import Problem, declared, problems
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.store import Store
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.touch.config import restricted
+from livedbg.unwind.labels import use_labellers
 
 __all__ = ["EventSink", "Session"]
 
@@ -111,6 +112,7 @@ class Session:
         self._running: set[Adapter] = set(self._adapters)
         self._notice = ""
         self._latest = NOTHING_YET
+        use_labellers(label for _, label in declared(lambda system: system.label_code))
         self._taken = 0
         self._marks: deque[tuple[float, int]] = deque(maxlen=20)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
     from livedbg.session.adapter import Adapter
+    from livedbg.unwind.labels import Labeller
     from livedbg.values.readers import DumpReader
 
 __all__ = [
@@ -202,6 +203,8 @@ class System:
         watchdogs: adapters that learn from the logs of a process which watchdogs it has: a stop must not outlast one.
         stacks_wanted: takes a state and its diagnosis; gives processes, each with threads of it (all where none is
             named), whose stacks would explain what was found.
+        label_code: takes a process and the name of a deleted file whose code it runs; gives what stacks show instead,
+            or None.
         dump_readers: readers of the tensors that its runs dump.
         graph_readers: readers of the task graphs that its runs write.
         checks: facts for `livedbg doctor`.
@@ -230,6 +233,7 @@ class System:
     presets: Lazy[Mapping[str, Preset]] | None = None
     watchdogs: tuple[str, ...] = ()
     stacks_wanted: Lazy[Callable[[Snapshot, Diagnosis], Iterable[tuple[str, tuple[str, ...]]]]] | None = None
+    label_code: Lazy[Labeller] | None = None
     dump_readers: Lazy[Sequence[DumpReader]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None
     checks: Lazy[Callable[[], Sequence[Capability]]] | None = None

@@ -13,7 +13,7 @@ from typing import Final
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, copies, parse_maps
-from livedbg.unwind.kernels import kernel_label
+from livedbg.unwind.labels import label_of
 
 __all__ = ["Module", "Modules"]
 
@@ -84,12 +84,12 @@ class Modules:
         return False
 
     def name_at(self, address: int) -> str | None:
-        """Base name of the file, or `[vdso]` and the like, that an address is in; a kernel's file by its kernel."""
+        """Base name of the file, or `[vdso]` and the like, that an address is in; a deleted file by its label."""
         mapping = self.mapping_at(address)
         if mapping is None:
             return None
         name = Path(mapping.path).name
-        return (kernel_label(self._pid, name) if mapping.deleted else None) or name or None
+        return (label_of(self._pid, name) if mapping.deleted else None) or name or None
 
     def opened(self, mapping: Mapping) -> Path:
         """A path by which the file of a mapping can be opened: its own where that is the same file."""

@@ -12,16 +12,13 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from livedbg.adapters.ascend.live.state import LiveTask, Look
 from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.run import Run
+from livedbg.adapters.ascend.stalls import Stall
 from livedbg.adapters.ascend.tasks import Dispatched
 from livedbg.model import TaskState
-
-if TYPE_CHECKING:
-    from livedbg.adapters.ascend.run import Run
-    from livedbg.adapters.ascend.stalls import Stall
 
 __all__ = ["Differences"]
 

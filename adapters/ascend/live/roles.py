@@ -1,4 +1,4 @@
-"""Says of a simulator's threads which AI core each of them is."""
+"""Names the AI core that each thread of a simulator runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands around the tasks: rings, ready queues, turns of the scheduler's loop, error codes."""
+"""The scheduler's state beside its tasks: rings, ready queues, turns of the scheduler's loop, error codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one look at the scheduler's memory gives."""
+"""The values that one sample of the scheduler's memory has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What memory says of one job's run, put into what is known of it from its log: for the present, memory wins.
+"""One job's run as memory shows it, merged with what its log shows: for the present, memory wins.
 
 Invariants:
     live_view.V1. A task is as the newest look has it, whatever the log says of it; what the log knows and memory
@@ -9,20 +9,18 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live.differences import Differences
 from livedbg.adapters.ascend.live.state import LiveTask, Look
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.run import Run
+from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Fatal
 from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, TaskState
-
-if TYPE_CHECKING:
-    from livedbg.adapters.ascend.run import Run
-    from livedbg.adapters.ascend.tasks import TaskRecord
-    from livedbg.adapters.ascend.world import World
 
 __all__ = ["LiveView"]
 
@@ -34,12 +32,12 @@ class LiveView:
     """Memory's word in one job.
 
     Args:
-        world: the job.
+        job: the job.
         pid: the process that is read.
     """
 
-    def __init__(self, world: World, pid: int) -> None:
-        self._world = world
+    def __init__(self, job: Job, pid: int) -> None:
+        self._job = job
         self._source = f"memory of process {pid}"
         self._look: Look | None = None
         self._progress: tuple[object, ...] | None = None
@@ -63,11 +61,16 @@ class LiveView:
         """The tasks that have a slot."""
         return self._look.tasks if self._look is not None else {}
 
+    @property
+    def open_tasks(self) -> Iterable[int]:
+        """The ids of the tasks that have a slot."""
+        return self.tasks
+
     # looks
 
     def take(self, look: Look | None, wall_ns: int) -> None:
         """The newest look; None: no run is set up."""
-        world, former = self._world, self._look
+        job, former = self._job, self._look
         if look is None:
             if former is not None:
                 self._ended(former, wall_ns)
@@ -77,25 +80,25 @@ class LiveView:
         self._look = look
         moved = self._progress is not None and look.progress != self._progress
         self._progress = look.progress
-        if moved or world.last_wall_ns is None:
+        if moved or job.last_wall_ns is None:
             self._went_on(wall_ns)
-        run, errors = world.run, look.errors
+        run, errors = job.run, look.errors
         again, self._run = self._run is not run, run  # the log has begun another run: all that is there is said again
-        spoke, self._mark = again or self._mark is not world.last_mark, world.last_mark
+        spoke, self._mark = again or self._mark is not job.last_mark, job.last_mark
         run.orchestrator = "done" if look.submitted else "submitting"
         run.counts.completed, run.counts.total = look.completed, look.total
         mark = Mark(self._source, "", wall_ns, exact=former is not None, seen=True, kind="memory")
         if look.over and not errors.scheduler and not errors.orchestrator and look.completed == look.total:
             self._link(look)
             run.finish(mark)
-            world.stale = True
+            job.stale = True
             return
-        world.runs()
+        job.runs()
         for raw in look.gone:
             self._complete(run.task(raw), "its slot was given back", mark)
         for raw in look.tasks if spoke else look.changed:
             self._apply(look.tasks[raw], mark, first=former is None)
-        world.stale |= self.differences.compare(look, run, world.stalls.stall, spoke=spoke)
+        job.stale |= self.differences.compare(look, run, job.stalls.stall, spoke=spoke)
         self._cores(look)
         self._link(look)
         if again:
@@ -107,13 +110,13 @@ class LiveView:
             run.counts.running = states.count(TaskState.RUNNING)
             run.counts.ready = states.count(TaskState.READY)
             run.counts.waiting = states.count(TaskState.SUBMITTED)
-            world.stale = True
+            job.stale = True
         self._turns(look, wall_ns)
         code = errors.orchestrator or errors.scheduler
-        if code and world.trouble.fatal is None and not world.trouble.status and world.stalls.stall is None:
+        if code and job.trouble.fatal is None and not job.trouble.status and job.stalls.stall is None:
             text = Mark(self._source, f"error code {code} is latched", wall_ns, seen=True, kind="memory")
-            world.trouble.fatal = Fatal(code, "", "", text)
-            world.stale = True
+            job.trouble.fatal = Fatal(code, "", "", text)
+            job.stale = True
 
     def end(self) -> None:
         """The process can't be read any more: what was known stays, and is the log's again."""
@@ -123,7 +126,7 @@ class LiveView:
 
     def _begin(self, look: Look) -> None:
         """A run that the reader sees for the first time; the log may know it, or a former one."""
-        run = self._world.run
+        run = self._job.run
         other = any(
             record.state is TaskState.COMPLETED and raw in look.tasks and look.tasks[raw].open
             for raw, record in run.tasks.items()
@@ -131,8 +134,8 @@ class LiveView:
         ended = look.over or any(look.errors)  # what the log says of how it ended is of this run
         if not ended and (other or run.phase in {"completed", "failed"} or self._look is not None):
             if run.tasks:
-                self._world.run.phase = "completed" if run.phase == "completed" else "running"
-                self._world.begin(on_device=True)
+                self._job.run.phase = "completed" if run.phase == "completed" else "running"
+                self._job.begin(on_device=True)
             self._put.clear()
         self._behind.clear()
         self._before.clear()
@@ -141,31 +144,31 @@ class LiveView:
 
     def _ended(self, former: Look, wall_ns: int) -> None:
         """The scheduler has put its run away."""
-        run = self._world.run
+        run = self._job.run
         if not former.errors.scheduler and not former.errors.orchestrator and run.phase == "running":
             run.finish(Mark(self._source, "the scheduler has ended the run", wall_ns, seen=True, kind="memory"))
-        self._world.stale = True
+        self._job.stale = True
         self.end()
 
     def _went_on(self, wall_ns: int) -> None:
         """Something happened: neither the log's silence nor an earlier watchdog round counts any more."""
-        world = self._world
-        world.last_wall_ns = max(wall_ns, world.last_wall_ns or 0)
-        stall = world.stalls.stall
+        job = self._job
+        job.last_wall_ns = max(wall_ns, job.last_wall_ns or 0)
+        stall = job.stalls.stall
         if stall is not None and not stall.exit:
-            world.stalls.stall = None
-        world.quiet = False
-        world.stale = True
+            job.stalls.stall = None
+        job.quiet = False
+        job.stale = True
 
     # tasks and cores
 
     def _complete(self, record: TaskRecord, why: str, mark: Mark) -> None:
-        run = self._world.run
+        run = self._job.run
         run.confirmed.discard(record.raw)
         run.complete(record, why, mark, timely=True)  # to a look, where one was before it
 
     def _apply(self, task: LiveTask, mark: Mark, *, first: bool) -> None:
-        run = self._world.run
+        run = self._job.run
         record = run.task(task.raw)
         if task.kernels and record.kernels != task.kernels:
             record.kernels = task.kernels
@@ -196,7 +199,7 @@ class LiveView:
         run.set_state(record, task.state, text, inferred)
 
     def _cores(self, look: Look) -> None:
-        run = self._world.run
+        run = self._job.run
         for live in look.cores.values():
             record = run.core(live.number, live.subslot, live.thread)
             if (record.running, record.pending) != (live.running, live.pending):
@@ -224,7 +227,7 @@ class LiveView:
                 self._drop.add(self._key(producer, raw))
 
     def _key(self, producer: int, consumer: int) -> EdgeKey:
-        names = self._world.names
+        names = self._job.names
         return EdgeKey(EdgeKind.DEPENDS_ON, names.task(consumer), names.task(producer))
 
     def _draw(self, producer: int, consumer: int, look: Look | None) -> None:
@@ -243,7 +246,7 @@ class LiveView:
 
     def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
         """Edges that are new or changed since the last call, and those that are no more."""
-        if self._world.run.phase == "completed":
+        if self._job.run.phase == "completed":
             for producer, consumers in self._behind.items():
                 for consumer in consumers:
                     self._draw(producer, consumer, None)
@@ -282,7 +285,7 @@ class LiveView:
         if self._turned is None or self._turned[0] != look.turns:
             self._turned = (look.turns, wall_ns)
         before, self.still_s = self.still_s, (wall_ns - self._turned[1]) / 1e9
-        self._world.stale |= before >= _STILL_S or self.still_s >= _STILL_S
+        self._job.stale |= before >= _STILL_S or self.still_s >= _STILL_S
 
 
 def _words(task: LiveTask) -> str:

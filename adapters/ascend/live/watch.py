@@ -1,4 +1,4 @@
-"""Watches the schedulers of a session's processes: finds them, reads them, says what can't be seen and why."""
+"""Watches the schedulers of a session's processes: finds them, samples them, reports what can't be read and why."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.kernel_files import name_kernels
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
@@ -16,14 +18,12 @@ from livedbg.adapters.ascend.live.shared import SharedLog
 from livedbg.adapters.ascend.live.state import Look
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
-from livedbg.adapters.ascend.world import World
 from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import CounterSeen, StatusSeen
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 from livedbg.session.tools import find_gdb
-from livedbg.unwind.kernels import name_kernels
 
 __all__ = ["LiveWatch"]
 
@@ -42,7 +42,7 @@ class _Scheduler:
     process: Process
     reader: SchedulerReader
     view: LiveView
-    world: World
+    job: Job
     roles: CoreRoles
     cut: bool = False
     queued: int | None = None
@@ -118,9 +118,9 @@ class LiveWatch:
     def _forget_shared(self) -> None:
         """No chip is read any more: a log that they shared speaks for itself again."""
         with self._model.lock:
-            for world in self._model.worlds:
-                if isinstance(world.live, SharedLog):
-                    world.live, world.stale = None, True
+            for job in self._model.jobs:
+                if isinstance(job.live, SharedLog):
+                    job.live, job.stale = None, True
 
     @property
     def _seen_any(self) -> bool:
@@ -141,7 +141,7 @@ class LiveWatch:
         seen = self._seen.setdefault(process.id, _Seen())
         if seen.schedulers or time.monotonic() < seen.next_s:
             return
-        seen.next_s = time.monotonic() + (_SEARCH_S if self._model.worlds else seen.pause_s)
+        seen.next_s = time.monotonic() + (_SEARCH_S if self._model.jobs else seen.pause_s)
         seen.pause_s = min(_SEARCH_MOST_S, 2 * seen.pause_s)
         try:
             libraries = await asyncio.to_thread(self._finder.find, process.pid)
@@ -190,40 +190,58 @@ class LiveWatch:
         seen = self._seen[process.id]
         alone = count == 1 and not any(other.schedulers for other in self._seen.values() if other is not seen)
         with self._model.lock:
-            world = self._world(process, alone, number, list(snapshot.log_sources.values()))
-            if world is None:
+            job = self._job_of(process, alone, number, list(snapshot.log_sources.values()))
+            if job is None:
                 return
-            view = world.live = LiveView(world, process.pid)
-        seen.schedulers[number] = _Scheduler(process, reader, view, world, CoreRoles(process, world.names))
+            view = job.live = LiveView(job, process.pid)
+        seen.schedulers[number] = _Scheduler(process, reader, view, job, CoreRoles(process, job.names))
 
-    def _world(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> World | None:
-        """The job that a scheduler belongs to: its own log's, or its parent's unless several share that; None: not
-        known yet."""
+    def _job_of(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> Job | None:
+        """The job that a scheduler belongs to; None: not known yet.
+
+        The first scheduler of a process belongs to the job of its log: its own, or the only one that is read for
+        processes where there is no other scheduler. Chips that share a log, and further schedulers, have a job each.
+        """
         own = [source for source in sources if source.process == process.id]
-        mine = own or ([source for source in sources if source.process] if alone else [])
-        shared = next((world for world in self._model.worlds if process.pid in world.chips), None)
-        several = shared is not None and len(shared.chips) > 1
-        if number == 0 and (own or alone) and not several:
-            known = [world for source in mine if (world := self._model.known(source.id)) is not None]
-            if not known and not mine and len(self._model.worlds) == 1:
-                known = self._model.worlds
-            taken = [other.world for seen in self._seen.values() for other in seen.schedulers.values()]
-            free = [world for world in known if not any(world is other for other in taken)]
-            if free:
-                return free[0]
-            if mine and not self._model.settled:
+        logs = own or ([source for source in sources if source.process] if alone else [])
+        shared = next((job for job in self._model.jobs if process.pid in job.chips), None)
+        if number == 0 and (own or alone) and (shared is None or not shared.shared):
+            known = self._jobs_of(logs)
+            free = next((job for job in known if not self._is_read(job)), None)
+            if free is not None:
+                return free
+            if logs and not self._model.settled:
                 return None
-            log = next((source for source in mine if source.name == "stderr"), mine[0] if mine else None)
             if not known:
-                return self._model.world(log.id if log is not None else f"pid{process.pid}")
+                log = next((source for source in logs if source.name == "stderr"), logs[0] if logs else None)
+                return self._model.job(log.id if log is not None else f"pid{process.pid}")
+        return self._job_of_chip(process, number, shared)
+
+    def _jobs_of(self, logs: Sequence[LogSource]) -> list[Job]:
+        """The jobs of some logs; without logs the only job that there is."""
+        known = [job for source in logs if (job := self._model.known(source.id)) is not None]
+        return self._model.jobs if not logs and len(self._model.jobs) == 1 else known
+
+    def _is_read(self, job: Job) -> bool:
+        """Some scheduler's memory is put into this job already."""
+        return any(other.job is job for seen in self._seen.values() for other in seen.schedulers.values())
+
+    def _job_of_chip(self, process: Process, number: int, shared: Job | None) -> Job:
+        """The job of one of several chips, made here.
+
+        Args:
+            process: the chip's process.
+            number: which of the process's schedulers it is.
+            shared: the job of the log that the chips write together; None: they have none.
+        """
         name = f"dev{shared.chips[process.pid]}" if shared is not None else f"pid{process.pid}"
-        world = self._model.world(f"{name}.{number}" if number else name)
+        job = self._model.job(f"{name}.{number}" if number else name)
         if shared is not None:  # the log that they share has gone quiet for each of them
-            world.last_wall_ns = world.last_wall_ns or shared.last_wall_ns
-            world.use_names(shared.kernels.by_id)
+            job.last_wall_ns = job.last_wall_ns or shared.last_wall_ns
+            job.use_names(shared.kernels.by_id)
             if shared.live is None:
                 shared.live, shared.stale = SharedLog(shared, process.pid), True
-        return world
+        return job
 
     # reading
 
@@ -240,29 +258,33 @@ class LiveWatch:
         watch = Stopwatch()
         with self._model.lock:
             scheduler.view.take(look, time.time_ns())
-            names = dict(scheduler.world.kernels.by_id)
+            names = dict(scheduler.job.kernels.by_id)
         self._spent_s += cost.cpu_s + watch.cost().cpu_s
         await self._name_cores(scheduler, look, context)
         if names:
             name_kernels(scheduler.process.pid, names)
-        if look is not None and look.queued is not None and look.queued != scheduler.queued:
-            scheduler.queued = look.queued
-            entity = scheduler.world.names.run
-            context.emit(
-                CounterSeen(entity=entity, name="in ready queues", value=float(look.queued), **context.stamp())
-            )
-        if look is not None and scheduler.reader.cut != scheduler.cut:
-            scheduler.cut = scheduler.reader.cut
-            sentence = "There are so many dependencies that some are read at the next look."
-            self._say(
-                context,
-                scheduler.process,
-                "live-many",
-                sentence if scheduler.cut else "",
-                health=SourceHealth.DEGRADED if scheduler.cut else SourceHealth.OK,
-            )
+        if look is not None:
+            self._report_queued(scheduler, look, context)
+            self._report_cut(scheduler, context)
         self._say(context, scheduler.process, "live", "", health=SourceHealth.OK)
         return True
+
+    def _report_queued(self, scheduler: _Scheduler, look: Look, context: Context) -> None:
+        if look.queued is None or look.queued == scheduler.queued:
+            return
+        scheduler.queued = look.queued
+        entity = scheduler.job.names.run
+        context.emit(CounterSeen(entity=entity, name="in ready queues", value=float(look.queued), **context.stamp()))
+
+    def _report_cut(self, scheduler: _Scheduler, context: Context) -> None:
+        """Say that a sample doesn't cover all dependencies, or that it does again."""
+        cut = scheduler.reader.cut
+        if cut == scheduler.cut:
+            return
+        scheduler.cut = cut
+        sentence = "There are so many dependencies that some are read at the next look." if cut else ""
+        health = SourceHealth.DEGRADED if cut else SourceHealth.OK
+        self._say(context, scheduler.process, "live-many", sentence, health=health)
 
     async def _name_cores(self, scheduler: _Scheduler, look: Look | None, context: Context) -> None:
         """Say which threads are which cores; of a process with several schedulers that can't be told."""
@@ -279,7 +301,7 @@ class LiveWatch:
         with self._model.lock:
             for scheduler in seen.schedulers.values():
                 scheduler.view.end()
-                scheduler.world.stale = True
+                scheduler.job.stale = True
 
     def _say(
         self,

@@ -7,7 +7,7 @@ from typing import Final
 
 from livedbg.adapters.ascend.rules.sentences import (
     LINES_BEFORE,
-    Job,
+    JobDiagnostics,
     advice_of,
     ended_by,
     evidence,
@@ -54,7 +54,7 @@ _TROUBLE: Final = (
 )
 
 
-def crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The process ended by a signal or an exception."""
     crash = job.said("terminate")
     if crash is None:
@@ -84,7 +84,7 @@ def crash(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def _fault(job: Job) -> str:
+def _fault(job: JobDiagnostics) -> str:
     """The kernel that CANN's report of a fault names."""
     code = job.said("cann-code")
     kernel = code.attributes.get("fault_kernel", "") if code is not None else ""
@@ -96,7 +96,7 @@ def _fault(job: Job) -> str:
     )
 
 
-def run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The run ended with an error code that no stall explains."""
     failed, fatal = job.said("runtime-failed"), job.said("fatal")
     if (failed is None and fatal is None) or job.completed or any(_explained(job)):
@@ -124,7 +124,7 @@ def run_failed(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def _explained(job: Job) -> Iterator[bool]:
+def _explained(job: JobDiagnostics) -> Iterator[bool]:
     """Whether another rule already says why the run failed."""
     ring = job.said("ring-full")
     yield ring is not None and ring.attributes.get("host_built") != "yes"
@@ -132,7 +132,7 @@ def _explained(job: Job) -> Iterator[bool]:
         yield job.said(code) is not None
 
 
-def cann(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """CANN's code, or a time-out, is all that the logs say."""
     code, ended, deinit = job.said("cann-code"), job.said("operation-ended"), job.said("deinit-timeout")
     main = code or ended or deinit
@@ -169,7 +169,7 @@ def cann(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The watchdog fired without a stall."""
     starved = job.said("watchdog-starved")
     if starved is None or job.completed:
@@ -189,7 +189,7 @@ def starved(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: Job, state: RuleInput) -> Finding:
+def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> Finding:
     """The watchdog ended a run whose kernels returned afterwards: they were slow, not stuck.
 
     Args:
@@ -226,7 +226,7 @@ def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: Job, state: Ru
     )
 
 
-def building(rule: str, job: Job) -> Finding:
+def building(rule: str, job: JobDiagnostics) -> Finding:
     """The log ends while the orchestration code runs on the host."""
     return Finding(
         rule=rule,
@@ -253,7 +253,7 @@ def _load_words(starved: Diagnostic) -> str:
     return f"At that time: {load}." if load else "How busy the machine was then is not known: a log does not say it."
 
 
-def missing_edge(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """An order that the task graph lost."""
     for lost in job.all_said("missing-edge"):
         said = lost.attributes
@@ -290,7 +290,7 @@ def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
     )
 
 
-def flag_cycle(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """A flag in memory that may close a cycle."""
     if job.completed:
         return
@@ -306,7 +306,7 @@ def flag_cycle(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         )
 
 
-def run_complete(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The run ended well."""
     complete = job.said("run-complete")
     if complete is not None and job.completed:
@@ -321,7 +321,7 @@ def run_complete(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
         )
 
 
-def goes_on(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The run has neither ended nor failed, and its log was written to a moment ago."""
     if job.state.attributes.get("phase") not in {"starting", "running"} or any(job.said(code) for code in _TROUBLE):
         return

@@ -14,7 +14,7 @@ from livedbg.model.snapshot import Snapshot
 
 __all__ = [
     "LINES_BEFORE",
-    "Job",
+    "JobDiagnostics",
     "advice_of",
     "clock",
     "code_of",
@@ -44,7 +44,7 @@ _COUNTED: Final = 10_000  # of the tasks behind a root
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobDiagnostics:
     """One Ascend job: its `run-state` diagnostic and the others of the same scope."""
 
     state: Diagnostic
@@ -97,7 +97,7 @@ class Job:
         return any(EdgeKey(EdgeKind.WAITS_FOR, self.orchestrator, root) in edges for root in self.state.entities)
 
 
-def jobs(snapshot: Snapshot) -> list[Job]:
+def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
     """The Ascend jobs of a snapshot."""
     by_scope: dict[str, list[Diagnostic]] = {}
     for diagnostic in snapshot.diagnostics.values():
@@ -107,7 +107,7 @@ def jobs(snapshot: Snapshot) -> list[Job]:
     for said in by_scope.values():
         state = next((d for d in said if d.code == "run-state"), None)
         if state is not None:
-            found.append(Job(state, tuple(d for d in said if d is not state)))
+            found.append(JobDiagnostics(state, tuple(d for d in said if d is not state)))
     return found
 
 
@@ -141,7 +141,7 @@ def clock(task: Task) -> str:
     return f"{at} UTC{words.get(task.attributes.get('since', ''), ' or a little later')}"
 
 
-def quiet_for_s(job: Job, snapshot: Snapshot) -> float:
+def quiet_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float:
     """How long a job's log has said nothing."""
     last = job.state.attributes.get("last_wall_ns")
     return (snapshot.now().wall_ns - int(last)) / 1e9 if last else 0.0
@@ -170,7 +170,7 @@ def _lines_of(task: Task) -> Iterator[Evidence]:
             yield Evidence(kind=kind, source=said[name], text=said.get(f"{name}_text", ""), at_wall_ns=at)
 
 
-def count_behind(roots: Sequence[Task], job: Job, state: RuleInput) -> tuple[int, int, bool]:
+def count_behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> tuple[int, int, bool]:
     """How many tasks wait behind the roots.
 
     Returns:
@@ -211,13 +211,13 @@ def ring_name(entities: Sequence[str]) -> str:
     return f"task ring {rings[0].rpartition('/')[2]}" if rings else "its task ring"
 
 
-def progress_of(job: Job) -> str:
+def progress_of(job: JobDiagnostics) -> str:
     """` 3 of 5 tasks are done.`, or nothing where that is not known."""
     done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
     return f" {done} of {total} tasks are done." if done and total else ""
 
 
-def shared(job: Job) -> str:
+def shared(job: JobDiagnostics) -> str:
     """` 2 chip processes (devices 0, 1) write into this one log …`, where they do."""
     said = job.said("shared-log")
     return f" {said.sentence}" if said is not None else ""
@@ -240,7 +240,7 @@ def ended_by(told: Diagnostic | None) -> str:
     return f" The scheduler's watchdog ended the run ({words})."
 
 
-def fired(job: Job) -> str:
+def fired(job: JobDiagnostics) -> str:
     """` The scheduler's watchdog fired first: no progress for 10 s (…). Next would have come …` where one did."""
     told = job.said("watchdog-fired")
     ignored = job.said("limits-ignored")
@@ -251,7 +251,7 @@ def fired(job: Job) -> str:
     return words + (f" {ignored.sentence}" if ignored is not None else "")
 
 
-def masked(job: Job) -> str:
+def masked(job: JobDiagnostics) -> str:
     """` CANN returned 507018 (…), which only says that something failed.`, where it did."""
     code = job.said("cann-code")
     if code is None or code.attributes.get("mask") != "yes":

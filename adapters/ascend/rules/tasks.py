@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from msgspec import structs
 
 from livedbg.adapters.ascend.rules.compiling import CompileRule
 from livedbg.adapters.ascend.rules.ends import (
-    building,
     cann,
     crash,
     flag_cycle,
@@ -23,35 +21,20 @@ from livedbg.adapters.ascend.rules.ends import (
     missing_edge,
     run_complete,
     run_failed,
-    slow,
     starved,
 )
 from livedbg.adapters.ascend.rules.sentences import (
-    Job,
-    clock,
-    code_of,
-    count_behind,
-    ended_by,
+    JobDiagnostics,
     evidence,
-    fired,
     jobs,
-    masked,
-    name_of,
-    names_of,
-    progress_of,
-    quiet_for_s,
     ring_name,
-    shared,
-    waiters_of,
-    where_of,
 )
+from livedbg.adapters.ascend.rules.stalls import stall
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.model import Diagnostic, Severity, Task, TaskState
+from livedbg.model import Severity
 
 __all__ = ["AscendRule", "rules"]
-
-_ENTITIES: Final = 1_000  # of one finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +43,7 @@ class AscendRule:
 
     name: str
     doc: str
-    look: Callable[[str, Job, RuleInput], Iterable[Finding]]
+    look: Callable[[str, JobDiagnostics, RuleInput], Iterable[Finding]]
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
@@ -70,7 +53,7 @@ class AscendRule:
                 yield _of_one(finding, job) if len(found) > 1 and job.label else finding
 
 
-def _of_one(finding: Finding, job: Job) -> Finding:
+def _of_one(finding: Finding, job: JobDiagnostics) -> Finding:
     """A finding of one of several runs: says which, and in which folder its evidence lies."""
     place = job.state.attributes.get("place")
     proofs = finding.evidence
@@ -91,10 +74,11 @@ def rules() -> Sequence[Rule]:
         ),
         AscendRule(
             "ascend-stall",
-            "A task of an Ascend run does not complete and others wait for it. Rests on the scheduler's watchdog "
-            "([STALL …], TIMEOUT_EXIT), on a full ring's oldest task, on a tensor that the orchestrator waits for, or "
-            "(inferred) on a log that has gone quiet with tasks in flight. Names the cause and not the symptom.",
-            _stall,
+            "A task of an Ascend run does not complete, and others wait for it. The evidence is the scheduler's "
+            "watchdog ([STALL …], TIMEOUT_EXIT), a full ring's oldest task, a tensor that the orchestrator waits "
+            "for, or (inferred) a log that is quiet with tasks in flight. The finding names the cause, not the "
+            "symptom.",
+            stall,
         ),
         AscendRule(
             "ascend-scope-deadlock",
@@ -103,31 +87,33 @@ def rules() -> Sequence[Rule]:
         ),
         AscendRule(
             "ascend-core-anomaly",
-            "An AI core says that it has finished, and the scheduler still counts it as busy: not the kernel is stuck.",
+            "An AI core has finished a task, but the scheduler still counts it as busy. The kernel is not stuck.",
             _core_anomaly,
         ),
         AscendRule(
             "ascend-run-failed",
-            "An Ascend run ended with an error code, and no stall explains it: the code in words, the runtime's hint.",
+            "An Ascend run ended with an error code that no stall explains. The finding has its meaning and the "
+            "runtime's hint.",
             run_failed,
         ),
         AscendRule(
             "ascend-cann-code",
-            "All that the logs say is a code of CANN's (507018, 507046, …) or of a time-out below the runtime. Most of "
-            "these are masks; the finding says where the cause is written.",
+            "The logs show only an error code of CANN (507018, 507046, …) or a time-out below the runtime. Most of "
+            "these codes mask the cause; the finding names the log that has it.",
             cann,
         ),
         AscendRule(
             "ascend-starved-watchdog",
-            "The scheduler's watchdog fired, but its thread had hardly run: it was stopped by a debugger or got no "
-            "processor time. Such a time-out shows no stall.",
+            "The scheduler's watchdog fired, but its thread had hardly run: a debugger stopped it, or it got no "
+            "processor time. Such a time-out is no evidence of a stall.",
             starved,
         ),
         AscendRule(
             "ascend-missing-edge",
             "A task reads or overwrites bytes of a tensor that another task wrote last, and deps.json has no path from "
             "the writer to it (an argument declared as output where it is read too, or a manual scope without an "
-            "explicit dependency). Write-after-read orders are not tracked by the runtime and not looked for.",
+            "explicit dependency). The runtime does not track write-after-read orders, and this rule "
+            "does not check them.",
             missing_edge,
         ),
         AscendRule(
@@ -146,188 +132,7 @@ def rules() -> Sequence[Rule]:
     )
 
 
-def _stall(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
-    if job.completed or job.said("terminate") is not None or job.said("watchdog-starved") is not None:
-        return
-    ring, tensor = job.said("ring-full"), job.said("tensor-wait-timeout")
-    if ring is not None and (ring.attributes.get("by_scope") == "yes" or ring.attributes.get("host_built") == "yes"):
-        return
-    told = job.said("timeout-exit") or job.said("stall-summary")
-    quiet = told is None and ring is None and tensor is None
-    if job.said("core-anomaly") is not None or (quiet and not _quiet_too_long(job, state)):
-        return
-    roots = job.roots(state.snapshot)
-    if not roots:
-        yield from _nobody_runs(rule, job, state)
-        return
-    if (
-        told is not None
-        and told.attributes.get("drained") == "yes"
-        and all(t.state is TaskState.RUNNING for t in roots)
-    ):
-        yield slow(rule, told, roots, job, state)
-        return
-    sentence = _who(roots, job, state)
-    if ring is not None:
-        sentence += (
-            f" The runtime reports “{ring.sentence.partition(':')[0]}”{code_of(ring)}, which is the symptom: a slot "
-            "comes free only when the oldest task completes, so the orchestrator waits."
-        )
-    elif tensor is not None:
-        sentence += f" The orchestrator waited for it (tensor data) and gave up{code_of(tensor)}."
-    elif job.waits_for_orchestrator(state):
-        sentence += " The orchestrator has not finished submitting and waits for it."
-    sentence += _behind(roots, job, state) + progress_of(job) + ended_by(told) + fired(job) + masked(job) + shared(job)
-    cycle = job.said("flag-cycle")
-    if cycle is not None:
-        sentence += f" {cycle.sentence}"
-    participants = [task.id for task in roots]
-    for task in roots:
-        if task.state is TaskState.RUNNING:
-            participants += task.where
-    if ring is not None:
-        participants += [entity for entity in ring.entities if entity not in participants]
-    if tensor is not None or (ring is None and job.waits_for_orchestrator(state)):
-        participants.append(job.orchestrator)
-    since = min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None)
-    yield Finding(
-        rule=rule,
-        state=VerdictState.STALLED,
-        roots=tuple(task.id for task in roots),
-        severity=Severity.CRITICAL,
-        sentence=sentence,
-        entities=tuple(dict.fromkeys(participants)),
-        evidence=evidence(told, ring, tensor, *roots, *waiters_of(roots, state), job.state, *_failures(job)),
-        next=_next(roots, job),
-        inferred=job.state.attributes.get("certain") != "yes",
-        since_wall_ns=since,
-    )
-
-
-def _failures(job: Job) -> tuple[Diagnostic | None, ...]:
-    return job.said("runtime-failed"), job.said("cann-code")
-
-
-def _quiet_too_long(job: Job, state: RuleInput) -> bool:
-    """Nothing in the log for longer than a task may run (longer still for a kernel that is known to be slow)."""
-    if job.state.attributes.get("quiet") != "yes":
-        return False
-    limit_s = state.settings.task_stall_s
-    for task in job.roots(state.snapshot):
-        known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
-        if known is not None:
-            limit_s = max(limit_s, state.settings.slow_factor * known.longest_ns / 1e9)
-    return quiet_for_s(job, state.snapshot) >= limit_s
-
-
-def _who(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
-    """The claim itself: which task, where, since when."""
-    snapshot = state.snapshot
-    if len(roots) > 1:
-        many = job.state.attributes.get("certain") == "yes"
-        head = f"{len(roots)} tasks have not completed" if many else f"One of {len(roots)} tasks has not completed"
-        return f"{head}: {names_of(roots)}."
-    task = roots[0]
-    since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
-    if task.state is TaskState.RUNNING:
-        likely = "" if job.state.attributes.get("certain") == "yes" else f" ({job.state.attributes.get('reason', '')})"
-        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since} and does not complete{likely}."
-    waits = task.attributes.get("waits_for", "")
-    if task.state is TaskState.READY and task.attributes.get("deferred") == "yes":
-        return (
-            f"The kernel of task {name_of(task)} has returned, but its deferred (asynchronous) completion has not "
-            f"come{since}: all cores are idle.{f' It waits for this: {waits}.' if waits else ''}"
-        )
-    if task.state is TaskState.READY and task.attributes.get("held_back") == "yes":
-        return (
-            f"Task {name_of(task)} has everything that it waits for, and the scheduler gave it to no core{since}, "
-            "though the log shows what it gave to cores."
-        )
-    if task.state is TaskState.READY:
-        return (
-            f"Task {name_of(task)} has everything that it waits for and is on no core{since}: either its kernel has "
-            "returned and its asynchronous completion was never signalled, or it was never dispatched."
-        )
-    return f"Task {name_of(task)} has not completed{since}."
-
-
-def _behind(roots: Sequence[Task], job: Job, state: RuleInput) -> str:
-    """What waits behind the roots, in words."""
-    behind, direct, known = count_behind(roots, job, state)
-    if not behind:
-        return ""
-    tasks = "1 task waits" if behind == 1 else f"{behind} tasks wait"
-    exact = f", {direct} directly" if known else ""
-    return f" {tasks} behind {'it' if len(roots) == 1 else 'them'}{exact}."
-
-
-def _next(roots: Sequence[Task], job: Job) -> tuple[str, ...]:
-    steps = []
-    kernel = roots[0].kernel or "its kernel"
-    if roots[0].attributes.get("held_back") == "yes":
-        steps.append(
-            f"look whether {kernel} must start on more cores at once than are free (require_sync_start, block_num); "
-            "else report the dispatch loop to the runtime's maintainers"
-        )
-    elif roots[0].state is TaskState.READY:
-        steps.append(f"find who should signal the asynchronous completion that {kernel} registered")
-    else:
-        steps.append(f"look at what {kernel} waits for: a flag or signal that nobody sets, or a loop without end")
-    steps.append("livedbg stacks PID --glance   (the AICore thread's frame shows the line, on the simulator)")
-    if job.said("ring-full") is not None:
-        steps.append("don't raise PTO2_RING_TASK_WINDOW first: it only lets more tasks queue up behind the stuck one")
-    if roots[0].kernel is None:
-        steps.append("livedbg launch --recipe ascend-log -- COMMAND   (the log then names kernel, core and dispatches)")
-    if job.state.attributes.get("graph") != "yes":
-        steps.append(
-            "livedbg launch --recipe ascend-deps=enable-dep-gen -- COMMAND   (on an input that is well: what waits for "
-            "what)"
-        )
-    return tuple(steps)
-
-
-def _nobody_runs(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
-    """A stall with no task that could complete: only waiting tasks, or none at all."""
-    told = job.said("timeout-exit") or job.said("stall-summary")
-    if told is None and job.state.attributes.get("building") == "yes":
-        yield building(rule, job)
-    if told is None:
-        return
-    waiting = job.tasks_in(TaskState.SUBMITTED, state)
-    steps: tuple[str, ...]
-    sub_class, counted = told.attributes.get("sub_class", ""), progress_of(job)
-    listed = not sub_class and any(task.attributes.get("evidence") for task in waiting)  # by an old dump
-    if waiting and (listed or sub_class.startswith("S4")):
-        sentence = (
-            f"{job.state.attributes.get('waiting', len(waiting))} tasks wait and none is running or ready: their "
-            f"dependencies can never be met ({names_of(waiting[:8])})."
-        )
-        entities = tuple(task.id for task in waiting[:_ENTITIES])
-        steps = ("look for a cycle, or for a producer that was never submitted, in the orchestration code",)
-    elif sub_class.startswith("S5"):
-        sentence = "All submitted tasks are done, and the orchestrator submits no more: it is what hangs."
-        entities = (job.orchestrator,)
-        steps = ("look at what the orchestration code waits for on its AICPU thread",)
-    else:
-        sentence = f"{told.sentence} Which task stands is not in the log (levels info and debug say more)."
-        entities, counted = (), ""  # its sentence has the counts
-        steps = (
-            *filter(None, (told.attributes.get("advice", ""),)),
-            "livedbg attach PID   (while it hangs; of a simulator's process the memory says which task it is)",
-            "livedbg launch --recipe ascend-log -- COMMAND   (the log then names kernel, core and dispatches)",
-        )
-    yield Finding(
-        rule=rule,
-        state=VerdictState.STALLED,
-        severity=Severity.CRITICAL,
-        sentence=sentence + counted + fired(job) + masked(job),
-        entities=entities,
-        evidence=evidence(told, *waiting[:8]),
-        next=steps,
-    )
-
-
-def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     ring = job.said("ring-full")
     if ring is None or job.completed or ring.attributes.get("by_scope") != "yes":
         return
@@ -350,7 +155,7 @@ def _scope_deadlock(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def _core_anomaly(rule: str, job: Job, state: RuleInput) -> Iterator[Finding]:
+def _core_anomaly(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     if job.completed:
         return
     for anomaly in job.all_said("core-anomaly"):

@@ -8,15 +8,21 @@ from typing import Final
 from livedbg.analysis.rules import cycles, device, holders, processes, progress, reported, sight
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 
-__all__ = ["CHAPTERS", "Judged", "Rule", "RuleInput", "Settings"]
+__all__ = ["GENERAL", "PROVED", "Judged", "Rule", "RuleInput", "Settings"]
 
-CHAPTERS: Final[tuple[tuple[str, Callable[[], Sequence[Rule]]], ...]] = (
+Chapter = tuple[str, Callable[[], Sequence[Rule]]]
+"""A title of docs/rules.md, and what makes its rules."""
+
+PROVED: Final[tuple[Chapter, ...]] = (
     ("Deadlocks", cycles.rules),
     ("Locks that are not released", holders.rules),
+)
+"""Generic rules that speak before those of the systems."""
+GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
     ("Work without progress", progress.rules),
     ("What a runtime reports", reported.rules),
     ("What could not be seen", sight.rules),
 )
-"""The generic rules by chapter of docs/rules.md."""
+"""Generic rules that speak after those of the systems, which know more of the same thing."""

@@ -24,7 +24,7 @@ def test_many_that_wait_for_one_of_many() -> None:
     replay = Replay()
     source = replay.open(Path("/run/err.txt"))
     replay.feed(source, "".join(lines).encode())
-    replay.model.world(source).last_wall_ns = 1  # long ago
+    replay.model.job(source).last_wall_ns = 1  # long ago
     snapshot = replay.flush()
     waits = [edge for edge in snapshot.edges.values() if edge.kind is EdgeKind.DEPENDS_ON]
     assert TASKS - CORES <= len(waits) <= _MOST_EDGES + TASKS

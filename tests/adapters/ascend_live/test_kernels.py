@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.ascend.kernel_files import kernel_label, name_kernels
 from livedbg.adapters.ascend.live.library import LibraryFinder
 from livedbg.gdbmi import find_gdb
 from livedbg.linux.procfs import blocked_syscall
 from livedbg.unwind.capture import capture
-from livedbg.unwind.kernels import kernel_label, name_kernels
+from livedbg.unwind.labels import use_labellers
 from livedbg.unwind.unwinder import Unwinder
 from tests.adapters.ascend_live.conftest import Simulator
 from tests.conftest import eventually
@@ -67,6 +68,7 @@ async def test_frames_of_a_deleted_kernel_are_named(running: tuple[int, list[int
     gdb = find_gdb()
     assert gdb is not None
     name_kernels(pid, {7: "GEMM"})
+    use_labellers([kernel_label])
     unwinder = Unwinder(gdb, pid)
     await unwinder.start()
     try:

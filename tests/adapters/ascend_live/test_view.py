@@ -44,7 +44,7 @@ class Joined:
         stamp: Stamp = {**NOW, "mono_ns": NOW["mono_ns"] + ns, "wall_ns": NOW["wall_ns"] + ns}
         if self.view is None:
             self.replay.flush()
-            world = self.replay.model.world(self.source)
+            world = self.replay.model.job(self.source)
             self.view = world.live = LiveView(world, self.simulator.pid)
         self.view.take(self.simulator.try_look(), stamp["wall_ns"])
         self.replay.store.apply_all([Tick(**stamp), *self.replay.model.collect(stamp, whole=True)])
@@ -219,7 +219,7 @@ def test_the_next_run_in_the_same_process(joined: Joined) -> None:
 def test_the_log_begins_the_run_after_memory_has_seen_it(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
     joined.look()
-    joined.replay.model.world(joined.source).begin(on_device=True)
+    joined.replay.model.job(joined.source).begin(on_device=True)
     state = joined.look()
     assert state.tasks[f"{T}r0t0"].state is TaskState.RUNNING
     assert _edge(state, "r0t1", "r0t0") is EdgeState.PENDING

@@ -1,4 +1,4 @@
-"""Who gave up on a job, and what CANN's codes hide, as diagnostics.
+"""Which watchdog ended a job, and what CANN's codes hide, as diagnostics.
 
 Codes: `watchdog-fired` (the one that fired first, its limit, which would have come next), `limits-ignored` (settings
 that the runtime does not take), `cann-code` (a code of CANN's; `mask=yes` where it only says that something failed),
@@ -10,72 +10,69 @@ a run).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from livedbg.adapters.ascend.cann import cann_code, device_log
-from livedbg.adapters.ascend.statements import said
+from livedbg.adapters.ascend.diagnostics.statement import statement
+from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.timeouts import Fired
 from livedbg.adapters.ascend.watchdogs import WATCHDOGS, limit_of, others_after
 from livedbg.model import Diagnostic, Severity
 
-if TYPE_CHECKING:
-    from livedbg.adapters.ascend.world import World
-
-__all__ = ["end_statements"]
+__all__ = ["time_limits"]
 
 
-def end_statements(world: World) -> Iterator[Diagnostic]:
-    """All that can be said now; each id once."""
-    yield from _armed(world)
-    first = world.timeouts.first()
-    if first is not None and world.run.phase != "completed":
-        yield _fired(world, first)
+def time_limits(job: Job) -> Iterator[Diagnostic]:
+    """All diagnostics about time limits and CANN; each id once."""
+    yield from _armed(job)
+    first = job.timeouts.first()
+    if first is not None and job.run.phase != "completed":
+        yield _fired(job, first)
         if first.key == "op-execute":
-            limit = first.limit(world.environment)
+            limit = first.limit(job.environment)
             sentence = (
                 f"CANN ended the operation after its limit of {limit.seconds:g} s: the run was long or stood still. "
                 "That alone proves no deadlock."
             )
-            yield said(world, "operation-ended", Severity.ERROR, sentence, marks=(first.mark,))
-    if world.timeouts.ignored:
-        sentence = f"The runtime does not take a time limit that was set: {world.timeouts.ignored}."
-        yield said(world, "limits-ignored", Severity.WARNING, sentence, marks=(world.timeouts.ignored_mark,))
-    stuck = sorted(core.number for core in world.run.cores.values() if core.stuck)
-    if world.trouble.only_deinit(world.run) and world.run.phase != "completed":
+            yield statement(job, "operation-ended", Severity.ERROR, sentence, marks=(first.mark,))
+    if job.timeouts.ignored:
+        sentence = f"The runtime does not take a time limit that was set: {job.timeouts.ignored}."
+        yield statement(job, "limits-ignored", Severity.WARNING, sentence, marks=(job.timeouts.ignored_mark,))
+    stuck = sorted(core.number for core in job.run.cores.values() if core.stuck)
+    if job.trouble.only_deinit(job.run) and job.run.phase != "completed":
         cores = f"Core {stuck[0]}" if len(stuck) == 1 else f"{len(stuck)} cores"
         sentence = (
             f"{cores} did not answer at the end of the run in time (10 s on the simulator, 1 s on a device), and the "
             "run failed with code -1: nothing else went wrong in it."
         )
-        marks = (world.trouble.status_mark,)
-        yield said(
-            world,
+        marks = (job.trouble.status_mark,)
+        yield statement(
+            job,
             "deinit-timeout",
             Severity.ERROR,
             sentence,
-            entities=tuple(world.names.core(core) for core in stuck),
-            attributes={"simulator": "no" if world.timeouts.simulator is False else "yes"},
+            entities=tuple(job.names.core(core) for core in stuck),
+            attributes={"simulator": "no" if job.timeouts.simulator is False else "yes"},
             marks=marks,
         )
-    yield from _cann(world)
+    yield from _cann(job)
 
 
-def _fired(world: World, first: Fired) -> Diagnostic:
+def _fired(job: Job, first: Fired) -> Diagnostic:
     dog = WATCHDOGS[first.key]
-    limit = first.limit(world.environment)
+    limit = first.limit(job.environment)
     by, how_long = limit.by, f"{limit.seconds:g} s ({limit.by})"
     if not limit.sure and dog.variable:
         by = f"the default, if SIMPLER_{dog.variable} was not set"
         how_long = f"as long as SIMPLER_{dog.variable} says ({limit.seconds:g} s, if it was not set)"
-    later = [WATCHDOGS[f.key].name for f in world.timeouts.fired if f.key != first.key]
+    later = [WATCHDOGS[f.key].name for f in job.timeouts.fired if f.key != first.key]
     after = (
         f"After it came {' and '.join(later)}."
         if later
-        else others_after(first.key, limit.seconds, world.environment, world.timeouts.simulator)
+        else others_after(first.key, limit.seconds, job.environment, job.timeouts.simulator)
     )
     sentence = f"{dog.name[0].upper()}{dog.name[1:]} fired first: {dog.watches} for {how_long}."
-    return said(
-        world,
+    return statement(
+        job,
         "watchdog-fired",
         Severity.INFO,
         f"{sentence} {after}".strip(),
@@ -84,15 +81,15 @@ def _fired(world: World, first: Fired) -> Diagnostic:
     )
 
 
-def _cann(world: World) -> Iterator[Diagnostic]:
-    trouble = world.trouble
+def _cann(job: Job) -> Iterator[Diagnostic]:
+    trouble = job.trouble
     code = cann_code(trouble.cann)
-    if code is None or world.run.phase == "completed":
+    if code is None or job.run.phase == "completed":
         return
-    where = device_log(world.environment or {}, _pid(world), trouble.device)
+    where = device_log(job.environment or {}, _pid(job), trouble.device)
     sentence = f"CANN returned {code.number} ({code.name}): {code.meaning}."
-    yield said(
-        world,
+    yield statement(
+        job,
         "cann-code",
         Severity.ERROR,
         sentence,
@@ -107,27 +104,27 @@ def _cann(world: World) -> Iterator[Diagnostic]:
     )
 
 
-def _pid(world: World) -> int | None:
-    tail = world.process.rpartition("/")[2]
+def _pid(job: Job) -> int | None:
+    tail = job.process.rpartition("/")[2]
     return int(tail) if tail.isdecimal() else None
 
 
-def _armed(world: World) -> Iterator[Diagnostic]:
+def _armed(job: Job) -> Iterator[Diagnostic]:
     """A live process's run is watched: its scheduler gives up when nothing goes on for too long."""
-    run = world.run
-    stall = world.stalls.stall
-    over = world.trouble.crash is not None or world.trouble.fatal is not None or (stall is not None and stall.exit)
-    if world.environment is None or over or run.phase not in {"starting", "running"} or run.progress_wall_ns is None:
+    run = job.run
+    stall = job.stalls.stall
+    over = job.trouble.crash is not None or job.trouble.fatal is not None or (stall is not None and stall.exit)
+    if job.environment is None or over or run.phase not in {"starting", "running"} or run.progress_wall_ns is None:
         return
-    limit = limit_of("scheduler", world.environment)
+    limit = limit_of("scheduler", job.environment)
     by = limit.by if limit.sure else "the default"
     sentence = f"The scheduler's watchdog ends the run when nothing goes on for {limit.seconds:g} s ({by})."
-    yield said(
-        world,
+    yield statement(
+        job,
         "watchdog-armed",
         Severity.DEBUG,
         sentence,
-        entities=(world.process,),
+        entities=(job.process,),
         attributes={
             "limit_s": f"{limit.seconds:g}",
             "since_wall_ns": str(run.progress_wall_ns),

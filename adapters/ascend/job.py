@@ -1,18 +1,17 @@
-"""One job as its logs and files tell: its present run and what went wrong in it.
+"""One job as its logs and files show it: its present run and what went wrong in it.
 
-A job has one log (or a host and a device log with the same pid) and runs one task graph after
-another; `handle` takes its messages in order, `collect` gives the events that follow.
+A job has one log (or a host and a device log with the same pid) and runs one task graph after another.
+`handlers.handle` puts the messages of its log into it in order, `emission.Emitter` makes events of what changed. This
+module imports neither: they import it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol
 
-from livedbg.adapters.ascend.emission import Emitter
-from livedbg.adapters.ascend.handlers import HANDLERS
 from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
-from livedbg.adapters.ascend.messages import Fields
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import StallReader
@@ -22,12 +21,9 @@ from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.orders import LostOrders
-from livedbg.model.events import Event, Stamp
+from livedbg.model import Edge, EdgeKey
 
-if TYPE_CHECKING:
-    from livedbg.adapters.ascend.live.view import LiveView
-
-__all__ = ["QUIET_NS", "World"]
+__all__ = ["QUIET_NS", "Job", "MemoryView"]
 
 QUIET_NS: Final = 10_000_000_000
 """A run whose log said nothing for this long is quiet (the scheduler's own watchdog has the same limit)."""
@@ -35,7 +31,28 @@ QUIET_NS: Final = 10_000_000_000
 _SIGNALS: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 
 
-class World:
+class MemoryView(Protocol):
+    """What the memory of a job's process shows of its run."""
+
+    @property
+    def speaks(self) -> bool:
+        """There is a run whose state is known."""
+
+    @property
+    def open_tasks(self) -> Iterable[int]:
+        """The ids of the tasks that have a slot."""
+
+    def suspicion(self) -> Suspicion:
+        """The tasks that hold the run up."""
+
+    def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
+        """Edges that are new or changed since the last call, and those that are no more."""
+
+    def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
+        """Its diagnostics: code, sentence, attributes; and the name of the task that each is about, or ""."""
+
+
+class Job:
     """One job.
 
     Args:
@@ -48,6 +65,8 @@ class World:
         chips_at_work: the pids of those whose run has begun and not ended.
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
+        live: what the memory of its process shows, where that is read.
+        run_ended: is called with the former run when a new one begins.
     """
 
     def __init__(self, names: Names, place: str = "", loads: LoadHistory | None = None) -> None:
@@ -68,8 +87,8 @@ class World:
         self.process = ""
         self.environment: dict[str, str] | None = None
         self.timeouts = Timeouts()
-        self.live: LiveView | None = None  # what the memory of its process says, where that is read
-        self.emitter = Emitter(self)
+        self.live: MemoryView | None = None
+        self.run_ended: Callable[[Run], None] = _nothing
         self._start()
 
     def _start(self) -> None:
@@ -81,17 +100,8 @@ class World:
         if self.graph is not None:
             self.run.use_graph(self.graph)
 
-    def handle(self, kind: str, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-        """Take one message; returns the entities that it speaks of."""
-        self.heard(mark)
-        handler = HANDLERS.get(kind)
-        if handler is None:
-            return ()
-        self.stale = True
-        return handler(self, fields, func, mark)
-
-    def heard(self, mark: Mark) -> None:
-        """The log goes on."""
+    def log_goes_on(self, mark: Mark) -> None:
+        """A line of its log was read."""
         if mark.wall_ns is not None:
             self.last_wall_ns = max(mark.wall_ns, self.last_wall_ns or 0)
         self.last_mark = mark
@@ -105,7 +115,7 @@ class World:
         elif self.run.phase in {"completed", "failed"} or (self.run.phase == "running" and on_device):
             former = self.run
             self._start()
-            self.emitter.forget(former)
+            self.run_ended(former)
         if self.run.phase in {"unknown", "starting"}:
             self.run.phase = "running" if on_device else "starting"
         if self.run.orchestrator == "unknown":
@@ -153,12 +163,13 @@ class World:
         limit_s = fired.limit(self.environment).seconds if fired is not None else 0.0
         return 0 < idle < a_second * limit_s
 
-    def check_graph(self) -> None:
-        """Let go of a graph that the log contradicts (an older run's file)."""
-        if self.graph is not None and self.run.graph is not None and not self.run.fits(self.graph):
-            self.emitter.drop_graph(self.graph)
-            self.run.graph = self.graph = None
-            self.lost = LostOrders((), ())
+    def drop_contradicted_graph(self) -> TaskGraph | None:
+        """Drop a graph that the log contradicts (an older run's file); gives the graph that was dropped."""
+        if self.graph is None or self.run.graph is None or self.run.fits(self.graph):
+            return None
+        dropped, self.graph, self.run.graph = self.graph, None, None
+        self.lost = LostOrders((), ())
+        return dropped
 
     def use_names(self, found: dict[int, str]) -> None:
         """Take in names of kernels."""
@@ -187,11 +198,6 @@ class World:
         if now_wall_ns - self.last_wall_ns >= QUIET_NS:
             self.quiet = self.stale = True
 
-    def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
-        """The events that follow from what was taken since the last call.
 
-        Args:
-            stamp: stamp of the events.
-            whole: all that is there has been read: conclude too.
-        """
-        return self.emitter.collect(stamp, whole=whole)
+def _nothing(_: Run) -> None:
+    """Nobody follows the runs of this job."""

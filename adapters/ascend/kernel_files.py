@@ -1,7 +1,7 @@
-"""Names for code whose file name says nothing: the kernels that the Ascend simulator loads from deleted files.
+"""Names of the kernels that the Ascend simulator loads from deleted files.
 
 The `simpler` runtime writes each kernel to /tmp/kernel_<func id>_XXXXXX, loads and unlinks it (simpler
-src/common/sim_context, August 2026). Whoever knows the kernels' names tells them here.
+src/common/sim_context, August 2026). Whoever knows the kernels' names passes them to `name_kernels`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _known: OrderedDict[int, dict[int, str]] = OrderedDict()
 
 
 def name_kernels(pid: int, names: Mapping[int, str]) -> None:
-    """Tell the kernels' names of a process, by func id."""
+    """Keep the kernels' names of a process, by func id."""
     _known[pid] = dict(names)
     _known.move_to_end(pid)
     while len(_known) > _MOST:

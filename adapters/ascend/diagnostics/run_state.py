@@ -1,0 +1,81 @@
+"""How far a run is, and whose log it writes."""
+
+from __future__ import annotations
+
+from livedbg.adapters.ascend.diagnostics.statement import statement
+from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.model import Diagnostic, Severity
+
+__all__ = ["run_complete", "run_state", "shared_log"]
+
+
+def run_state(job: Job) -> Diagnostic:
+    """The phase of the run, its counts, and the tasks that hold it up."""
+    run, counts, suspicion = job.run, job.run.counts, job.suspicion
+    numbers = {
+        name: str(value)
+        for name in ("completed", "total", "running", "ready", "waiting")
+        if (value := getattr(counts, name)) is not None
+    }
+    attributes = {
+        "phase": run.phase,
+        "place": job.place,
+        "orchestrator": run.orchestrator,
+        "building": "yes" if run.building else "no",
+        "certain": "yes" if suspicion.certain else "no",
+        "reason": suspicion.reason,
+        "quiet": "yes" if job.quiet else "no",
+        "last_wall_ns": str(job.last_wall_ns or ""),
+        "status": str(job.trouble.status or ""),
+        "graph": "yes" if run.graph is not None or (job.live is not None and job.live.speaks) else "no",
+        **numbers,
+    }
+    marks = [_task_mark(job, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
+    if not suspicion.certain:
+        marks.append(job.last_mark)
+    return statement(
+        job,
+        "run-state",
+        Severity.INFO,
+        _complete_sentence(job) if run.phase == "completed" else _progress_sentence(job),
+        entities=tuple(job.names.task(raw) for raw in suspicion.tasks) if run.phase != "completed" else (),
+        attributes=attributes,
+        marks=tuple(marks),
+    )
+
+
+def run_complete(job: Job) -> Diagnostic:
+    """The run completed."""
+    return statement(job, "run-complete", Severity.INFO, _complete_sentence(job), marks=(job.last_mark,))
+
+
+def shared_log(job: Job) -> Diagnostic:
+    """Several chips write into one log."""
+    devices = ", ".join(str(device) for device in sorted(job.chips.values()))
+    sentence = (
+        f"{len(job.chips)} chip processes (devices {devices}) write into this one log without marks: "
+        "equal task ids of different devices can't be told apart."
+    )
+    return statement(job, "shared-log", Severity.WARNING, sentence)
+
+
+def _task_mark(job: Job, raw: int) -> Mark:
+    record = job.run.tasks.get(raw)
+    if record is None or not record.evidence:
+        return NOWHERE
+    at = record.evidence_wall_ns
+    return Mark(record.evidence, record.evidence_text, at, at is not None)
+
+
+def _complete_sentence(job: Job) -> str:
+    total = job.run.counts.total
+    return f"The run completed: {total} of {total} tasks." if total else "The run completed."
+
+
+def _progress_sentence(job: Job) -> str:
+    counts = job.run.counts
+    done = counts.completed if counts.completed is not None else job.run.done
+    return (
+        f"The run has completed {done} of {counts.total if counts.total is not None else 'an unknown number of'} tasks."
+    )
