@@ -17,6 +17,7 @@ def verdict(world: World) -> Verdict:
     return world.diagnosis().verdict
 
 
+@pytest.mark.invariant("rules.R2")
 def test_lock_cycle_names_its_threads_and_locks_only() -> None:
     world = two_locks()
     finding = world.found("lock-cycle")

@@ -90,6 +90,7 @@ def places(report: SanitizerReport) -> list[str]:
         ),
     ],
 )
+@pytest.mark.invariant("sanitizers.S1", "sanitizers.S2")
 def test_what_was_wrong_and_where(name: str, kind: str, what: str, message: str, where: list[str]) -> None:
     (report,) = reports((FIXTURES / f"{name}.txt").read_bytes())
     assert (report.kind, report.type, report.message) == (kind, what, message)

@@ -118,6 +118,7 @@ def test_a_report_has_the_tasks_and_findings_of_the_new_system(site: Path, tmp_p
     assert slots["entities"] == ["task:turbine/1"]
 
 
+@pytest.mark.invariant("systems.Y2")
 def test_a_broken_system_is_a_warning_with_its_name_and_ends_no_report(
     site: Path, tmp_path: Path, worker: Target
 ) -> None:

@@ -76,7 +76,7 @@ def life_of(pid: int, *, status: int | None = 0, named: bool = False) -> Iterato
     yield ev.ProcessExited(id=process, status=status, **at(pid))
 
 
-@pytest.mark.invariant("store.F5")
+@pytest.mark.invariant("store.F5", "retention.K1")
 def test_F5_a_named_process_and_a_live_one_are_never_forgotten() -> None:
     store = Store()
     store.apply_all(life_of(1, named=True))
@@ -90,7 +90,7 @@ def test_F5_a_named_process_and_a_live_one_are_never_forgotten() -> None:
     assert len(snapshot.processes) + snapshot.forgotten_processes == 2 + 2 * EXITED_PROCESSES
 
 
-@pytest.mark.invariant("store.F5")
+@pytest.mark.invariant("store.F5", "retention.K2")
 def test_F5_processes_that_end_well_do_not_push_out_one_that_was_killed() -> None:
     store = Store()
     store.apply_all(life_of(1, status=-9))
@@ -136,7 +136,7 @@ def touched(number: int, target: str = PROCESS) -> ev.Touched:
 
 
 @pytest.mark.parametrize("over", [0, 1, TOUCH_WINDOW])
-@pytest.mark.invariant("store.F5")
+@pytest.mark.invariant("store.F5", "retention.K4")
 def test_F5_touches_are_bounded_and_their_totals_exact(over: int) -> None:
     store, count = Store(), TOUCH_WINDOW + over
     store.apply_all((seen(10), seen(11)))
@@ -167,7 +167,7 @@ def test_F5_totals_of_touches_outlive_the_process_that_was_touched() -> None:
     assert store.snapshot().touches.paused_ns == TOUCH_WINDOW + 10
 
 
-@pytest.mark.invariant("store.F5")
+@pytest.mark.invariant("store.F5", "retention.K3")
 def test_F5_kernel_objects_that_nobody_waits_for_are_bounded() -> None:
     store, many = Store(), 3 * KERNEL_OBJECTS
     for number in range(many):
