@@ -30,12 +30,12 @@ from livedbg.themes import Role
 __all__ = ["MOVES", "LinePanel"]
 
 MOVES: Final = (
-    Key("up,k", "↑ k", "move(-1)", "one row up"),
-    Key("down,j", "↓ j", "move(1)", "one row down"),
-    Key("pageup,ctrl+u", "PgUp ^u", "page(-1)", "one page up"),
-    Key("pagedown,ctrl+d", "PgDn ^d", "page(1)", "one page down"),
-    Key("home,g", "Home g", "edge(-1)", "to the first row"),
-    Key("end,G", "End G", "edge(1)", "to the last row"),
+    Key("up,k", "↑ k", "move(-1)", "row up"),
+    Key("down,j", "↓ j", "move(1)", "row down"),
+    Key("pageup,ctrl+u", "PgUp ^u", "page(-1)", "page up"),
+    Key("pagedown,ctrl+d", "PgDn ^d", "page(1)", "page down"),
+    Key("home,g", "Home g", "edge(-1)", "first row"),
+    Key("end,G", "End G", "edge(1)", "last row"),
     Key("enter", "Enter", "open", "details of the selected row"),
 )
 """What every panel with rows can do."""

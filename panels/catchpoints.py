@@ -15,8 +15,9 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import catch_mark
 from livedbg.panels.messages import Asked, Noticed, Opened
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
-from livedbg.panels.units import plural, rate
 from livedbg.session.presets import presets, usual_types
+from livedbg.text.quantities import rate
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = [
@@ -31,8 +32,8 @@ __all__ = [
     "take_out",
 ]
 
-NO_CATCHPOINT: Final = "No catchpoints: press c, e.g. std::runtime_error. Nothing is stopped."
-UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "take the catchpoint of the selected row out")
+NO_CATCHPOINT: Final = "No catchpoints. Press c, e.g. std::runtime_error. Nothing is stopped."
+UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "remove the catchpoint of the selected row")
 _KEYS: Final = (SORT_KEY, UNCATCH_KEY)
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 _USUAL: Final = ("std::runtime_error", "std::exception", "std::bad_alloc")
@@ -44,9 +45,9 @@ class CatchpointsPanel(TablePanel):
 
     LABEL = "Catchpoints"
     HELP = (
-        "What is listened for. ENGINE listen (a kernel probe) and registers (debug registers) never stop the target, "
-        "gdb (--stop) has the thread that throws stand for a look. SEEN counts everything thrown, HITS what matched, "
-        "LOST what came too fast."
+        "Catchpoints and their hits. ENGINE is how a catchpoint works: listen (kernel probes) and registers (debug "
+        "registers) never stop the target; gdb (--stop) stops the throwing thread briefly. SEEN counts all throws, "
+        "HITS those that matched, LOST those that the kernel dropped."
     )
     COLUMNS = (
         Column("STATE", 8, keep=10, sort="state"),
@@ -58,7 +59,7 @@ class CatchpointsPanel(TablePanel):
         Column("LOST", 6, keep=8, align="right"),
         Column("PROCESS", 14, stretch=1, keep=3),
         Column("NOTE", 18, stretch=3, keep=4),
-        Column("REMEDY", 16, stretch=2, keep=2),
+        Column("FIX", 16, stretch=2, keep=2),
     )
     SORTS = ("state", "hits", "pattern")
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
@@ -81,7 +82,7 @@ class CatchpointsPanel(TablePanel):
             found.sort(key=lambda c: (c.pattern, place[c.id]))
         else:
             found.sort(key=lambda c: (catch_mark(c.state).order, place[c.id]))
-        title = f"{armed(look)} armed  {plural(sum(c.hits for c in known.values()), 'hit')}" if known else ""
+        title = f"{armed(look)} armed  {many(sum(c.hits for c in known.values()), 'hit')}" if known else ""
         return Rows([c.id for c in found], len(known), title)
 
     def set_rows(self, rows: Rows) -> None:
@@ -106,7 +107,7 @@ class CatchpointsPanel(TablePanel):
         text = f'{point.pattern} with "{point.message}"' if point.message else point.pattern
         state = Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role))
         if point.standing is not None:
-            state = Cell("stands", ink.style(Role.BAD, bold=True))
+            state = Cell("stopped", ink.style(Role.BAD, bold=True))
         return (
             state,
             Cell(text, quiet or ink.style(Role.TEXT, bold=True)),
@@ -129,7 +130,7 @@ class CatchpointsPanel(TablePanel):
                 ("LOST", any(point.lost for point in points)),
                 ("PROCESS", len({point.process for point in points}) > 1 or width > 150),
                 ("NOTE", any(point.note or point.standing for point in points)),
-                ("REMEDY", any(point.remedy for point in points)),
+                ("FIX", any(point.remedy for point in points)),
             )
             if not wanted
         }
@@ -164,11 +165,11 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
     """Ask for a catchpoint to be taken out; say so where there is none."""
     point = panel.look.snapshot.catchpoints.get(identity or "")
     if point is None:
-        panel.post_message(Noticed("There is no catchpoint here to take out."))
+        panel.post_message(Noticed("There is no catchpoint here to remove."))
     elif point.state in _OVER:
-        panel.post_message(Noticed(f"The catchpoint on {point.pattern} is out already."))
+        panel.post_message(Noticed(f"The catchpoint on {point.pattern} has already ended."))
     else:
-        panel.post_message(Asked(Uncatch(catchpoint=point.id), f"Taking the catchpoint on {point.pattern} out"))
+        panel.post_message(Asked(Uncatch(catchpoint=point.id), f"Removing the catchpoint on {point.pattern}"))
 
 
 def _left_s(look: Look, point: Catchpoint) -> int:
@@ -178,7 +179,7 @@ def _left_s(look: Look, point: Catchpoint) -> int:
 
 def _note(look: Look, point: Catchpoint) -> str:
     """What is to be known of it; first of all that a thread stands."""
-    return f"{look.names.label(point.standing)}: R lets it go on; {point.note}" if point.standing else point.note
+    return f"{look.names.label(point.standing)}: R resumes it; {point.note}" if point.standing else point.note
 
 
 def armed(look: Look, *, stopping: bool = False) -> int:
@@ -197,7 +198,7 @@ def process_to_catch_in(look: Look) -> str | None:
 
 def catch_hint() -> str:
     """What can be typed, in one line."""
-    return f"{' '.join(presets())}, or type, call F, --stop"
+    return f"{' '.join(presets())}, TYPE, call F, --stop"
 
 
 def catch_words(look: Look) -> list[str]:

@@ -12,7 +12,8 @@ from livedbg.panels.marks import health_mark
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place
-from livedbg.panels.units import clock_ms, count, duration, percent
+from livedbg.text.quantities import clock_ms, count, elapsed, percent
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["details", "evidence", "link"]
@@ -32,7 +33,7 @@ def details(entity: str) -> Sheet:
 
 def evidence(look: Look) -> tuple[str, Sequence[SheetLine]]:
     """Every finding with the evidence that it rests on and what to do next."""
-    return "Evidence: what the verdict rests on", list(_findings(look))
+    return "Evidence for the verdict", list(_findings(look))
 
 
 def _findings(look: Look) -> Iterator[SheetLine]:
@@ -43,7 +44,7 @@ def _findings(look: Look) -> Iterator[SheetLine]:
         role = Role.BAD if finding.severity.rank >= 3 else Role.WARN if finding.severity.rank == 2 else Role.TEXT
         if number or finding.sentence != verdict.sentence:
             yield SheetLine(finding.sentence, role, name, bold=True)
-        how = "concluded from signs (inferred)" if finding.inferred else "read directly"
+        how = "inferred" if finding.inferred else "read directly"
         since = f", since {clock_ms(finding.since_wall_ns)}" if finding.since_wall_ns else ""
         yield SheetLine(f"{finding.rule} ({finding.severity.value}), {how}{since}", Role.DIM, "rule")
         for proof in finding.evidence:
@@ -51,14 +52,14 @@ def _findings(look: Look) -> Iterator[SheetLine]:
             yield SheetLine(f"{proof.source}{at}", Role.NATIVE, proof.kind)
             yield SheetLine(proof.text, indent=2)
         for place, entity in enumerate(finding.entities[:_MOST]):
-            yield link(look, entity, "takes part" if place == 0 else "")
+            yield link(look, entity, "involved" if place == 0 else "")
         if len(finding.entities) > _MOST:
             yield SheetLine(f"and {count(len(finding.entities) - _MOST)} more", Role.DIM)
         for place, step in enumerate(finding.next):
             yield SheetLine(step, lead="next" if place == 0 else "")
     if not look.diagnosis.findings:
         yield BLANK
-        yield SheetLine("No rule found anything. The Ledger screen says what could not be seen.", Role.DIM)
+        yield SheetLine("No rule has a finding. The Ledger screen shows what could not be seen.", Role.DIM)
 
 
 def _about(look: Look, entity: str) -> Iterator[SheetLine]:
@@ -66,7 +67,7 @@ def _about(look: Look, entity: str) -> Iterator[SheetLine]:
     yield SheetLine(entity, Role.DIM, "id")
     mark = look.names.mark(entity, look.stalled)
     if mark.word:
-        age = duration(look.names.age_ns(entity))
+        age = elapsed(look.names.age_ns(entity))
         yield SheetLine(f"{mark.sign(look.glyphs)} {mark.word}{f' for {age}' if age else ''}", mark.role, "state")
     if (task := shot.tasks.get(entity)) is not None:
         yield from _task(look, task)
@@ -90,7 +91,7 @@ def _about(look: Look, entity: str) -> Iterator[SheetLine]:
 
 def _task(look: Look, task: Task) -> Iterator[SheetLine]:
     yield SheetLine(task.system, lead="system")
-    yield SheetLine(task.kernel or "not known", lead="kernel")
+    yield SheetLine(task.kernel or "unknown", lead="kernel")
     if task.fanin_total is not None:
         yield SheetLine(f"{task.fanin_left or 0} of {task.fanin_total} not met", lead="dependencies")
     for place, where in enumerate(task.where):
@@ -99,22 +100,22 @@ def _task(look: Look, task: Task) -> Iterator[SheetLine]:
         yield SheetLine(task.owner, lead="driven by")
     usual = look.snapshot.kernels.get((task.system, task.kernel or ""))
     if usual is not None:
-        text = f"{duration(usual.mean_ns)} in the mean, {duration(usual.longest_ns)} at most, {count(usual.count)} runs"
+        text = f"{elapsed(usual.mean_ns)} mean, {elapsed(usual.longest_ns)} max, {many(usual.count, 'run')}"
         yield SheetLine(text, lead="usually takes")
     yield from (SheetLine(value, lead=name) for name, value in task.attributes.items())
 
 
 def _thread(look: Look, thread: Thread) -> Iterator[SheetLine]:
     yield link(look, thread.process, "of")
-    yield SheetLine(look.names.waits(thread) or "-", lead="sits in")
+    yield SheetLine(look.names.waits(thread) or "-", lead="blocked in")
     for name, value in (("system call", thread.syscall), ("wait channel", thread.wait_channel)):
         if value:
             yield SheetLine(value, lead=name)
     share = percent(look.names.cpu_share(thread.id))
-    used = "" if thread.cpu_ns is None else f"{duration(thread.cpu_ns)} in all"
-    yield SheetLine(", ".join(filter(None, (f"{share} lately" if share else "", used))), lead="CPU")
+    used = "" if thread.cpu_ns is None else f"{elapsed(thread.cpu_ns)} in total"
+    yield SheetLine(", ".join(filter(None, (f"{share} recently" if share else "", used))), lead="CPU")
     if thread.timed:
-        yield SheetLine("the wait has a time limit of its own", Role.DIM)
+        yield SheetLine("the wait has a timeout", Role.DIM)
 
 
 def _process(process: Process) -> Iterator[SheetLine]:
@@ -139,7 +140,7 @@ def _sources(look: Look, entity: str) -> Iterator[SheetLine]:
             mark = health_mark(status.health)
             yield SheetLine(f"{status.source}, {mark.word}: {status.sentence}", mark.role, "source")
             if status.remedy:
-                yield SheetLine(status.remedy, Role.ACCENT, "remedy")
+                yield SheetLine(status.remedy, Role.ACCENT, "fix")
 
 
 def _waits(look: Look, entity: str) -> Iterator[SheetLine]:
@@ -155,12 +156,12 @@ def _waits(look: Look, entity: str) -> Iterator[SheetLine]:
                 inferred = " (inferred)" if edge.inferred else ""
                 yield SheetLine(f"{edge.evidence}{inferred}", Role.DIM, indent=2)
     for place, waiter in enumerate(waiters[:_MOST]):
-        yield link(look, waiter, "waited for by" if place == 0 else "")
+        yield link(look, waiter, "waiters" if place == 0 else "")
     if len(waiters) > _MOST:
         yield SheetLine(f"and {count(len(waiters) - _MOST)} more", Role.DIM)
     behind = graph.behind(entity)
     if behind > len(waiters):
-        yield SheetLine(f"{count(behind)} wait behind it in all", Role.WARN)
+        yield SheetLine(f"{count(behind)} wait behind it in total", Role.WARN)
 
 
 def _stack(look: Look, entity: str) -> Iterator[SheetLine]:

@@ -24,13 +24,14 @@ from livedbg.panels.cells import Line, wrap
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed, Pointed
-from livedbg.panels.units import clock, count, duration, plural
+from livedbg.text.quantities import clock, count, elapsed
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["DUMP_KEY", "DevicePanel", "newest"]
 
 DUMP_KEY: Final = Key(
-    "D", "D", "dump", "GPU core dump of the process, twice to confirm: kernels are stopped while it is written"
+    "D", "D", "dump", "GPU core dump of the process (press twice); kernels are stopped while it is written"
 )
 _KEYS: Final = (DUMP_KEY,)
 _CONFIRM_S: Final = 6.0
@@ -58,9 +59,9 @@ class DevicePanel(LinePanel):
 
     LABEL = "Device"
     HELP = (
-        "What runs on the GPUs, from a GPU core dump: exceptions, kernels with the SMs that they run on, and where "
-        "their warps stand; a warp is divergent when some of its lanes wait elsewhere. Nothing is looked at unless you "
-        "ask for it, but for dumps that the job writes by itself."
+        "GPU state from a core dump: exceptions, kernels with the SMs that they run on, and the positions of their "
+        "warps. A warp is divergent if some of its lanes are elsewhere. Core dumps are taken only on request; those"
+        " that the job writes by itself are read."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("device", _KEYS)
@@ -89,7 +90,7 @@ class DevicePanel(LinePanel):
         found = newest(self.look)
         self.rows = [row for state in found for row in _rows(state, several=len(found) > 1) if self._wanted(row)]
         kernels = sum(len(state.kernels) for state in found)
-        self.title(self.LABEL, plural(kernels, "kernel") if found else "")
+        self.title(self.LABEL, many(kernels, "kernel") if found else "")
 
     def filter(self, text: str) -> None:
         """Only rows with a text."""
@@ -133,10 +134,10 @@ class DevicePanel(LinePanel):
             line.add(lines[index] if index < len(lines) else "", ink.style(role, bold=True))
             return
         age = self.look.since_ns(row.state.taken_wall_ns)
-        when = f"{clock(row.state.taken_wall_ns)}, {duration(age)} ago" if row.state.taken_wall_ns else "not known"
+        when = f"{clock(row.state.taken_wall_ns)}, {elapsed(age)} ago" if row.state.taken_wall_ns else "unknown"
         line.add(f"{row.state.source}: {when}", ink.style(Role.DIM))
         if row.state.notes:
-            line.add(f"  {plural(len(row.state.notes), 'note')}", ink.style(Role.WARN))
+            line.add(f"  {many(len(row.state.notes), 'note')}", ink.style(Role.WARN))
 
     def draw(self, index: int, line: Line) -> None:
         """One row."""
@@ -159,28 +160,28 @@ class DevicePanel(LinePanel):
     def placeholder(self) -> str:
         """How to begin."""
         if self.needle:
-            return "Nothing on a device matches."
+            return "No device matches the filter."
         if self.look.recorded:
-            return "No device was read while this was recorded."
-        return "No device was read yet. D, twice: GPU core dump (kernels are stopped meanwhile)."
+            return "The recording contains no GPU state."
+        return "No GPU state yet. Press D twice for a GPU core dump (it stops the kernels meanwhile)."
 
     def action_dump(self) -> None:
         """Ask for a dump, at the second time."""
         if self.look.recorded:
-            self.post_message(Noticed("This is a recording: nothing can be asked of its targets.", "warning"))
+            self.post_message(Noticed("A core dump needs a live target; this is a recording.", "warning"))
             return
         process = self.entity(self.cursor) or _process_to_dump(self.look)
         if process is None:
-            self.post_message(Noticed("Select a thread of the process to dump first (4 shows them).", "warning"))
+            self.post_message(Noticed("Select a thread of the process to dump first (4 shows the threads).", "warning"))
             return
         label = self.look.names.label(process)
         asked, self._asked = self._asked, None
         if asked is None or asked[0] != process or time.monotonic() - asked[1] > _CONFIRM_S:
             self._asked = process, time.monotonic()
-            words = f"The kernels of {label} are stopped while the driver writes a core dump. Press D again to do it."
+            words = f"The driver stops the kernels of {label} while it writes a core dump. Press D again to confirm."
             self.post_message(Noticed(words, "warning"))
             return
-        self.post_message(Asked(DumpDevice(process=process), f"Asking for a GPU core dump of {label}"))
+        self.post_message(Asked(DumpDevice(process=process), f"Requesting a GPU core dump of {label}"))
 
     def _row(self, index: int) -> _Row | None:
         return self.rows[index] if 0 <= index < len(self.rows) else None
@@ -199,16 +200,16 @@ class DevicePanel(LinePanel):
         ink, glyphs = self.look.ink, self.look.glyphs
         line.space(2).add(f"{glyphs.run} kernel {kernel.number} ", ink.style(Role.ACCENT))
         line.add(kernel_name(kernel), ink.style(Role.TEXT, bold=True))
-        on = f" on {plural(kernel.sms, 'SM')}" if kernel.sms else ""
+        on = f" on {many(kernel.sms, 'SM')}" if kernel.sms else ""
         line.add(f"  {kernel.status}{on}", ink.style(Role.DIM))
         if kernel.warps:
-            line.add(f"  {plural(kernel.warps, 'warp')}", ink.style(Role.DIM))
+            line.add(f"  {many(kernel.warps, 'warp')}", ink.style(Role.DIM))
 
     def _place(self, place: DevicePlace, kernel: DeviceKernel | None, line: Line) -> None:
         ink = self.look.ink
         share = share_of(place, kernel) if kernel is not None else 0.0
         line.space(4).cell(f"{100 * share:.0f} %", 5, ink.style(Role.WARN if share >= 0.5 else Role.DIM), "right")
-        who = plural(place.warps, "warp") if place.warps else plural(place.threads, "thread")
+        who = many(place.warps, "warp") if place.warps else many(place.threads, "thread")
         line.space(2).cell(who, 14, None, "right").space(2)
         line.add(place_name(place, kernel), ink.style(Role.TEXT, bold=True))
         if place.line is not None and place.function:

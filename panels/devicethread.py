@@ -25,7 +25,7 @@ class DeviceThreadPanel(LinePanel):
 
     LABEL = "On the device"
     HELP = (
-        "Exceptions with what to do next, the thread that the debugger chose (that of an exception where there is one) "
+        "Exceptions with the next step, the thread in focus of the debugger (that of the exception, if there is one) "
         "with its stack and barriers, contexts, managed variables, and what could not be seen."
     )
     CURSOR = False
@@ -93,7 +93,7 @@ def _parts(state: DeviceState) -> Iterator[SheetLine]:
             yield SheetLine(f"#{number} {frame.function}  {frame_place(frame)}".rstrip(), indent=2)
     told = [place for place in state.places[:_PLACES] if place.instruction]
     if told:
-        yield SheetLine("instructions there", Role.HEADING)
+        yield SheetLine("instructions", Role.HEADING)
     for place in told:
         words = f"{place_name(place)}  {place.instruction}{f'   {place.meaning}' if place.meaning else ''}"
         yield SheetLine(words, Role.NATIVE, indent=2)

@@ -17,9 +17,10 @@ from livedbg.panels.look import Look
 from livedbg.panels.messages import Opened, Picked, Pointed
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
-from livedbg.panels.units import clock, clock_ms, count, plural, rate
 from livedbg.session.presets import presets
+from livedbg.text.quantities import clock, clock_ms, count, rate
 from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["HitStackPanel", "HitsPanel"]
@@ -27,13 +28,13 @@ __all__ = ["HitStackPanel", "HitsPanel"]
 _HIT_KEYS: Final = (
     *LINK_KEYS,
     SORT_KEY,
-    Key("m", "m", "merge", "merge hits with equal stacks into one row, and apart again"),
+    Key("m", "m", "merge", "group hits with equal stacks, or ungroup them"),
     UNCATCH_KEY,
 )
 _STACK_KEYS: Final = (
     *LINK_KEYS,
-    Key("left", "←", "shift(-8)", "shift left"),
-    Key("right", "→", "shift(8)", "shift right"),
+    Key("left", "←", "shift(-8)", "scroll left"),
+    Key("right", "→", "shift(8)", "scroll right"),
 )
 _MESSAGE_LINES: Final = 3
 
@@ -45,15 +46,15 @@ class HitsPanel(HitLinks, TablePanel):
 
     LABEL = "Exceptions"
     HELP = (
-        "What was thrown, failed or aborted, merged by type and stack. EACH SECOND shows how many came in each of the "
-        "last seconds up to LAST. A row's thread is selected with it, for the other screens: T, L and W go there, to "
-        "the thread, its log lines, its task."
+        "Exceptions, failures and aborts, grouped by type and stack. PER SECOND shows how many came in each of the "
+        "last seconds up to LAST. A row also selects its thread for the other screens: T, L and W go to the thread,"
+        " its log records, its task."
     )
     COLUMNS = (
         Column("TYPE", 17, stretch=2, keep=10, sort="type"),
         Column("MESSAGE", 14, stretch=5, keep=8),
         Column("COUNT", 6, keep=10, sort="count", align="right"),
-        Column("EACH SECOND", 11, stretch=1, keep=5, align="right"),
+        Column("PER SECOND", 11, stretch=1, keep=5, align="right"),
         Column("FIRST", 8, keep=4, sort="first"),
         Column("LAST", 8, keep=9, sort="last"),
         Column("THREAD", 11, stretch=1, keep=6),
@@ -93,8 +94,8 @@ class HitsPanel(HitLinks, TablePanel):
         found.sort(key=_ORDERS[sort])
         self.groups = groups
         hits = sum(group.count for group in groups.values())
-        title = f"{plural(hits, 'hit')}  {plural(len(groups), 'stack')}" if groups and not self.apart else ""
-        return Rows([group.id for group in found], len(groups), title or (plural(hits, "hit") if groups else ""))
+        title = f"{many(hits, 'hit')}  {many(len(groups), 'stack')}" if groups and not self.apart else ""
+        return Rows([group.id for group in found], len(groups), title or (many(hits, "hit") if groups else ""))
 
     def set_rows(self, rows: Rows) -> None:
         """Show these rows; the stack follows to the selected one."""
@@ -150,8 +151,8 @@ class HitsPanel(HitLinks, TablePanel):
     def placeholder(self) -> str:
         """Nothing yet."""
         if self.needle:
-            return "No hit matches."
-        return "Nothing was caught yet." if self.look.snapshot.catchpoints else "Nothing was caught: no catchpoint."
+            return "No hit matches the filter."
+        return "No hits yet." if self.look.snapshot.catchpoints else "No hits: no catchpoint was set."
 
     def action_open(self) -> None:
         """All about the hit; its thread is selected."""
@@ -184,8 +185,8 @@ class HitsPanel(HitLinks, TablePanel):
 class HitStackPanel(HitLinks):
     """Message and stack of the selected hit; where there is none, what to do."""
 
-    LABEL = "Stack where it was thrown"
-    HELP = "The message of the selected hit and its stack, innermost frame first. Enter on the hit shows all about it."
+    LABEL = "Stack of the throw"
+    HELP = "The message of the selected hit and its stack, innermost frame first. Enter on the hit shows all details."
     KEYS: ClassVar[tuple[Key, ...]] = _STACK_KEYS
     BINDINGS = bindings("hit-stack", _STACK_KEYS)
     HEAD = 1
@@ -257,7 +258,7 @@ class HitStackPanel(HitLinks):
         elif frames:
             line.add("partial: outer frames may be missing", ink.style(Role.WARN))
         else:
-            line.add("No stack was taken with it.", ink.style(Role.DIM))
+            line.add("It has no stack.", ink.style(Role.DIM))
 
     def copy_text(self) -> str:
         """Type, message and stack as text."""
@@ -291,7 +292,9 @@ class HitStackPanel(HitLinks):
         text = self.group.newest.message.strip()
         lines = wrap(text, max(width, 10)) if text else []
         return (
-            lines if len(lines) <= _MESSAGE_LINES else [*lines[: _MESSAGE_LINES - 1], "… Enter on the hit: all of it"]
+            lines
+            if len(lines) <= _MESSAGE_LINES
+            else [*lines[: _MESSAGE_LINES - 1], "… Enter on the hit shows the rest"]
         )
 
     def _guide(self, width: int) -> list[Drawn]:
@@ -305,11 +308,14 @@ def _advice(look: Look) -> Iterator[Drawn]:
     heading = ink.style(Role.HEADING, bold=True)
     if not points:
         yield "Press c and type what to catch in the selected process:", heading
-        yield "type std::runtime_error, glob std::*_error, /regex/, call FUNCTION, or a preset:", ink.style(Role.DIM)
+        yield (
+            "a type (std::runtime_error), glob (std::*_error), /regex/, call FUNCTION, or a preset:",
+            ink.style(Role.DIM),
+        )
         for name, preset in presets().items():
             yield f"{name:8} {preset.about}", ink.style(Role.ACCENT)
         return
-    yield ("Nothing matched yet." if armed(look) else "No catchpoint is armed.") + " c sets one more.", heading
+    yield ("No hits yet." if armed(look) else "No catchpoint is armed.") + " c sets another one.", heading
     for point in points:
         yield f"{point.pattern}: {count(point.seen)} seen, none matched", ink.style(Role.TEXT)
         if point.note:

@@ -16,17 +16,17 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII
 from livedbg.panels.messages import Opened, Picked
 from livedbg.panels.neighbourhood import Neighbourhood, Scope, around, missing_edges
-from livedbg.panels.units import count, duration
+from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
 __all__ = ["GraphPanel"]
 
 _KEYS = (
-    Key("left,h", "← h", "side(-1)", "to the node on the left", "node-left"),
-    Key("right,l", "→ l", "side(1)", "to the node on the right", "node-right"),
-    Key("w", "w", "scope", "wait chain, neighbours, or all roots"),
-    Key("plus,equals_sign", "+", "hops(1)", "one hop further", "hops-more"),
-    Key("minus", "-", "hops(-1)", "one hop less", "hops-fewer"),
+    Key("left,h", "← h", "side(-1)", "node on the left", "node-left"),
+    Key("right,l", "→ l", "side(1)", "node on the right", "node-right"),
+    Key("w", "w", "scope", "switch between wait chain, neighbourhood and all roots"),
+    Key("plus,equals_sign", "+", "hops(1)", "show one more hop", "hops-more"),
+    Key("minus", "-", "hops(-1)", "show one hop less", "hops-fewer"),
 )
 _HEIGHT = 4
 _LACKS = " missing "
@@ -37,9 +37,9 @@ class GraphPanel(LinePanel):
 
     LABEL = "Graph"
     HELP = (
-        "Boxes above are waited for, boxes below wait; the arrow points at what is waited for; the lines of a cycle "
-        "are red, and a dependency that is missing says so. `w` changes between the wait chain of the selection, its "
-        "neighbours and all roots; + and - change how many hops are shown."
+        "Nodes above are waited for, nodes below wait; an edge points at what is waited for. The edges of a cycle "
+        "are red; a missing dependency is labelled. `w` switches between the wait chain of the selection, its "
+        "neighbourhood and all roots; + and - change the number of hops."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("graph", _KEYS)
@@ -128,7 +128,7 @@ class GraphPanel(LinePanel):
 
     def placeholder(self) -> str:
         """No graph."""
-        return "Nothing waits for anything else."
+        return "There are no waits."
 
     def copy_text(self) -> str:
         """The selected node, or the picture."""
@@ -142,7 +142,7 @@ class GraphPanel(LinePanel):
     def _texts(self, node: str) -> tuple[str, str]:
         names, glyphs = self.look.names, self.look.glyphs
         mark = names.mark(node, self.look.stalled)
-        age = duration(names.age_ns(node))
+        age = elapsed(names.age_ns(node))
         behind = self.look.diagnosis.graph.behind(node)
         state = " ".join(filter(None, (mark.sign(glyphs), mark.word, age)))
         return names.label(node), f"{state}  {behind} behind" if behind else state

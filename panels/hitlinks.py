@@ -14,9 +14,9 @@ from livedbg.panels.messages import Led, Noticed
 __all__ = ["LINK_KEYS", "HitLinks", "task_of"]
 
 LINK_KEYS: Final = (
-    Key("T", "T", "to_thread", "to the thread that threw it last, on the screen Threads"),
-    Key("L", "L", "to_log", "to what was logged around that time, by that thread where it logs"),
-    Key("W", "W", "to_task", "to the task that the thread works on, on the screen Tasks"),
+    Key("T", "T", "to_thread", "go to the thread of the last hit (screen Threads)"),
+    Key("L", "L", "to_log", "go to the log records around that time, of that thread if it logs"),
+    Key("W", "W", "to_task", "go to the task that the thread works on (screen Tasks)"),
 )
 _LIKELY: Final = (TaskState.RUNNING, TaskState.FAILED, TaskState.COMPLETED)
 
@@ -39,9 +39,9 @@ class HitLinks(LinePanel):
         if living:
             self.post_message(Led("threads", living[0]))
         elif group.threads:
-            self._say(f"{self._label(group)} has ended; its stack at the throw stands here.")
+            self._say(f"{self._label(group)} has exited; its stack at the throw is shown here.")
         else:
-            self._say("It isn't known which thread threw it.")
+            self._say("The thread that threw it is unknown.")
 
     def action_to_log(self) -> None:
         """Show what was logged around its last time."""
@@ -49,7 +49,7 @@ class HitLinks(LinePanel):
         if group is None:
             self._say("Nothing is selected.")
         elif not self.look.snapshot.recent_logs:
-            self._say("No log is being read: --logs PATH reads some, and so does `livedbg launch`.")
+            self._say("No logs are read. Use --logs PATH or `livedbg launch`.")
         else:
             newest = group.newest
             self.post_message(Led("logs", newest.thread or newest.process or "", newest.at_wall_ns))
@@ -64,9 +64,9 @@ class HitLinks(LinePanel):
         if task is not None:
             self.post_message(Led("tasks", task.id))
         elif not self.look.snapshot.tasks:
-            self._say("There is no task to go to: no runtime tells of its tasks here.")
+            self._say("There are no tasks: no runtime reports any here.")
         else:
-            self._say(f"No task is known to run on {self._label(group)}: its runtime names cores, or other threads.")
+            self._say(f"No task is known for {self._label(group)}: its runtime reports cores, or other threads.")
 
     def _label(self, group: HitGroup) -> str:
         return self.look.names.label(group.threads[0]) if group.threads else "its thread"

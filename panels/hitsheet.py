@@ -15,7 +15,8 @@ from livedbg.panels.marks import catch_mark
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place
-from livedbg.panels.units import clock_ms, count, milliseconds, plural
+from livedbg.text.quantities import clock_ms, count, milliseconds
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["caught_sheet"]
@@ -61,14 +62,18 @@ def _hit(look: Look, group: HitGroup) -> Iterator[SheetLine]:
             lead = "message" if number == place == 0 else ""
             yield SheetLine(text if place else counted + text, Role.WARN, lead, indent=2 if place else 0)
     if len(group.messages) > _MOST:
-        yield SheetLine(f"and {count(len(group.messages) - _MOST)} more messages", Role.DIM)
+        yield SheetLine(f"and {many(len(group.messages) - _MOST, 'more message')}", Role.DIM)
     yield SheetLine(count(group.count), lead="count", bold=True)
-    yield SheetLine(clock_ms(group.first_wall_ns) or "not known", lead="first")
-    yield SheetLine(clock_ms(group.last_wall_ns) or "not known", lead="last")
+    yield SheetLine(clock_ms(group.first_wall_ns) or "unknown", lead="first")
+    yield SheetLine(clock_ms(group.last_wall_ns) or "unknown", lead="last")
     if group.history:
-        yield SheetLine(sparkline(group.history, _SPARKS, look.glyphs.sparks), Role.ACCENT, "each second")
+        yield SheetLine(sparkline(group.history, _SPARKS, look.glyphs.sparks), Role.ACCENT, "per second")
     paused = sum(hit.paused_ms for hit in group.hits)
-    stood = f"the target stood still for {paused:,.1f} ms in all" if paused else "the target was not stopped for it"
+    stood = (
+        f"the target was paused for {milliseconds(paused * 1e6)} in total"
+        if paused
+        else "the target was not stopped for it"
+    )
     yield SheetLine(stood, Role.WARN if paused else Role.DIM, "pause")
     for number, thread in enumerate(group.threads[:_MOST]):
         yield link(look, thread, "thread" if number == 0 else "")
@@ -106,9 +111,9 @@ def _stack(group: HitGroup) -> Iterator[SheetLine]:
             here = line == frame.line
             yield SheetLine(f"{line:5}  {text}", Role.ACCENT if here else Role.FAINT, indent=4, bold=here)
     if len(newest.stack) > _MOST_FRAMES:
-        yield SheetLine(f"and {count(len(newest.stack) - _MOST_FRAMES)} more frames", Role.DIM)
+        yield SheetLine(f"and {many(len(newest.stack) - _MOST_FRAMES, 'more frame')}", Role.DIM)
     if not newest.stack:
-        yield SheetLine("none was taken with it", Role.DIM, "stack")
+        yield SheetLine("none", Role.DIM, "stack")
     elif newest.partial:
         yield SheetLine("partial: outer frames may be missing", Role.WARN)
 
@@ -136,30 +141,31 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         if text:
             yield SheetLine(text, lead=lead)
     how = {
-        "listen": "listen: by a kernel probe, the target is never stopped",
-        "registers": "registers: by the CPU's debug registers, the target is never stopped",
-        "gdb": "gdb: the target's thread stops for each hit",
+        "listen": "listen: kernel probes; the target is never stopped",
+        "registers": "registers: debug registers of the CPU; the target is never stopped",
+        "gdb": "gdb: each hit stops the throwing thread",
     }
     yield SheetLine(how.get(point.engine, point.engine or "not chosen yet"), lead="engine")
     yield link(look, point.process, "process")
     if point.follow:
-        yield SheetLine("and processes that it starts", Role.DIM)
-    lost = f", {count(point.lost)} lost by the kernel" if point.lost else ""
-    yield SheetLine(f"{count(point.seen)} seen, {plural(point.hits, 'hit')}{lost}", lead="counts")
+        yield SheetLine("and its children", Role.DIM)
+    lost = f", {count(point.lost)} dropped by the kernel" if point.lost else ""
+    yield SheetLine(f"{count(point.seen)} seen, {many(point.hits, 'hit')}{lost}", lead="counts")
     if point.standing is not None:
         left_s = max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // _S
-        yield link(look, point.standing, "stands")
-        yield SheetLine(f"goes on in {left_s} s at the latest; R lets it go on now", Role.WARN)
+        yield link(look, point.standing, "stopped")
+        yield SheetLine(f"resumes in {left_s} s at the latest; R resumes it now", Role.WARN)
     if point.ending:
         yield SheetLine(f"the process {point.ending}", Role.WARN, "ended")
     if point.note:
         failed = point.state is CatchpointState.FAILED
         yield SheetLine(point.note, mark.role if failed else Role.TEXT, "note")
     if point.remedy:
-        yield SheetLine(point.remedy, Role.ACCENT, "remedy")
+        yield SheetLine(point.remedy, Role.ACCENT, "fix")
     touches = look.snapshot.touches_of(point.process)
     paused = milliseconds(touches.paused_ns)
-    yield SheetLine(f"{plural(touches.count, 'touch')} of its process, paused {paused} in all", Role.DIM, "ledger")
+    actions = many(touches.count, "intrusive action")
+    yield SheetLine(f"{actions} on its process, paused {paused} in total", Role.DIM, "ledger")
     own = {name: hit for name, hit in look.snapshot.exceptions.items() if hit.catchpoint == point.id}
     groups = sorted(merged(own).values(), key=lambda group: -group.count)
     if groups:

@@ -17,12 +17,13 @@ from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
-from livedbg.panels.units import clock_ms, count, duration, plural, rate
+from livedbg.text.quantities import clock_ms, count, elapsed, rate
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["LAUNCH_KEYS", "LaunchesPanel", "launch_lines"]
 
-LAUNCH_KEYS: Final = (Key("l", "l", "launches", "listen to the launches of the selection's process, or no more"),)
+LAUNCH_KEYS: Final = (Key("l", "l", "launches", "start or stop tracing the launches of the selected process"),)
 _KEYS: Final = (SORT_KEY, *LAUNCH_KEYS)
 _LEAST_ROWS: Final = 1
 _MOST_ROWS: Final = 8
@@ -33,9 +34,9 @@ class LaunchesPanel(TablePanel):
 
     LABEL = "Launches"
     HELP = (
-        "Kernels as the driver or the runtime is told to launch them, by kernel probes. Nothing is stopped, and it "
-        "ends where it would cost more than 2 % of the launching threads' time. AGO is the time since the newest. "
-        "Enter shows the last 16 of a thread."
+        "Kernel launches, traced by kernel probes on the driver and the runtime. Nothing is stopped; tracing pauses"
+        " where it would cost more than 2 % of the launching threads' time. AGO is the time since the newest "
+        "launch. Enter shows the last 16 of a thread."
     )
     COLUMNS = (
         Column("THREAD", 12, stretch=1, keep=8, sort="thread"),
@@ -60,7 +61,7 @@ class LaunchesPanel(TablePanel):
         trails = look.snapshot.launches.values()
         found = [trail for trail in trails if trail.last and (not needle or needle in _text(look, trail))]
         found.sort(key=_order(look, sort))
-        title = plural(sum(trail.count for trail in trails), "launch") if found else ""
+        title = many(sum(trail.count for trail in trails), "launch") if found else ""
         if said := next(_trouble(look.snapshot), ""):
             title = f"{title}  {said}".strip()
         return Rows([trail.thread for trail in found], len(trails), title)
@@ -93,32 +94,32 @@ class LaunchesPanel(TablePanel):
             Cell(
                 rate(trail.rate_per_s) if trail.seen else "?", ink.style(Role.TEXT if trail.rate_per_s else Role.WARN)
             ),
-            Cell(duration(look.snapshot.now().mono_ns - last.mono_ns) if trail.seen else "?", dim),
+            Cell(elapsed(look.snapshot.now().mono_ns - last.mono_ns) if trail.seen else "?", dim),
         )
 
     def placeholder(self) -> str:
         """How to begin, or what is the matter."""
         if self.needle:
-            return "No launch matches."
+            return "No launch matches the filter."
         statuses = [status for key, status in self.look.snapshot.statuses.items() if key.source == "launches"]
         if not any(status.health is not SourceHealth.ENDED for status in statuses):
             if self.look.recorded:
-                return "No launches were recorded up to here."
-            return "Nobody listens to launches: press l. Nothing is stopped."
-        return next(_trouble(self.look.snapshot), "Nothing was launched yet.")
+                return "The recording contains no launches up to here."
+            return "Launches are not traced. Press l to trace them; nothing is stopped."
+        return next(_trouble(self.look.snapshot), "No launches yet.")
 
     def action_launches(self) -> None:
         """Begin or end to listen."""
         process = process_to_catch_in(self.look)
         if process is None:
-            self.post_message(Noticed("Select a process or one of its threads first: there are several."))
+            self.post_message(Noticed("Select a process or one of its threads first."))
             return
         status = next(
             (s for key, s in self.look.snapshot.statuses.items() if (key.source, key.target) == ("launches", process)),
             None,
         )
         listens = status is not None and status.health not in {SourceHealth.ENDED, SourceHealth.FAILED}
-        words = "Listening to launches no more" if listens else "Listening to launches"
+        words = "Stopping the trace of launches" if listens else "Tracing launches"
         self.post_message(Asked(WatchLaunches(process=process, on=not listens), words))
 
 
@@ -128,8 +129,10 @@ def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:
     if trail is None:
         return
     yield SheetLine()
-    lately = f"{rate(trail.rate_per_s)} a second lately" if trail.seen else "before they were too many to look at each"
-    yield SheetLine(f"{plural(trail.count, 'launch')}, {lately}", lead="launches")
+    lately = (
+        f"{rate(trail.rate_per_s)} a second recently" if trail.seen else "before there were too many to trace each one"
+    )
+    yield SheetLine(f"{many(trail.count, 'launch')}, {lately}", lead="launches")
     for launch in reversed(trail.last):
         yield SheetLine(f"{clock_ms(launch.wall_ns)} {launch_text(launch)}", indent=2)
 

@@ -1,4 +1,4 @@
-"""What livedbg did to the targets, and what it cannot see and why."""
+"""What livedbg did to the targets, and what it cannot see, with the reason."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from livedbg.model import Intrusion, SourceStatus
 from livedbg.panels.look import Look
 from livedbg.panels.marks import health_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
-from livedbg.panels.units import clock_ms, milliseconds, plural
+from livedbg.text.quantities import clock_ms, milliseconds
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["LedgerPanel", "SourcesPanel"]
 
 
 class LedgerPanel(TablePanel):
-    """Every touch of a target: what, why, how long it stood still."""
+    """Every intrusive action: what, why, and its measured pause."""
 
     LABEL = "Ledger"
     HELP = (
-        "Every touch of a target, with the pause that was measured. What runs by default never touches a target, "
-        "so this list is empty unless you asked for something."
+        "Every intrusive action on a target, with its measured pause. What runs by default is not intrusive, so this "
+        "list is empty unless you requested something."
     )
     COLUMNS = (
         Column("TIME", 12, keep=8),
@@ -33,7 +34,7 @@ class LedgerPanel(TablePanel):
     SORTS = ("time", "paused")
 
     def source(self, look: Look) -> object:
-        """The list of touches."""
+        """The list of actions."""
         return look.snapshot.intrusions
 
     def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
@@ -44,13 +45,13 @@ class LedgerPanel(TablePanel):
             n for n, t in enumerate(touches) if not needle or needle in f"{t.what} {t.why} {t.target}".lower()
         ]  # fmt: skip
         order.sort(key=lambda n: -touches[n].paused_ns if sort == "paused" else -n)
-        title = f"{plural(total.count, 'touch')}  {plural(total.stops, 'stop')}  paused {milliseconds(total.paused_ns)}"
+        title = f"{many(total.count, 'action')}  {many(total.stops, 'stop')}  paused {milliseconds(total.paused_ns)}"
         if older:
             title += f"  (the oldest {older:,} are not listed)"
         return Rows([str(older + n) for n in order], len(touches), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One touch."""
+        """One action."""
         touch, dim = self._touch(identity), self.look.ink.style(Role.DIM)
         if touch is None:
             return [Cell("")] * len(self.COLUMNS)
@@ -66,13 +67,13 @@ class LedgerPanel(TablePanel):
         )
 
     def entity(self, index: int) -> str | None:
-        """The target that was touched."""
+        """The target of the action."""
         row = super().entity(index)
         touch = self._touch(row) if row is not None else None
         return touch.target if touch is not None else None
 
     def _touch(self, identity: str) -> Intrusion | None:
-        """A row's touch: rows are known by their number since the beginning, of which the oldest are not kept."""
+        """The action of a row; rows are numbered from the start of the session, and the oldest are not kept."""
         shot = self.look.snapshot
         place = int(identity) - (shot.touches.count - len(shot.intrusions))
         return shot.intrusions[place] if 0 <= place < len(shot.intrusions) else None
@@ -82,21 +83,21 @@ class LedgerPanel(TablePanel):
         return None
 
     def placeholder(self) -> str:
-        """Nothing was touched."""
-        return "No target was touched: no stop, no signal, no code run in it."
+        """There was no action."""
+        return "No intrusive actions: no stop, no probe, no signal, no code run in a target."
 
 
 class SourcesPanel(TablePanel):
-    """What each source sees, what it cannot see, and what mends that."""
+    """What each source sees, what it cannot see, and how to fix that."""
 
     LABEL = "Sources"
-    HELP = "How well each source sees its target; where something can't be seen: why, and the command that mends it."
+    HELP = "The health of each source; if it can't see something: the reason and the fix."
     COLUMNS = (
         Column("HEALTH", 8, keep=10),
         Column("SOURCE", 8, keep=9),
         Column("TARGET", 14, stretch=1, keep=4),
-        Column("WHAT IS THE MATTER", 26, stretch=3, keep=8),
-        Column("REMEDY", 18, stretch=3, keep=7),
+        Column("STATUS", 26, stretch=3, keep=8),
+        Column("FIX", 18, stretch=3, keep=7),
     )
     SORTS = ("health",)
 
@@ -112,11 +113,9 @@ class SourcesPanel(TablePanel):
         ]  # fmt: skip
         found.sort(key=lambda item: (health_mark(item[1].health).order, item[0]))
         blind = sum(1 for status in look.snapshot.statuses.values() if health_mark(status.health).order < 2)
-        title = f"{blind} with something missing" if blind else ""
+        title = f"{blind} limited" if blind else ""
         if gone := look.snapshot.forgotten_processes:
-            title = (
-                f"{title}{'  ' if title else ''}{plural(gone, 'exited process', 'exited processes')} no longer listed"
-            )
+            title = f"{title}{'  ' if title else ''}{many(gone, 'exited process', 'exited processes')} no longer listed"
         place = {key: str(number) for number, key in enumerate(look.snapshot.statuses)}
         return Rows([place[key] for key, _status in found], len(look.snapshot.statuses), title)
 
@@ -132,7 +131,7 @@ class SourcesPanel(TablePanel):
             Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role)),
             Cell(status.source),
             Cell(label, ink.style(Role.DIM)),
-            Cell(status.sentence or "sees everything that it looks for"),
+            Cell(status.sentence or "no limits"),
             Cell(status.remedy, ink.style(Role.ACCENT)),
         )
 

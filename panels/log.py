@@ -12,15 +12,15 @@ from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.messages import Unfolded
 from livedbg.panels.records import concerns, draw_record, source_name
-from livedbg.panels.units import plural
+from livedbg.text.wording import many
 
 __all__ = ["LogPanel"]
 
 _KEYS = (
-    Key("a", "a", "all", "records of the selected entity only, or all"),
+    Key("a", "a", "all", "show records of the selected entity, or of all"),
     Key("f", "f", "follow", "follow the end"),
-    Key("left", "←", "shift(-20)", "shift left"),
-    Key("right", "→", "shift(20)", "shift right"),
+    Key("left", "←", "shift(-20)", "scroll left"),
+    Key("right", "→", "shift(20)", "scroll right"),
 )
 
 
@@ -29,8 +29,8 @@ class LogPanel(LinePanel):
 
     LABEL = "Log"
     HELP = (
-        "The newest records of all logs. When the selected entity is spoken of in the log, only its records are "
-        "shown; `a` shows all of them. Enter shows all of a record; the Logs screen reads whole logs."
+        "The newest records of all logs. If records name the selected entity, only those are shown; `a` shows all. "
+        "Enter shows the whole record; the Logs screen reads whole logs."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("log", _KEYS)
@@ -56,13 +56,13 @@ class LogPanel(LinePanel):
         if selection is not None and not self.everything:
             own = [record for record in records if concerns(record, selection)]
             if own:
-                records, what = own, "of the selected entity  (a: all)"
+                records, what = own, "of the selected entity  (a shows all)"
         if self.needle:
             records = [record for record in records if self.needle in record.text.lower()]
         self.records = records
         self.set_class(not look.snapshot.recent_logs, "-empty")
         sources = list(look.snapshot.log_sources.values())
-        right = f"{plural(look.snapshot.log_count, 'record')} of {plural(len(sources), 'log')}" if sources else ""
+        right = f"{many(look.snapshot.log_count, 'record')} of {many(len(sources), 'log')}" if sources else ""
         self.title(f"{self.LABEL}  {what}".rstrip(), right)
         if self.following:
             self.cursor = max(len(records) - 1, 0)
@@ -109,8 +109,8 @@ class LogPanel(LinePanel):
     def placeholder(self) -> str:
         """No records."""
         if self.needle:
-            return "No record matches."
-        return "No log is being read." if not self.look.snapshot.log_sources else "Nothing logged yet."
+            return "No record matches the filter."
+        return "No logs are read." if not self.look.snapshot.log_sources else "No records yet."
 
     def move_to(self, index: int) -> None:
         """Leaving the end stops following; reaching it starts again."""

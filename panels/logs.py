@@ -15,20 +15,20 @@ from livedbg.panels.look import Look
 from livedbg.panels.messages import Noticed, Unfolded
 from livedbg.panels.pages import LogPages, Search
 from livedbg.panels.records import concerns, draw_record, source_name
-from livedbg.panels.units import plural
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["LogsPanel"]
 
 _KEYS = (
-    Key("left_square_bracket", "[", "source(-1)", "the log before", "source-before"),
-    Key("right_square_bracket", "]", "source(1)", "the next log", "source-next"),
+    Key("left_square_bracket", "[", "source(-1)", "previous log", "source-before"),
+    Key("right_square_bracket", "]", "source(1)", "next log", "source-next"),
     Key("f", "f", "follow", "follow the end"),
-    Key("v", "v", "severity", "show only warnings and worse, errors and worse, or all"),
-    Key("n", "n", "again(1)", "find the next match", "find-next"),
-    Key("N", "N", "again(-1)", "find the match before", "find-before"),
-    Key("left", "←", "shift(-20)", "shift left"),
-    Key("right", "→", "shift(20)", "shift right"),
+    Key("v", "v", "severity", "show warnings and worse, errors and worse, or all records"),
+    Key("n", "n", "again(1)", "next match", "find-next"),
+    Key("N", "N", "again(-1)", "previous match", "find-before"),
+    Key("left", "←", "shift(-20)", "scroll left"),
+    Key("right", "→", "shift(20)", "scroll right"),
 )
 _LEVELS = (Severity.DEBUG, Severity.WARNING, Severity.ERROR)
 _NEAR_NS: Final = 10_000_000_000
@@ -42,8 +42,8 @@ class LogsPanel(LinePanel):
 
     LABEL = "Logs"
     HELP = (
-        "The first tab shows the newest records of all logs together; the others one whole log each, read as it is "
-        "shown. `/` searches for a regular expression, Escape gives a search up. Enter shows all of a record."
+        "The first tab merges the newest records of all logs; each other tab is one whole log, read as it is shown."
+        " `/` searches for a regular expression, Escape cancels a search. Enter shows the whole record."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("logs", _KEYS)
@@ -152,8 +152,8 @@ class LogsPanel(LinePanel):
     def placeholder(self) -> str:
         """Nothing to show."""
         if self.least is not Severity.DEBUG:
-            return "No record of this severity."
-        return "No log is being read." if not self.look.snapshot.log_sources else "Nothing logged yet."
+            return "No records of this severity."
+        return "No logs are read." if not self.look.snapshot.log_sources else "No records yet."
 
     def _tabs(self) -> list[tuple[str, str]]:
         sources = self.look.snapshot.log_sources
@@ -162,12 +162,12 @@ class LogsPanel(LinePanel):
     def _retitle(self) -> None:
         least = "" if self.least is Severity.DEBUG else f"{self.least.value} and worse"
         whole = self.source == ALL or self.pages is None or self.pages.count(self.source)[1]
-        lines = f"{plural(self.count(), 'line')}{'' if whole else ' so far'}"
+        lines = f"{many(self.count(), 'line')}{'' if whole else ' so far'}"
         busy = ""
         for job, word in ((self.search, "searching"), (self.scan, "filtering")):
             if job is not None and not job.done:
-                busy = f"{word} {job.share:.0%} (Escape gives up)"
-        only = "" if self.only is None else f"of {self.look.names.label(self.only)} (Escape: all)"
+                busy = f"{word} {job.share:.0%} (Escape cancels)"
+        only = "" if self.only is None else f"of {self.look.names.label(self.only)} (Escape shows all)"
         follow = "following" if self.following else ""
         self.title("  ".join(filter(None, (self.LABEL, lines, only, least, busy))), follow)
 
@@ -198,15 +198,15 @@ class LogsPanel(LinePanel):
                 self.reveal()
                 self._retitle()
                 who = "all logs" if only is None else self.look.names.label(only)
-                return f"What was logged around that time: {who}"
+                return f"Records around that time: {who}"
         for only in whose:
             self._narrow(only)
             if self._recent:
                 timed = any(record.wall_ns is not None for record in self._recent)
-                why = "none of it is from around that time" if timed else "without time stamps"
-                return f"The newest that was logged by {self.look.names.label(only)}: {why}"
+                why = "none are from around that time" if timed else "without time stamps"
+                return f"Newest records of {self.look.names.label(only)}: {why}"
         self._narrow(None)
-        return "Nothing is known to have been logged around that time: the newest of all logs"
+        return "No records around that time; these are the newest of all logs"
 
     def _narrow(self, only: str | None) -> None:
         """Show what one thread or process logged only; None: all."""
@@ -243,7 +243,7 @@ class LogsPanel(LinePanel):
     def find_from(self, start: int, step: int) -> None:
         """Go to the next match from a row on."""
         if self.pattern is None:
-            self.post_message(Noticed("Nothing to find: type / first"))
+            self.post_message(Noticed("Nothing to search for: press / first"))
         elif self.source == ALL or self.scan is not None:
             rows = range(start, self.count()) if step > 0 else range(start, -1, -1)
             match = next((n for n in rows if (r := self.record(n)) and self.pattern.search(r.text)), None)

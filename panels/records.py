@@ -8,7 +8,7 @@ from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.cells import Line, fit, width_of
 from livedbg.panels.look import Look
 from livedbg.panels.marks import severity_mark
-from livedbg.panels.units import clock_ms
+from livedbg.text.quantities import clock_ms
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 

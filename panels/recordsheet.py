@@ -10,7 +10,7 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import severity_mark
 from livedbg.panels.records import source_name
 from livedbg.panels.sheet import Sheet, SheetLine
-from livedbg.panels.units import clock_ms
+from livedbg.text.quantities import clock_ms
 from livedbg.themes import Role
 
 __all__ = ["record_sheet"]

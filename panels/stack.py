@@ -11,7 +11,7 @@ from livedbg.panels.ink import Ink
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
-from livedbg.panels.units import duration
+from livedbg.text.quantities import elapsed
 from livedbg.themes import Role
 
 __all__ = ["StackPanel", "draw_frame", "frame_place"]
@@ -19,7 +19,7 @@ __all__ = ["StackPanel", "draw_frame", "frame_place"]
 _SAME_LOOK_NS: Final = 1_000_000_000
 """A thread that began to wait so little after its stack was taken was seen waiting by the next look only."""
 
-_KEYS = (STACKS_KEY, Key("left", "←", "shift(-8)", "shift left"), Key("right", "→", "shift(8)", "shift right"))
+_KEYS = (STACKS_KEY, Key("left", "←", "shift(-8)", "scroll left"), Key("right", "→", "shift(8)", "scroll right"))
 
 
 class StackPanel(LinePanel):
@@ -27,8 +27,8 @@ class StackPanel(LinePanel):
 
     LABEL = "Stack"
     HELP = (
-        "The stack of the selected thread, innermost frame first: Python frames and native frames merged. "
-        "A partial stack says so, and so does one of a thread that ran since. Threads with the same stack are counted."
+        "The stack of the selected thread, innermost frame first, with Python and native frames merged. Partial "
+        "stacks and stacks of threads that have run since are marked. Threads with an equal stack are counted."
     )
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("stack", _KEYS)
@@ -82,10 +82,10 @@ class StackPanel(LinePanel):
                 line.add("  waits for the GIL", ink.style(Role.WAIT))
         elif self.stack is not None:
             age = look.snapshot.now().mono_ns - self.stack.taken_mono_ns
-            line.add(f"taken {duration(age)} ago", ink.style(Role.DIM))
+            line.add(f"taken {elapsed(age)} ago", ink.style(Role.DIM))
             waited = look.names.age_ns(self.thread)
             if age > _SAME_LOOK_NS and (waited is None or waited < age - _SAME_LOOK_NS):
-                line.add(f" {look.glyphs.separator} it ran since; s renews it", ink.style(Role.WARN))
+                line.add(f" {look.glyphs.separator} it ran since; s: take again", ink.style(Role.WARN))
             if self.same:
                 tids = ", ".join(str(look.snapshot.threads[t].tid) for t in self.same if t in look.snapshot.threads)
                 word = "thread has" if len(self.same) == 1 else "threads have"
@@ -104,7 +104,7 @@ class StackPanel(LinePanel):
 
     def placeholder(self) -> str:
         """No stack yet."""
-        return "No stack taken yet: press s (the target is not stopped for it)." if self.thread else "No thread."
+        return "No stack yet. Press s to take one (without a stop)." if self.thread else "No thread."
 
     def copy_text(self) -> str:
         """The whole stack as text."""

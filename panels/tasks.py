@@ -9,7 +9,7 @@ from livedbg.model import Task, TaskState
 from livedbg.panels.look import Look
 from livedbg.panels.marks import task_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel
-from livedbg.panels.units import count, duration
+from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
 __all__ = ["TasksPanel", "where"]
@@ -29,8 +29,8 @@ class TasksPanel(TablePanel):
 
     LABEL = "Tasks"
     HELP = (
-        "Units of work of a runtime (NPU tasks, kernels, collectives). SINCE is the time in the present "
-        "state, LEFT the dependencies that are not met yet, BEHIND how much waits for the task."
+        "Units of work of a runtime (NPU tasks, kernels, collectives). SINCE is the time in the present state, LEFT"
+        " the number of unsatisfied dependencies, BEHIND how many tasks wait for it."
     )
     COLUMNS = (
         Column("STATE", 9, keep=10, sort="state"),
@@ -79,13 +79,13 @@ class TasksPanel(TablePanel):
             Cell(task.kernel or "", quiet),
             Cell(where(look, task) or "-", dim),
             Cell(left, dim),
-            Cell(duration(look.names.age_ns(identity)), quiet),
+            Cell(elapsed(look.names.age_ns(identity)), quiet),
             Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
         )
 
     def placeholder(self) -> str:
         """No tasks."""
-        return "No task matches." if self.needle else "No runtime has told of a task."
+        return "No task matches the filter." if self.needle else "No runtime has reported a task."
 
 
 def where(look: Look, task: Task) -> str:

@@ -26,8 +26,8 @@ class TensorPanel(LinePanel):
 
     LABEL = "Tensor"
     HELP = (
-        "Statistics of all its elements, how they are spread, the mean of each part as a shade (N has NaN, I Inf, ? is "
-        "not in the dump), and its numbers; of a large one the edges."
+        "Statistics of all elements, a histogram, a heat map of the means (N has NaN, I Inf, ? is not in the dump),"
+        " and the values; of a large tensor only the edges."
     )
     CURSOR = False
 
@@ -64,7 +64,7 @@ class TensorPanel(LinePanel):
         """It is being read, or never was."""
         if self._row is None:
             return ""
-        return "It was not looked at while this was recorded." if self.look.recorded else "It is being read."
+        return "The recording does not contain it." if self.look.recorded else "Reading it."
 
     def copy_text(self) -> str:
         """All of it."""
@@ -111,7 +111,7 @@ def _beneath(comparison: ValueComparison | None, dump: ValueDump | None) -> Iter
         yield from (SheetLine(text.strip()) for text in (comparison.headline, *comparison.summary))
     if dump is not None and dump.problems:
         yield SheetLine()
-        yield SheetLine("What the dump lacks", Role.HEADING, bold=True)
+        yield SheetLine("Missing from the dump", Role.HEADING, bold=True)
         yield from (SheetLine(text, Role.WARN) for text in dump.problems)
 
 

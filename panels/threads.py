@@ -16,17 +16,17 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import thread_mark
 from livedbg.panels.messages import Asked
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
-from livedbg.panels.units import count, duration, percent
+from livedbg.text.quantities import count, elapsed, percent
 from livedbg.themes import Role
 
 __all__ = ["STACKS_KEY", "ThreadsPanel", "shape", "want_stacks"]
 
-STACKS_KEY = Key("s", "s", "stacks", "take stacks of the selected thread's process now (no stop)")
+STACKS_KEY = Key("s", "s", "stacks", "take stacks of the selected process now (no stop)")
 _THREAD_KEYS = (
     STACKS_KEY,
-    Key("S", "S", "glance", "the same with running threads: each is stopped for some 0.1 ms, one at a time"),
+    Key("S", "S", "glance", "glance: stop each running thread for about 0.1 ms to take its stack"),
     Key("o", "o", "sort", "sort by the next column"),
-    Key("m", "m", "merge", "merge threads with equal stacks into one row, and apart again"),
+    Key("m", "m", "merge", "group threads with equal stacks, or ungroup them"),
 )
 
 _MEASURED: Final = 2000
@@ -40,8 +40,8 @@ class ThreadsPanel(TablePanel):
 
     LABEL = "Threads"
     HELP = (
-        "The threads of the target. CPU is the share of one core that a thread used lately; WAITS FOR what it sits "
-        "in; SINCE how long it has been there without using any CPU; BEHIND how much waits for it."
+        "The threads of the target. CPU is the recent share of one core; WAITS FOR what the thread is blocked in; "
+        "SINCE for how long, without using CPU time; BEHIND how many threads and tasks wait for it."
     )
     COLUMNS = (
         Column("STATE", 9, keep=10, sort="state"),
@@ -123,13 +123,13 @@ class ThreadsPanel(TablePanel):
             Cell(name, ink.style(Role.TEXT, bold=root)),
             Cell(percent(share), ink.style(Role.GOOD if share and share >= 0.05 else Role.FAINT)),
             Cell(waits_for(look, thread)),
-            Cell(duration(look.names.age_ns(identity))),
+            Cell(elapsed(look.names.age_ns(identity))),
             Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
         )
 
     def placeholder(self) -> str:
         """No threads."""
-        return "No thread matches." if self.needle else "No process is being looked at."
+        return "No thread matches the filter." if self.needle else "No process is observed."
 
     def action_stacks(self) -> None:
         """Ask for stacks."""
@@ -140,7 +140,9 @@ class ThreadsPanel(TablePanel):
         known = self.look.snapshot.threads.get(self.entity(self.cursor) or "")
         if known is not None:
             label = self.look.names.label(known.process)
-            self.post_message(Asked(Glance(process=known.process), f"Glancing at the threads of {label}"))
+            self.post_message(
+                Asked(Glance(process=known.process), f"Taking stacks of {label}; running threads are stopped briefly")
+            )
 
     def action_merge(self) -> None:
         """Merge equal stacks, or not."""

@@ -14,20 +14,21 @@ from livedbg.panels.keys import Key, bindings
 from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed, Pointed
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
-from livedbg.panels.units import count, plural
+from livedbg.text.quantities import count
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 __all__ = ["GOLDEN_KEYS", "ValuesPanel", "dump_and_number"]
 
 GOLDEN_KEYS: Final = (
-    Key("C", "C", "golden", "compare with a second dump, or with golden data"),
-    Key("n", "n", "divergence", "to the first task that diverges"),
+    Key("C", "C", "golden", "compare with another dump or with golden data"),
+    Key("n", "n", "divergence", "go to the first task that diverges"),
 )
 _KEYS: Final = (SORT_KEY, *GOLDEN_KEYS)
 _SENTENCE_LINES: Final = 3
 _WORDS: Final = {
-    "culprit": "computes otherwise", "order": "found other values", "given": "given other data",
-    "shape": "other shape", "candidate": "may be the cause", "inherited": "inputs differ",
+    "culprit": "wrong output", "order": "read out of order", "given": "other input data",
+    "shape": "other shape", "candidate": "possible cause", "inherited": "inputs differ",
     "uncompared": "not compared",
 }  # fmt: skip
 _BAD: Final = frozenset({"culprit", "order", "given", "shape"})
@@ -38,8 +39,8 @@ class ValuesPanel(TablePanel):
 
     LABEL = "Values"
     HELP = (
-        "Tensors that an Ascend run dumped. The one under the cursor is read and shown beside it. `C` compares the "
-        "dump with a golden one: a task whose inputs are as they should be and whose outputs are not is the culprit."
+        "Tensors that an Ascend run dumped. The selected one is read and shown next to the list. `C` compares the "
+        "dump with a golden run: a task whose inputs agree and whose outputs differ is the culprit."
     )
     HEAD = 1 + _SENTENCE_LINES
     COLUMNS = (
@@ -99,9 +100,7 @@ class ValuesPanel(TablePanel):
         elif sort == "divergence":
             found.sort(key=lambda pair: (_rank(verdicts.get((pair[0].path, pair[1].task), "")), pair[1].number))
         total, listed = sum(dump.count for dump in dumps), sum(len(dump.rows) for dump in dumps)
-        title = (
-            f"{plural(len(dumps), 'dump')}  {plural(total, 'tensor or scalar', 'tensors and scalars')}" if dumps else ""
-        )
+        title = f"{many(len(dumps), 'dump')}  {many(total, 'tensor or scalar', 'tensors and scalars')}" if dumps else ""
         if listed < total:
             title += f", {count(listed)} of them listed here"
         return Rows([_identity(dump, row) for dump, row in found], listed, title)
@@ -189,21 +188,21 @@ class ValuesPanel(TablePanel):
 
     def placeholder(self) -> str:
         """Nothing was dumped."""
-        return "No tensor matches." if self.needle else "No dump of tensors was found beside the logs."
+        return "No tensor matches the filter." if self.needle else "No tensor dump was found next to the logs."
 
     def action_divergence(self) -> None:
         """To the first task of this dump that diverges; or why there is none to go to."""
         comparison = self._comparison()
         if comparison is None or comparison.running:
-            why = "It is still being compared." if comparison is not None else "Compare it first: C."
+            why = "The comparison is still running." if comparison is not None else "Press C to compare first."
         elif comparison.first is None:
-            why = "No task is known to diverge."
+            why = "No task diverges."
         else:
             row = self.find(comparison.first)
             if row is not None and self._dump_of(row) == comparison.path:
                 self.move_to(row)
                 return
-            why = "No row of that task is listed" + (" with this filter." if self.needle else ".")
+            why = "That task has no row in the list" + (" with this filter." if self.needle else ".")
         self.post_message(Noticed(why, "warning"))
 
     def _dump_of(self, index: int) -> str | None:
@@ -220,10 +219,10 @@ class ValuesPanel(TablePanel):
         comparison, dump = self._comparison(), self.look.snapshot.dumps[path]
         if comparison is None:
             more = f" {dump.problems[0]}" if dump.problems else ""
-            how = "" if self.look.recorded else " C compares it with a golden run."
+            how = "" if self.look.recorded else " Press C to compare it with a golden run."
             return f"{path}.{more}{how}", Role.DIM
         if comparison.running:
-            return f"It is being compared with {comparison.golden}.", Role.DIM
+            return f"Comparing with {comparison.golden}.", Role.DIM
         if comparison.problem:
             return f"Nothing was compared: {comparison.problem}", Role.WARN
         return comparison.headline, Role.BAD if comparison.first is not None else Role.HEADING

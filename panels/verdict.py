@@ -12,7 +12,7 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.look import Look
 from livedbg.panels.marks import verdict_mark
-from livedbg.panels.units import stopwatch
+from livedbg.text.quantities import stopwatch
 from livedbg.themes import Role
 
 __all__ = ["VerdictPanel", "finding_of"]
@@ -41,8 +41,8 @@ class VerdictPanel(LinePanel):
 
     LABEL: ClassVar[str] = "Verdict"
     HELP = (
-        "What livedbg concludes from all that it sees. `e` opens the evidence: the rule, the log lines, the "
-        "addresses it rests on. What was inferred and not read is marked. Where there is little room, `e` has the rest."
+        "The overall diagnosis. `e` opens the evidence: the rule, the log lines and the addresses it rests on. What"
+        " was inferred and not read is marked. If space is short, `e` has the rest."
     )
     CURSOR = False
 

@@ -6,7 +6,7 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
 from livedbg.panels.look import Look
 from livedbg.panels.tree import Row, tree_rows
-from livedbg.panels.units import count, duration
+from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
 __all__ = ["WaitsPanel"]
@@ -19,8 +19,8 @@ class WaitsPanel(LinePanel):
 
     LABEL = "Waits for"
     HELP = (
-        "What is at the root of a wait stands on top, what waits for it below, level by level. In a deadlock the "
-        "circle is followed until it closes. The selected entity is marked; it gets its own chain if it is in none."
+        "The root of each wait is on top, its waiters below, level by level. In a deadlock the tree follows the "
+        "cycle until it closes. The selected entity is marked; if it is in no tree, it gets its own chain."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -73,7 +73,7 @@ class WaitsPanel(LinePanel):
         line.add(f"{mark.sign(glyphs)} ", ink.style(mark.role))
         line.add(label, ink.style(Role.TEXT, bold=row.parent is None))
         if row.closes:
-            line.add(f"  {glyphs.loop} the circle closes", ink.style(Role.BAD, bold=True))
+            line.add(f"  {glyphs.loop} closes the cycle", ink.style(Role.BAD, bold=True))
             return
         for text, role in self._details(row, mark.word):
             line.add(f"  {text}", ink.style(role))
@@ -90,7 +90,7 @@ class WaitsPanel(LinePanel):
                 found.append((f"waits {task.fanin_left or 0} of {task.fanin_total}", role))
             else:
                 found.append((word, role))
-            age = duration(look.names.age_ns(entity))
+            age = elapsed(look.names.age_ns(entity))
             if age:
                 found.append((age, Role.DIM))
         elif word:
@@ -107,7 +107,7 @@ class WaitsPanel(LinePanel):
 
     def placeholder(self) -> str:
         """Nothing waits."""
-        return "Nothing waits for anything else."
+        return "There are no waits."
 
 
 def _is_lock(entity: str) -> bool:

@@ -42,7 +42,7 @@ SYSTEM: Final = System(
     demos=(
         Demo(
             "ascend",
-            "a recorded hang of an Ascend kernel, its log played in real time",
+            "a recorded hang of an Ascend kernel, replayed in real time",
             4.0,
             "livedbg.adapters.ascend.demo.player",
         ),

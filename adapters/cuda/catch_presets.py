@@ -15,7 +15,7 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
         "cuda": Preset(
             moment=Moment.CALL,
             patterns=("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"),
-            about="CUDA errors, where a program asks for their text",
+            about="CUDA errors, where the program asks for their text",
         ),
     }
 )

@@ -40,7 +40,7 @@ def checks() -> list[Capability]:
 
 
 def _nvml(library: bool, needed: bool) -> Capability:
-    enables = "utilisation, memory, clocks and errors of GPUs"
+    enables = "GPU utilisation, memory, clocks and errors"
     if not library:
         if needed:
             return Capability("NVML", False, "libnvidia-ml.so.1 missing", enables, "install the driver's NVML library")

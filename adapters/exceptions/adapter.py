@@ -28,7 +28,7 @@ class ExceptionsAdapter(Adapter):
 
     name: ClassVar[str] = "exceptions"
     sees: ClassVar[str] = "C++ and Python exceptions with type, message and stack; calls of any function; signals."
-    cost: ClassVar[str] = "a trap at each call, some microseconds; a copy of the stack where the type matches. No stop."
+    cost: ClassVar[str] = "a trap at each call (some microseconds), and a stack copy if the type matches; no stop"
     level: ClassVar[Level] = Level.LISTEN
     handles: ClassVar[tuple[type[Intent], ...]] = (Catch, Uncatch)
 

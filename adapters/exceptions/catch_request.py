@@ -62,8 +62,8 @@ def refused(error: OSError | FunctionNotFound, pid: int, functions: Sequence[str
     """The error to show for one that setting a catchpoint has met."""
     if isinstance(error, FunctionNotFound):
         return TargetError(
-            f"Process {pid} has no function {' or '.join(functions)} in any file that can be read.",
-            "give it with namespace and class, without arguments, or as `nm -D FILE` has it",
+            f"Process {pid} has no function {' or '.join(functions)} in any readable file.",
+            "name it with namespace and class, without arguments, or as `nm -D FILE` prints it",
             "no-function",
         )
     return probe_refused(error, pid)

@@ -44,8 +44,8 @@ __all__ = ["TracingCatchpoint"]
 _UNWIND_S: Final = 30.0  # for the stack of one call
 _WAITING: Final = 64  # places whose stacks are waited for; what comes meanwhile is counted without one
 _WAITING_EACH: Final = 4096  # calls from one of them
-_NO_PYTHON: Final = "no Python is there yet"
-_NO_RUNTIME: Final = "no C++ runtime is loaded yet (one that was stripped of its names and marks can't be heard)"
+_NO_PYTHON: Final = "no Python is loaded yet"
+_NO_RUNTIME: Final = "no C++ runtime is loaded yet (one without symbols and tracer marks can't be traced)"
 
 _Refusal: TypeAlias = OSError | FunctionNotFound | NotTraceable | TouchRefused
 
@@ -106,7 +106,7 @@ class TracingCatchpoint:
                 loop.call_soon_threadsafe(self._take, traced)
 
         try:
-            refuse_touch(self._context.request, "A probe is a touch")
+            refuse_touch(self._context.request, "A catchpoint sets probes")
             await self._calls.begin()
             self._end = Ending(self._pid)
             tracer = await asyncio.to_thread(self._started, names, report)
@@ -121,7 +121,7 @@ class TracingCatchpoint:
         probe = Intrusion(
             target=catchpoint.process,
             what="probe",
-            why=f"{catchpoint.moment} of {catchpoint.pattern}: listens, nothing is stopped",
+            why=f"{catchpoint.moment} of {catchpoint.pattern}: traces, nothing is stopped",
             at_wall_ns=time.time_ns(),
         )
         self._context.emit(Touched(intrusion=probe, **self._context.stamp()))
@@ -205,7 +205,7 @@ class TracingCatchpoint:
 
     async def _fail(self) -> None:
         """The tracer has ended by itself: what it has traced stays."""
-        await self.disarm(CatchpointState.FAILED, "set it again; please report this as a bug of livedbg")
+        await self.disarm(CatchpointState.FAILED, "set it again, and please report this bug")
 
     def _emit_hits(self) -> None:
         for hit in self._hits.changed():
@@ -231,22 +231,22 @@ class TracingCatchpoint:
             files = [file.rpartition("/")[2] for file in tracer.files]
             parts = [f"in {', '.join(files)}" if files else self._nowhere()]
         if self.catchpoint.moment is Moment.RETHROW:
-            parts.append("a rethrow tells neither type nor message: all are shown")
+            parts.append("rethrows have neither type nor message: all are reported")
         if not self._calls.possible:
-            parts.append("no stacks: gdb is not there")
+            parts.append("no stacks: gdb is not installed")
         if counts.unread:
             parts.append(f"can't be read: {', '.join(counts.unread[:3])}")
         if counts.left_out:
-            parts.append(f"not heard, for want of debug registers: {', '.join(counts.left_out[:3])}")
+            parts.append(f"not traced, because no debug register is left: {', '.join(counts.left_out[:3])}")
         if isinstance(tracer, BreakpointTracer) and self.catchpoint.follow:
-            parts.append("programs that it starts by exec are not heard")
+            parts.append("programs that it executes are not traced")
         if counts.failure:
-            parts.insert(0, f"listening has failed ({counts.failure})")
+            parts.insert(0, f"tracing has failed ({counts.failure})")
         return clean_line("; ".join(parts))
 
     def _nowhere(self) -> str:
         if self.catchpoint.moment is Moment.CALL:
-            return f"no file that is loaded has {' or '.join(p.text for p in self._patterns)} yet"
+            return f"no loaded file has {' or '.join(p.text for p in self._patterns)} yet"
         return _NO_PYTHON if self.catchpoint.moment is Moment.RAISE else _NO_RUNTIME
 
     def _put(self, **changes: object) -> None:

@@ -78,13 +78,13 @@ class PythonRaises:
         except ElfError as error:
             raise NotTraceable(f"{found.file} can't be read: {error}") from None
         if file is None or FUNCTION not in file.symbols:
-            raise NotTraceable(f"{found.file} does not tell where its interpreter's state is")
+            raise NotTraceable(f"{found.file} does not contain the address of the interpreter state")
         label = ".".join(map(str, file.version)) if file.version else "older than 3.11"
         if file.layout is None:
-            raise NotTraceable(f"Python {label} ({found.file}): exceptions can be heard in CPython 3.11 to 3.14")
+            raise NotTraceable(f"Python {label} ({found.file}): exceptions can be traced in CPython 3.11 to 3.14")
         if file.layout.free_threaded:
             raise NotTraceable(
-                f"Python {label}, free-threaded ({found.file}): without a GIL it is not known whose they are"
+                f"Python {label}, free-threaded ({found.file}): without a GIL the raising thread is unknown"
             )
         self._files[found.place] = file.layout, file.symbols
         distance = file.runtime - file.symbols[FUNCTION]
@@ -129,17 +129,17 @@ class PythonRaises:
 def refused_raises(error: LookupError | OSError, pid: int) -> TargetError | None:
     """Why Python exceptions can't be traced, in words for a user; None where it is no matter of Python's."""
     if isinstance(error, NotTraceable):
-        return TargetError(f"{error}.", "C++ exceptions can be caught there, by any other pattern", "python-unheard")
+        return TargetError(f"{error}.", "C++ exceptions can be caught there, with other patterns", "python-unheard")
     if isinstance(error, LookupError):
         return TargetError(
-            f"Process {pid} runs no Python whose exceptions can be heard: no file of it has {FUNCTION}.",
-            "name the process that runs the interpreter, or add --follow for those that it starts",
+            f"Process {pid} runs no Python whose exceptions can be traced: none of its files has {FUNCTION}.",
+            "name the process that runs the interpreter, or add --follow for its children",
             "no-python",
         )
     if isinstance(error, NoTracefs | NoPerf) or error.errno in {errno.EACCES, errno.EPERM}:
         return TargetError(
-            f"Python exceptions are heard by probe events only, and those are not allowed here: {error.strerror}.",
-            "run livedbg by sudo, or give it CAP_PERFMON and CAP_SYS_ADMIN",
+            f"Python exceptions need probe events, which are not allowed here: {error.strerror}.",
+            "run livedbg with sudo, or give it CAP_PERFMON and CAP_SYS_ADMIN",
             "no-permission",
         )
     return None

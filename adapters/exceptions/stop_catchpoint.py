@@ -89,12 +89,12 @@ class StoppingCatchpoint:
         Raises:
             LivedbgError: it can't be done; the catchpoint shows why, too.
         """
-        self._put(note="gdb loads symbols; nothing is touched yet")
+        self._put(note="gdb loads symbols; it is not attached yet")
         try:
             if other is not None:
                 raise UsageError(
-                    f"Threads of process {self._pid} stop for {other.pattern} already.",
-                    "take that catchpoint out",
+                    f"Threads of process {self._pid} already stop for {other.pattern}.",
+                    "remove that catchpoint",
                     "busy",
                 )
             stopper = self._stopper = await self._made()
@@ -104,7 +104,7 @@ class StoppingCatchpoint:
             self._stopper = None
             self._put(state=CatchpointState.FAILED, note=why.message, remedy=why.remedy)
             raise why from None
-        self._touched("attach", "gdb, without stopping the process as a whole", cost.stopped_ns, cost.threads)
+        self._touched("attach", "gdb, without stopping the whole process", cost.stopped_ns, cost.threads)
         self._put(state=CatchpointState.ARMED, note=self._note(stopper))
 
     async def _made(self) -> Stopper:
@@ -116,13 +116,15 @@ class StoppingCatchpoint:
             UsageError: it can't be stopped at this.
             GdbCommandError, GdbGone, GdbTimeout: gdb can't be used.
         """
-        refuse_touch(self._context.request, "A stop is a touch")
+        refuse_touch(self._context.request, "--stop stops a thread")
         if self.catchpoint.moment not in _POSSIBLE:
-            raise UsageError(f"A {self.catchpoint.moment} can't be stopped at.", "catch it without --stop", "usage")
+            raise UsageError(
+                f"No thread can be stopped at a {self.catchpoint.moment}.", "catch it without --stop", "usage"
+            )
         gdb = find_gdb(self._context.request.gdb)
         if gdb is None:
             raise TargetUnsuitable(
-                "There is no gdb here, and a stop needs one.", "install gdb, or name one: --gdb PATH", "gdb-missing"
+                "--stop needs gdb, which is not installed.", "install gdb, or name one: --gdb PATH", "gdb-missing"
             )
         return Stopper(
             await self._gdbs.of(gdb, self._pid),
@@ -172,7 +174,7 @@ class StoppingCatchpoint:
         self._reported_s = time.monotonic()
         brushed, stopper.brushed = stopper.brushed, []
         if brushed:
-            why = f"{self.catchpoint.moment} that nobody wanted, or while another thread stood"
+            why = f"{self.catchpoint.moment} that did not match, or while another thread was stopped"
             self._touched("pass", why, sum(brushed), len(brushed))
 
     def _loaded(self, files: int) -> None:
@@ -182,7 +184,7 @@ class StoppingCatchpoint:
         files = ", ".join(file.rpartition("/")[2] for file in stopper.files)
         left_out = f"; not in {', '.join(stopper.left_out[:3])}: no debug register is left" if stopper.left_out else ""
         trouble = f"; {stopper.trouble}" if stopper.trouble else ""
-        return clean_line(f"in {files}; one thread stands at a time{left_out}{trouble}{self._budget_note()}")
+        return clean_line(f"in {files}; one thread is stopped at a time{left_out}{trouble}{self._budget_note()}")
 
     def _budget_note(self) -> str:
         """How the stop budget cuts what was asked for."""
@@ -190,7 +192,7 @@ class StoppingCatchpoint:
         if budget is None or not (budget.seconds < LEAST_S or budget.seconds < self._hold_s):
             return ""
         most = (
-            f"a thread stands for {budget.seconds:.0f} s at most"
+            f"a thread is stopped for {budget.seconds:.0f} s at most"
             if budget.seconds >= LEAST_S
             else "no thread is stopped now"
         )
@@ -240,7 +242,7 @@ class StoppingCatchpoint:
 
     def _lost(self, why: str) -> None:
         replaced = self._stopper is not None and self._stopper.replaced
-        again = f"catch it again in the new one: livedbg catch {self._pid} {quote(self.catchpoint.pattern)} --stop"
+        again = f"catch it in the new program: livedbg catch {self._pid} {quote(self.catchpoint.pattern)} --stop"
         remedy = again if replaced else "livedbg catch, without --stop"
         self._put(state=CatchpointState.FAILED, note=why, remedy=remedy)
         self._ending = asyncio.create_task(self.disarm())

@@ -167,7 +167,7 @@ class Stopper:
         number = harmless_signal(self._pid)
         if number is None:
             raise TargetUnsuitable(
-                f"Process {self._pid} has handlers for SIGURG and SIGWINCH: none is left to stop a thread by.",
+                f"Process {self._pid} has handlers for SIGURG and SIGWINCH: no signal is left to stop a thread with.",
                 "catch without --stop",
                 "no-signal",
             )
@@ -218,7 +218,7 @@ class Stopper:
             if self._program.replaced:
                 self.replaced = True
                 self._end(
-                    f"Process {self._pid} runs another program now; the places to stop at were in the one before."
+                    f"Process {self._pid} has executed another program; the functions to stop at were in the old one."
                 )
                 return
             try:
@@ -290,7 +290,7 @@ class Stopper:
         if budget is not None and budget.seconds < LEAST_S:
             self.seen += 1
             self.passed += 1
-            self.trouble = f"the last one was not looked at. {budget.sentence}"
+            self.trouble = f"the last one was not read. {budget.sentence}"
             return None
         at = await self._inspector.at(number, _AT_S)
         found = None if at is None else self._places.at(at.counter)
@@ -323,7 +323,7 @@ class Stopper:
         now_s = time.monotonic()
         self._lately = [when for when in self._lately if when > now_s - 1.0] + [now_s]
         if len(self._lately) > _UNWANTED_MOST:
-            self._end(f"More than {_UNWANTED_MOST} calls a second that nobody wants would each stop a thread.")
+            self._end(f"More than {_UNWANTED_MOST} calls a second that do not match would each stop a thread.")
             return
         if not learn:
             return

@@ -22,9 +22,9 @@ class StoppingAdapter(Adapter):
     """Stops threads at what they throw, one at a time."""
 
     name: ClassVar[str] = "stopping"
-    sees: ClassVar[str] = "a thread at the moment it throws: frames, variables, source."
+    sees: ClassVar[str] = "frames, variables and source of a throwing thread"
     cost: ClassVar[str] = (
-        "gdb attached without a stop; the one thread that throws stands for some hundredths of a second."
+        "gdb attached in non-stop mode; the throwing thread is stopped for some hundredths of a second"
     )
     level: ClassVar[Level] = Level.TOUCH
     handles: ClassVar[tuple[type[Intent], ...]] = (Catch, GoOn, Uncatch)

@@ -41,10 +41,9 @@ class GlanceAdapter(Adapter):
     """Takes the native stacks of all threads; those that run are stopped for it, one after the other."""
 
     name: ClassVar[str] = "glance"
-    sees: ClassVar[str] = "native stacks of running threads, when asked for"
+    sees: ClassVar[str] = "native stacks of running threads, on request"
     cost: ClassVar[str] = (
-        "only when asked for: each running thread stands still for some 0.1 ms, one at a time, by ptrace; blocked ones "
-        "are not stopped"
+        "on request: ptrace stops each running thread for about 0.1 ms, one at a time; blocked threads are not stopped"
     )
     level: ClassVar[Level] = Level.GLANCE
     handles: ClassVar[tuple[type[Intent], ...]] = (Glance,)
@@ -84,7 +83,7 @@ class GlanceAdapter(Adapter):
         if process is None or process.exited:
             raise TargetGone("That process has ended.", "", "gone")
         wanted = {int(ids.parse(thread).short) for thread in intent.threads}
-        await self._glance(context, process, wanted, "asked for in the app: stacks of running threads")
+        await self._glance(context, process, wanted, "requested in the app: stacks of running threads")
 
     async def _all(self, context: Context) -> None:
         for _ in range(_PATIENCE):
@@ -94,14 +93,14 @@ class GlanceAdapter(Adapter):
         for process in list(context.snapshot().processes.values()):
             if process.target and not process.exited:
                 try:
-                    await self._glance(context, process, set(), "asked for by --glance: stacks of running threads")
+                    await self._glance(context, process, set(), "requested by --glance: stacks of running threads")
                 except LivedbgError as error:
                     self._emit_status(
                         context, process.id, error.code, f"No native stacks: {error.message}", error.remedy
                     )
 
     async def _glance(self, context: Context, process: Process, wanted: set[int], why: str) -> None:
-        refuse_touch(context.request, "A glance stops each running thread for a moment")
+        refuse_touch(context.request, "A glance stops each running thread briefly")
         gdb = self._gdb(context.request)
         async with self._locks[process.id]:
             taken_ns = time.monotonic_ns()
@@ -167,18 +166,16 @@ class GlanceAdapter(Adapter):
         budget = stop_budget(context.snapshot(), process.id, time.time_ns())
         took_s = sum(found.stops_ns.values()) / 1e9
         if budget is not None and budget.seconds < max(_NEAR_S, 10 * took_s):
-            sentence = f"The glance stopped threads for {took_s * 1e3:.1f} ms together. {budget.sentence}"
-            self._emit_status(context, process.id, "watchdog-near", sentence, "look without --glance")
+            sentence = f"The glance stopped threads for {took_s * 1e3:.1f} ms in total. {budget.sentence}"
+            self._emit_status(context, process.id, "watchdog-near", sentence, "run without --glance")
 
     def _gdb(self, request: Request) -> str:
         if not ptrace.usable():
             machine = os.uname().machine
-            raise ToolMissing(
-                f"glances are for x86-64 only, this is {machine}.", "livedbg stacks without it", "machine"
-            )
+            raise ToolMissing(f"glances need x86-64, this is {machine}.", "run without --glance", "machine")
         gdb = find_gdb(request.gdb)
         if gdb is None:
-            named = f"{request.gdb} is not there." if request.gdb else "gdb is not installed."
+            named = f"{request.gdb} was not found." if request.gdb else "gdb is not installed."
             raise ToolMissing(named, "sudo apt-get install gdb", "gdb-missing")
         return gdb
 

@@ -13,7 +13,7 @@ from livedbg.unwind.unwinder import Unwound
 
 __all__ = ["denied", "skip_reasons", "stacks_of"]
 
-_GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is not known without a stop"
+_GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is unknown without a stop"
 _LOST: Final = "outer frames may be missing: code without unwind tables, or more stack than was copied"
 
 
@@ -21,7 +21,7 @@ def denied(pid: int) -> TargetDenied:
     """Why a process may not be read."""
     problem = access_problem(pid)
     if problem is None:
-        return TargetDenied(f"The kernel doesn't let us read process {pid}.", "livedbg doctor", "denied")
+        return TargetDenied(f"The kernel denies reading process {pid}.", "livedbg doctor", "denied")
     return TargetDenied(problem.sentence, problem.remedy, problem.code)
 
 

@@ -15,7 +15,7 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
         "iree": Preset(
             moment=Moment.CALL,
             patterns=("iree_status_allocate", "iree_status_allocate_f"),
-            about="IREE statuses that are not OK, where they are made",
+            about="IREE statuses other than OK, where they are created",
         ),
     }
 )

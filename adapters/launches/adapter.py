@@ -33,9 +33,9 @@ class LaunchesAdapter(Adapter):
     """Traces what a process launches, by kernel probes on the driver's and the runtime's functions."""
 
     name: ClassVar[str] = "launches"
-    sees: ClassVar[str] = "CUDA kernels as they are launched: thread, kernel, grid, block, stream, rate; when asked for"
+    sees: ClassVar[str] = "CUDA kernel launches: thread, kernel, grid, block, stream, rate; on request"
     cost: ClassVar[str] = (
-        f"a trap at each launch, some microseconds; at most {SHARE:.0%} of the launching threads' time"
+        f"a trap at each launch (some microseconds); at most {SHARE:.0%} of the launching threads' time"
     )
     level: ClassVar[Level] = Level.LISTEN
     handles: ClassVar[tuple[type[Intent], ...]] = (WatchLaunches,)
@@ -76,7 +76,7 @@ class LaunchesAdapter(Adapter):
                 known.report_end()
             return
         if known is None:
-            refuse_touch(context.request, "Listening to launches sets probes")
+            refuse_touch(context.request, "Tracing launches sets probes")
             watched = _Watched(intent.process, context, intent.share or SHARE)
             await watched.begin()
             self._watched[intent.process] = watched
@@ -111,7 +111,7 @@ class _Watched:
             await asyncio.to_thread(self._tracer.start)
         except OSError as error:
             raise probe_refused(error, self.pid) from None
-        why = "launches: listens, nothing is stopped"
+        why = "launches: traces, nothing is stopped"
         touch = Intrusion(target=self.process, what="probe", why=why, at_wall_ns=time.time_ns())
         self._context.emit(Touched(intrusion=touch, **self._context.stamp()))
 
@@ -124,7 +124,7 @@ class _Watched:
 
     def report_end(self) -> None:
         """Report that launches are traced no more."""
-        self._report(SourceHealth.ENDED, "Launches are listened to no more.", "")
+        self._report(SourceHealth.ENDED, "Launches are no longer traced.", "")
 
     def _take(self, traced: Traced) -> None:
         """In the tracer's thread."""
@@ -160,14 +160,14 @@ class _Watched:
         )
         if self._tracer.counts.failure:
             self._report(
-                SourceHealth.FAILED, f"Listening to launches has failed ({self._tracer.counts.failure}).", "ask again"
+                SourceHealth.FAILED, f"Tracing launches has failed ({self._tracer.counts.failure}).", "try again"
             )
         elif not files:
             self._report(SourceHealth.DEGRADED, "No library with launch functions is loaded yet.", "")
         elif traced.detail is Detail.EACH:
             names = ", ".join(file.rpartition("/")[2] for file in files)
-            lost = f"; {traced.lost} calls came too fast to be seen" if traced.lost else ""
-            self._report(SourceHealth.OK, f"Listens to launches in {names}{lost}.", "", files, traced.lost)
+            lost = f"; {traced.lost} calls were lost (ring buffer full)" if traced.lost else ""
+            self._report(SourceHealth.OK, f"Traces launches in {names}{lost}.", "", files, traced.lost)
         else:
             self._report(SourceHealth.DEGRADED, *_too_fast(self.pid, traced), traced.detail)
 
@@ -186,11 +186,11 @@ def _too_fast(pid: int, traced: Traced) -> tuple[str, str]:
     rate = f"{traced.rate_per_s:,.0f} launch calls a second"
     if traced.detail is Detail.COUNT:
         sentence = (
-            f"Launches are only counted: at {rate}, to look at each would take {traced.to_sample:.1%} of their time."
+            f"Launches are only counted: at {rate}, tracing each would take {traced.to_sample:.1%} of their time."
         )
     else:
         sentence = (
-            f"Launches are not listened to for now: at {rate}, even counting would take {traced.to_count:.1%} of "
+            f"Launches are not traced for now: at {rate}, even counting would take {traced.to_count:.1%} of "
             "their threads' time."
         )
-    return sentence, f"livedbg launches {pid} --budget {min(120 * traced.to_sample, 100):.1f} looks at each"
+    return sentence, f"livedbg launches {pid} --budget {min(120 * traced.to_sample, 100):.1f} traces each one"

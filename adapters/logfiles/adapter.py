@@ -52,10 +52,10 @@ class LogAdapter(Adapter):
 
     name: ClassVar[str] = "logs"
     sees: ClassVar[str] = (
-        "log files, directories and patterns that you name, the output of launched programs, and the logs that a "
+        "log files, directories and globs that you name, the output of launched programs, and the logs that a "
         "target has open or names in its environment"
     )
-    cost: ClassVar[str] = "reads the files; nothing is done to the target"
+    cost: ClassVar[str] = "reads the files; no effect on the target"
 
     def __init__(self) -> None:
         self._feeds: list[SourceFeed] = []

@@ -138,7 +138,7 @@ class Catalogue:
         if found.missing:
             once = self._request.once
             health = SourceHealth.FAILED if once else SourceHealth.DEGRADED
-            sentence = f"{target} is not there" + ("" if once else " yet; it is read as soon as it appears")
+            sentence = f"{target} does not exist" + ("" if once else " yet; it will be read as soon as it appears")
             yield _status(target, health, "no-such-log", sentence, f"ls -l {target}")
         for path in found.odd:
             sentence = f"{clean_line(str(path))} is neither a file nor a directory"
@@ -149,11 +149,11 @@ class Catalogue:
         if found.skipped:
             names = ", ".join(clean_line(path.name) for path in found.skipped[:5])
             more = f" and {len(found.skipped) - 5} more" if len(found.skipped) > 5 else ""
-            sentence = f"{target}: not read because they are no text: {names}{more}"
+            sentence = f"{target}: not read because they are not text: {names}{more}"
             yield _status(target, SourceHealth.OK, "binary-skipped", sentence, "")
         if found.too_many:
-            sentence = f"{target} holds very many files; only the first ones are read"
-            yield _status(target, SourceHealth.DEGRADED, "too-many-files", sentence, "name a folder deeper down")
+            sentence = f"{target} holds too many files; only the first ones are read"
+            yield _status(target, SourceHealth.DEGRADED, "too-many-files", sentence, "name a subfolder")
 
 
 def _oldest_first(candidates: list[Candidate]) -> list[Candidate]:

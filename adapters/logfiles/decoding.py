@@ -124,6 +124,6 @@ class Decoding:
             health=SourceHealth.FAILED,
             code="internal-error",
             sentence=clean_line(f"the {decoder.name} log decoder failed: {type(error).__name__}: {error}"),
-            remedy="please report this; the other decoders go on",
+            remedy="please report this bug; the other decoders continue",
         )
         self._events.append(StatusSeen(status=status, **stamp))

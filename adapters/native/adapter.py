@@ -30,7 +30,7 @@ _LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobod
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
 _MOST_THREADS: Final = 1024
-_GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is not known without a stop"
+_GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is unknown without a stop"
 
 
 @dataclass(slots=True)
@@ -51,10 +51,8 @@ class NativeAdapter(Adapter):
     """Takes the native stacks of threads that wait."""
 
     name: ClassVar[str] = "native"
-    sees: ClassVar[str] = "native stacks of threads that sit in a system call"
-    cost: ClassVar[str] = (
-        "no stop; the copy costs this box some 0.1 ms a thread, and a gdb beside it memory for symbols"
-    )
+    sees: ClassVar[str] = "native stacks of threads that are blocked in a system call"
+    cost: ClassVar[str] = "no stop; copying takes about 0.1 ms per thread, and a separate gdb needs memory for symbols"
     handles: ClassVar[tuple[type[Intent], ...]] = (WantStacks,)
 
     def __init__(self) -> None:
@@ -236,8 +234,8 @@ async def _whatever_comes(work: asyncio.Future[Any]) -> None:
 def _unusable(request: Request) -> LivedbgError | None:
     """Why native stacks can't be had here at all."""
     if os.uname().machine != "x86_64":
-        return ToolMissing("they are taken on x86-64 only.", "livedbg stacks --no-native", "machine")
+        return ToolMissing("they need x86-64.", "livedbg stacks --no-native", "machine")
     if find_gdb(request.gdb) is None:
-        named = f"{request.gdb} is not there." if request.gdb else "gdb is not installed."
+        named = f"{request.gdb} was not found." if request.gdb else "gdb is not installed."
         return ToolMissing(named, "sudo apt-get install gdb", "gdb-missing")
     return None

@@ -12,6 +12,6 @@ __all__ = ["PRESETS"]
 
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
-        "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's one exception"),
+        "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's exception class"),
     }
 )

@@ -30,14 +30,14 @@ SYSTEM: Final = System(
         Command(
             "repro",
             Lazy("livedbg.adapters.nvfuser.commands.repro:command"),
-            "Extract a script that reproduces an nvFuser failure, whole or of one segment.",
+            "Extract a script that reproduces an nvFuser failure.",
             (
                 ("livedbg repro train.log -o repro.py", "the script in the error text"),
-                ("livedbg repro train.log --segment 3 -o repro.py", "one segment of it"),
-                ("livedbg repro train.log --segment 3 --run --python nvf/bin/python", "does it fail the same way?"),
+                ("livedbg repro train.log --segment 3 -o repro.py", "reduce it to segment 3"),
+                ("livedbg repro train.log --segment 3 --run --python nvf/bin/python", "run it: same failure?"),
             ),
             (0, 11, 2, 3, 4),
-            "11 when it fails with --run, 4 when it had not ended by --timeout.",
+            "With --run: 11 if the script fails, 4 if it is still running at --timeout.",
             after="launches",
         ),
     ),

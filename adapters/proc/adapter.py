@@ -36,8 +36,8 @@ class ProcAdapter(Adapter):
     """Watches the named processes, their children, and who holds what they wait for."""
 
     name: ClassVar[str] = SOURCE
-    sees: ClassVar[str] = "processes, threads, system calls, and who holds the locks, pipes and sockets waited for"
-    cost: ClassVar[str] = "nothing for the target; under 2 % of one core here"
+    sees: ClassVar[str] = "processes, threads, system calls, waits and holders of locks, pipes and sockets"
+    cost: ClassVar[str] = "none for the target; under 2 % of one core for livedbg"
 
     async def run(self, context: Context) -> None:
         """Look again and again until every named process has ended."""

@@ -32,7 +32,7 @@ def seen(host: str, pid: int, code: str = "") -> SourceStatus:
 
 def hidden(host: str, pid: int) -> SourceStatus:
     """A process that was led to may not be seen at all."""
-    sentence = f"Process {pid} takes part in this, but the kernel doesn't show it to this user."
+    sentence = f"Process {pid} is involved, but the kernel hides it from this user."
     return status_of(host, pid, Problem("hidden", sentence, f"sudo livedbg attach {pid}"))
 
 
@@ -45,7 +45,7 @@ def ended(host: str, pid: int, status: int | None, code: str, sentence: str) -> 
         health=SourceHealth.ENDED,
         code=code,
         sentence=sentence or f"Process {pid} ended{how}.",
-        remedy="livedbg launch -- COMMAND   starts it again under watch" if not sentence else "",
+        remedy="livedbg launch -- COMMAND   starts it again under livedbg" if not sentence else "",
     )
 
 
@@ -56,14 +56,14 @@ def machine_problem(pid: int) -> Problem | None:
     if abi is None:
         return Problem(
             "unknown-machine",
-            "This machine type isn't known to livedbg: states and CPU times are shown, waits are not.",
-            "x86-64 and aarch64 are known",
+            "livedbg does not support this machine type: it shows states and CPU times, but no waits.",
+            "use x86-64 or aarch64",
         )
     if machine is not None and machine != abi.elf:
         return Problem(
             "foreign-machine",
             f"Process {pid} runs code of another machine type (ELF machine {machine}, e.g. 32-bit): "
-            "its states and CPU times are shown, what it waits for is not.",
+            "livedbg shows its states and CPU times, but no waits.",
             "run a native build of the program",
         )
     return None
@@ -75,7 +75,7 @@ def libc_problem(pid: int, libc: Libc) -> Problem | None:
         return None
     return Problem(
         "unknown-libc",
-        f"Process {pid} uses {libc.label}, whose lock layouts livedbg doesn't know: threads that wait for a lock "
-        "are shown, its holder only where the kernel's ABI tells it.",
+        f"Process {pid} uses {libc.label}, whose lock layouts livedbg does not know: it shows who waits for a lock, "
+        "but the holder only where the kernel's ABI contains it.",
         f"livedbg stacks {pid} --native   shows who is inside which lock",
     )

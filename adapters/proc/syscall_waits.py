@@ -35,7 +35,7 @@ _WRITES: Final = {
 _PLAIN: Final = {
     "pause": "pause (waits for a signal)",
     "rt_sigsuspend": "sigsuspend (waits for a signal)",
-    "restart_syscall": "a wait that goes on after an interruption",
+    "restart_syscall": "restarted system call",
     "io_uring_enter": "io_uring wait",
     "io_getevents": "wait for asynchronous I/O",
     "semop": "semop (System V semaphore)",

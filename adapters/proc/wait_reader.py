@@ -16,7 +16,7 @@ from livedbg.model import ThreadState
 
 __all__ = ["WaitReader"]
 
-_STOPPED: Final = Wait("stopped (SIGCONT lets it go on)")
+_STOPPED: Final = Wait("stopped (SIGCONT resumes it)")
 _TRACED: Final = Wait("stopped by its tracer")
 _FAULT: Final = Wait("page fault")
 _UNNAMED: Final = Wait(None)

@@ -154,7 +154,8 @@ class ProcessWatch:
         if stat is not None and self._process is None:
             self._process = self._model(stat, 0, ("zombie",))
             sentence = (
-                f"Process {self.pid} has ended; it is a zombie: its parent {stat.ppid} has not asked for its status."
+                f"Process {self.pid} has ended; it is a zombie: its parent {stat.ppid} "
+                "has not collected its exit status."
             )
         events: list[Event] = []
         if self._process is not None and self._turn == 0:

@@ -52,8 +52,8 @@ class PythonAdapter(Adapter):
     """Watches the Python processes of a session."""
 
     name = "python"
-    sees = "Python stacks, who holds the GIL and who waits for it, who holds which threading lock"
-    cost = "no stop; about 1 ms of CPU a look at memory and 80 ms a py-spy dump, both only after something moved"
+    sees = "Python stacks, holder and waiters of the GIL, holders of threading locks"
+    cost = "no stop; about 1 ms of CPU per memory scan and 80 ms per py-spy dump, both only after a change"
     handles = (WantStacks,)
 
     def __init__(self) -> None:

@@ -85,7 +85,7 @@ def find_py_spy(wanted: str = "") -> str:
         found = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
     if found is None:
         raise ToolMissing(
-            f"{wanted or 'py-spy'} is not there, so no Python stacks can be shown.",
+            f"{wanted or 'py-spy'} was not found, so there are no Python stacks.",
             f"{sys.executable} -m pip install py-spy",
             "py-spy-missing",
         )
@@ -173,7 +173,7 @@ async def _run(argv: Sequence[str]) -> tuple[int, bytes, str]:
     try:
         out, err = await asyncio.wait_for(process.communicate(), _LIMIT_S)
     except TimeoutError:
-        return 124, b"", f"it did not end within {_LIMIT_S:.0f} s"
+        return 124, b"", f"it did not exit within {_LIMIT_S:.0f} s"
     finally:
         try:
             if process.returncode is None:
@@ -192,7 +192,7 @@ def _meaning(pid: int, program: str, code: int, text: str) -> LivedbgError:
         return TargetGone(f"Process {pid} has ended.", code="gone")
     if "permission denied" in lower or "operation not permitted" in lower:
         problem = access.access_problem(pid)
-        sentence = problem.sentence if problem else f"py-spy may not look into process {pid}."
+        sentence = problem.sentence if problem else f"py-spy has no permission to read process {pid}."
         remedy = problem.remedy if problem else f"sudo livedbg attach {pid}"
         return TargetDenied(sentence, remedy, "no-permission")
     if "unsupported version of python" in lower:
@@ -205,7 +205,7 @@ def _meaning(pid: int, program: str, code: int, text: str) -> LivedbgError:
         return TargetUnsuitable(f"Process {pid} runs no Python that py-spy can find.", "", "not-python")
     return LivedbgError(
         f"py-spy could not take the stacks of process {pid} (exit {code}): {_gist(text)}",
-        f"try it by hand: {program} dump --nonblocking --pid {pid}",
+        f"run it by hand: {program} dump --nonblocking --pid {pid}",
         "py-spy-failed",
     )
 

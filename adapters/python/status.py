@@ -14,9 +14,9 @@ _SOURCE = "python"
 _RECOVERABLE = frozenset({"py-spy-failed", "py-spy-missing", "no-permission"})
 _UNKNOWN_SENTENCE = (
     "{label}: livedbg can't read locks of this version: stacks and the GIL's holder come from py-spy; "
-    "who waits for the GIL, and who holds which lock, is not known."
+    "waiters of the GIL and holders of locks are unknown."
 )
-_FREE_SENTENCE = "{label}: this build has no GIL; stacks come from py-spy, who holds which lock is not known."
+_FREE_SENTENCE = "{label}: this build has no GIL; stacks come from py-spy, holders of locks are unknown."
 
 
 class Statuses:

@@ -20,7 +20,7 @@ from livedbg.session.pacing import ChangePace, timed
 
 __all__ = ["Watch"]
 
-_CUT = "taken while the thread ran: it may be cut, or mix two moments"
+_CUT = "taken while the thread ran: it may be truncated or inconsistent"
 
 
 @dataclass(frozen=True, slots=True)

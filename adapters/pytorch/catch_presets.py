@@ -12,6 +12,6 @@ __all__ = ["PRESETS"]
 
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
-        "c10": Preset(moment=Moment.THROW, patterns=("c10::Error", "c10::*Error"), about="PyTorch's errors"),
+        "c10": Preset(moment=Moment.THROW, patterns=("c10::Error", "c10::*Error"), about="PyTorch errors"),
     }
 )

@@ -40,8 +40,8 @@ class ValuesAdapter(Adapter):
     """Finds dumps of tensors, and shows what is in them when somebody asks."""
 
     name: ClassVar[str] = "values"
-    sees: ClassVar[str] = "tensors that a run dumped (args_dump, tensor_dump), beside its logs"
-    cost: ClassVar[str] = "a look into the folders of the logs every 5 s; values are read when they are asked for"
+    sees: ClassVar[str] = "tensors that a run dumped (args_dump, tensor_dump), next to its logs"
+    cost: ClassVar[str] = "lists the folders of the logs every 5 s; reads values on request"
     level: ClassVar[Level] = Level.OBSERVE
     handles: ClassVar[tuple[type[Intent], ...]] = (LookAtValues, CompareValues)
 
@@ -158,7 +158,7 @@ class ValuesAdapter(Adapter):
             name = clean_line(str(path))
             context.emit(DumpSeen(dump=ValueDump(path=name, count=0, replaced=True), **context.stamp()))
         for path in changes.gone:
-            self._say(context, clean_line(str(path)), "gone", "The dump is there no more.", "")
+            self._say(context, clean_line(str(path)), "gone", "The dump no longer exists.", "")
         self._say(
             context, "", "left-out" if changes.left_out else "", changes.left_out, "livedbg values FOLDER --screen"
         )

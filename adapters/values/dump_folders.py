@@ -64,7 +64,7 @@ class Finder:
             if known == signature or signature[0] is None:
                 continue
             if known is None and len(self._seen) >= _DUMPS:
-                found.left_out = f"More than {_DUMPS} dumps lie there: the others are not shown."
+                found.left_out = f"There are more than {_DUMPS} dumps; the others are not shown."
                 continue
             self._seen[path] = signature
             found.dumps.append(path)
@@ -89,7 +89,7 @@ class Finder:
                 here = Path(folder)
                 seen += 1
                 if seen > _FOLDERS:
-                    return found, f"Dumps were looked for in {_FOLDERS:,} folders, and not in the others."
+                    return found, f"Only the first {_FOLDERS:,} folders were searched for dumps."
                 if len(here.parts) - len(top.parts) >= _DEPTH:
                     below.clear()
                 below[:] = sorted(name for name in below if not name.startswith("."))

@@ -345,7 +345,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
     def action_refresh_now(self) -> None:
         """Look again now."""
         self.view.send(Refresh())
-        self.say("Looking again")
+        self.say("Scanning all sources")
 
     def action_next_theme(self) -> None:
         """The next theme."""

@@ -17,8 +17,8 @@ from livedbg.panels.cells import Line, width_of
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.marks import verdict_mark
 from livedbg.panels.paint import Painted
-from livedbg.panels.units import clock, milliseconds, rate, stopwatch
 from livedbg.session.view import Timeline
+from livedbg.text.quantities import clock, milliseconds, rate, stopwatch
 from livedbg.themes import Role
 
 __all__ = ["Chosen", "FooterBar", "HeaderBar", "Sought", "TimelineBar"]
@@ -98,9 +98,9 @@ class HeaderBar(_Bar):
         caught = armed(look)
         stands = any(point.standing for point in look.snapshot.catchpoints.values())
         attached = armed(look, stopping=True) > 0
-        word = "catching" if attached else "listening"
+        word = "catching" if attached else "tracing"
         right: list[tuple[int, str, Style]] = [
-            (10, "A THREAD STANDS" if stands else "", ink.style(Role.BAD, bold=True)),
+            (10, "THREAD STOPPED" if stands else "", ink.style(Role.BAD, bold=True)),
             (9, *frozen),
             (3, f"{word}: {caught}" if caught else "", ink.style(Role.ACCENT)),
             (3, ended, ink.style(Role.WARN)),

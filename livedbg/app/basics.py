@@ -11,10 +11,11 @@ from textual.app import App
 from livedbg.app import export
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.text.sanitize import clean, clean_line
+from livedbg.text.wording import many
 
 __all__ = ["BasicApp"]
 
-_BUG = "Please report this; LIVEDBG_DEBUG=1 shows where it happened. `livedbg report` needs no screen."
+_BUG = "Please report this bug; LIVEDBG_DEBUG=1 prints a traceback. `livedbg report` works without the app."
 
 
 class BasicApp(App[int]):
@@ -34,7 +35,7 @@ class BasicApp(App[int]):
         lines = clean(text).splitlines()
         if lines:
             self.copy_to_clipboard("\n".join(lines))
-            more = f" and {len(lines) - 1} lines more" if len(lines) > 1 else ""
+            more = f" and {many(len(lines) - 1, 'more line')}" if len(lines) > 1 else ""
             self.say(f"Copied: {clean_line(' '.join(lines[0].split()), 48)}{more}")
 
     def action_export(self) -> None:
@@ -57,9 +58,9 @@ class BasicApp(App[int]):
                     path = export.write_report(self.look.update, suffix)
                 written.append(path)
         except OSError as error:
-            self.say(f"Can't write into {Path.cwd()}: {error.strerror}", "error")
+            self.say(f"Can't write to {Path.cwd()}: {error.strerror}", "error")
         if written:
-            self.say(f"Written into {written[0].parent}: {', '.join(path.name for path in written)}")
+            self.say(f"Written to {written[0].parent}: {', '.join(path.name for path in written)}")
 
     def _fatal_error(self) -> None:
         """A bug in a panel: a short word for the user; the whole trace for those who ask for it."""
@@ -68,4 +69,4 @@ class BasicApp(App[int]):
             return
         error = self._exception
         what = clean_line(f"{type(error).__name__}: {error}")
-        self.panic(Text(f"livedbg's screen failed ({what}). The target goes on running.\n{_BUG}"))
+        self.panic(Text(f"The terminal app failed ({what}). The target keeps running.\n{_BUG}"))

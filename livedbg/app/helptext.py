@@ -31,10 +31,10 @@ def _lines(spec: ViewSpec, replay: bool) -> Iterator[SheetLine]:
         yield SheetLine()
         yield SheetLine(panel.HELP, lead=panel.LABEL, role=Role.DIM)
         yield from _keys(panel.KEYS)
-    for heading, keys in (("every panel", MOVES), ("every screen", APP_KEYS), ("a recording", REPLAY_KEYS)):
+    for heading, keys in (("all panels", MOVES), ("all screens", APP_KEYS), ("recordings", REPLAY_KEYS)):
         if keys is not REPLAY_KEYS or replay:
             yield SheetLine()
-            yield SheetLine(f"in {heading}", Role.HEADING)
+            yield SheetLine(f"keys in {heading}", Role.HEADING)
             yield from _keys(keys)
 
 
@@ -44,8 +44,8 @@ def _keys(keys: Sequence[Key]) -> Iterator[SheetLine]:
 
 def key_reference() -> str:
     """All screens, panels and keys as Markdown, for docs/."""
-    parts = ["## In every screen\n", _table(APP_KEYS), "## In every panel\n", _table(MOVES)]
-    parts += ["## In a recording\n", _table(REPLAY_KEYS)]
+    parts = ["## All screens\n", _table(APP_KEYS), "## All panels\n", _table(MOVES)]
+    parts += ["## Recordings\n", _table(REPLAY_KEYS)]
     for spec in VIEWS:
         parts.append(f"## {spec.key} {spec.label}\n\n{spec.question}\n")
         for panel in spec.kinds:
@@ -57,4 +57,4 @@ def key_reference() -> str:
 
 def _table(keys: Sequence[Key]) -> str:
     rows = [f"| `{key.shown}` | {key.help} |" for key in keys]
-    return "\n".join(["| key | what it does |", "| --- | --- |", *rows, ""])
+    return "\n".join(["| key | action |", "| --- | --- |", *rows, ""])

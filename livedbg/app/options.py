@@ -56,12 +56,12 @@ def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None
     Raises:
         UsageError: with what to run instead.
     """
-    instead = "Run `livedbg report TARGET` for the same answer as text, or `livedbg watch TARGET` to follow it."
+    instead = "run `livedbg report TARGET` for the same as text, or `livedbg watch TARGET` to follow it"
     if not is_terminal:
-        raise UsageError("The screen needs a terminal; input or output is something else.", instead, "no-terminal")
+        raise UsageError("The terminal app needs a terminal; standard input or output is none.", instead, "no-terminal")
     term = environment.get("TERM", "")
     if term in {"", "dumb", "unknown"}:
-        raise UsageError(f"This terminal (TERM={term or 'not set'}) can't show a screen.", instead, "dumb-terminal")
+        raise UsageError(f"This terminal (TERM={term or 'not set'}) can't show the app.", instead, "dumb-terminal")
 
 
 def wants_ascii(

@@ -47,7 +47,7 @@ class PromptingApp(BasicApp):
             return
         self._prompted, self._answer = panel, None
         searching = isinstance(panel, LogsPanel)
-        hint = "search (regular expression), Enter" if searching else "show only rows with this text"
+        hint = "regular expression to search for, then Enter" if searching else "show only rows that contain this text"
         self.main.query_one(Prompt).open("", hint)
 
     def action_catch(self) -> None:
@@ -56,11 +56,11 @@ class PromptingApp(BasicApp):
         if panel is None or isinstance(self.screen, SheetScreen):
             return
         if self.view.timeline is not None:
-            self.say("This is a recording: nothing can be caught in it.", "warning")
+            self.say("Catchpoints need a live target; this is a recording.", "warning")
             return
         process = process_to_catch_in(self.look)
         if process is None:
-            self.say("Select a thread of the process to catch in first (4 shows them).", "warning")
+            self.say("Select a thread of the target process first (4 shows the threads).", "warning")
             return
         self._prompted, self._answer = panel, lambda text: self._catch(text, process)
         self.main.query_one(Prompt).open("", catch_hint(), catch_words(self.look))
@@ -84,24 +84,24 @@ class PromptingApp(BasicApp):
         if panel is None or isinstance(self.screen, SheetScreen):
             return
         if self.view.timeline is not None or dump is None:
-            why = "This is a recording: what was compared is in it." if dump is not None else "There is no dump yet."
+            why = "This is a recording; its comparisons are in it." if dump is not None else "There is no dump yet."
             self.say(why, "warning")
             return
         self._prompted, self._answer = panel, lambda text: self._compare(text, dump)
-        self.main.query_one(Prompt).open("", "a run's folder, an args_dump, or a folder with in/ and out/")
+        self.main.query_one(Prompt).open("", "a run, an args_dump, or a folder with in/ and out/")
 
     def _compare(self, text: str, dump: str) -> None:
         if text.strip():
             self.view.send(CompareValues(path=dump, golden=text.strip()))
             self.say("Comparing")
 
-    def action_let_go(self) -> None:
-        """Let all threads go on that stand at a catchpoint."""
+    def action_resume_thread(self) -> None:
+        """Resume all threads that stopped at a catchpoint."""
         standing = [point for point in self.look.snapshot.catchpoints.values() if point.standing is not None]
         for point in standing:
             self.view.send(GoOn(catchpoint=point.id))
         labels = ", ".join(self.look.names.label(point.standing or "") for point in standing)
-        self.say(f"Letting {labels} go on" if standing else "No thread stands at a catchpoint.")
+        self.say(f"Resuming {labels}" if standing else "No thread is stopped at a catchpoint.")
 
     @on(Input.Changed, "#prompt")
     def _typed(self, message: Input.Changed) -> None:

@@ -182,33 +182,33 @@ class ViewSpec:
 
 VIEWS = (
     ViewSpec(
-        "1", "overview", "Overview", "What is stuck, since when, what does it wait for, and what next?",
+        "1", "overview", "Overview", "What is stuck, since when, what does it wait for, and what to do next?",
         (VerdictPanel, (TasksPanel, ThreadsPanel, WaitsPanel), LogPanel), Overview, short="Over",
     ),
     ViewSpec(
-        "2", "tasks", "Tasks", "What is each task doing, and what waits for it?",
+        "2", "tasks", "Tasks", "What does each task do, and what waits for it?",
         ((TasksPanel, WaitsPanel),), short="Task",
     ),
     ViewSpec("3", "graph", "Graph", "Who waits for whom around the selection?", (GraphPanel,)),
     ViewSpec(
-        "4", "threads", "Threads", "What is each thread doing, and where?",
+        "4", "threads", "Threads", "What does each thread do, and where in the code?",
         ((ThreadsPanel, StackPanel),), short="Thrds",
     ),
     ViewSpec(
-        "5", "exceptions", "Exceptions", "What is thrown, how often, and where?",
+        "5", "exceptions", "Exceptions", "Which exceptions are thrown, how often, and where?",
         (CatchpointsPanel, (HitsPanel, HitStackPanel)), Exceptions, short="Exc",
     ),
-    ViewSpec("6", "logs", "Logs", "What did the logs say, and when?", (LogsPanel,)),
+    ViewSpec("6", "logs", "Logs", "What was logged, and when?", (LogsPanel,)),
     ViewSpec(
-        "8", "values", "Values", "What did each task compute, and where does it go wrong first?",
+        "8", "values", "Values", "What did each task compute, and which one diverges first?",
         ((ValuesPanel, TensorPanel),), Values, short="Vals",
     ),
     ViewSpec(
-        "9", "ledger", "Ledger", "What did livedbg do to the target, and what can't it see?",
+        "9", "ledger", "Ledger", "What did livedbg do to the target, and what can it not see?",
         (LedgerPanel, SourcesPanel), short="Ledg",
     ),
     ViewSpec(
-        "0", "device", "Device", "What runs on the device, and what do all warps wait at?",
+        "0", "device", "Device", "Which kernels run on the GPUs, and where are their warps?",
         ((DevicePanel, DeviceThreadPanel), LaunchesPanel), Device, short="Dev",
     ),
 )  # fmt: skip

@@ -22,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line.
 
     Returns:
-        The exit code: 0 nothing wrong found, 10 stall or deadlock, 11 crash, 12 precision or
-        dependency finding, 2 usage, 3 the target can't be looked at, 4 a time limit ended it.
+        The exit code: 0 no problem found, 10 stall or deadlock, 11 crash, 12 wrong value or
+        missing dependency, 2 usage error, 3 target can't be inspected, 4 time limit reached.
     """
     try:
         prepare_streams()
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error)
     except OSError as error:
         drop_output()
-        what = f"{error.filename}: {error.strerror}" if error.filename else f"Input or output: {error.strerror}"
+        what = f"{error.filename}: {error.strerror}" if error.filename else f"Input/output error: {error.strerror}"
         return _say(SourceError(f"{what}.", "free some space, or write elsewhere; LIVEDBG_DEBUG=1 shows more", "os"))
     return code
 

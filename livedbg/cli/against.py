@@ -55,7 +55,7 @@ def against(
         files = data if not others or _same(others, paths) else []
     if files:
         if len(paths) != 1:
-            raise UsageError("Several dumps lie there.", "give one args_dump folder", "several")
+            raise UsageError("The folder holds several dumps.", "give one args_dump folder", "several")
         return _compare_program(paths[0], files, tolerance, as_json=as_json)
     documents: list[dict[str, object]] = []
     differs = False
@@ -78,12 +78,12 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
     both = [(here[place], there[place]) for place in here if place in there]
     if not both:
         raise UsageError(
-            f"{many(len(paths), 'dump')} can't be compared with {len(others)}: no two lie at the same place.",
-            "give one args_dump folder each",
+            f"{many(len(paths), 'dump')} can't be compared with {len(others)}: no two have the same relative path.",
+            "give one args_dump folder on each side",
             "several",
         )
     for place in here.keys() ^ there.keys():
-        warn(f"{clean_line(place) or '.'} is in one of the runs only.")
+        warn(f"{clean_line(place) or '.'} exists in only one of the runs.")
     return both
 
 
@@ -103,8 +103,8 @@ def _compare(
         found = diverge(dump, golden, wiring_of(dump), wiring_of(golden), tolerance)
         if found.counted("uncompared") == len(found.verdicts):
             raise SourceError(
-                f"Nothing of {clean_line(str(path))} can be compared with {clean_line(str(other))}.",
-                "dump both runs with level 2: every task with its values",
+                f"No task of {clean_line(str(path))} can be compared with {clean_line(str(other))}.",
+                "dump both runs with level 2 (every task with its values)",
                 "nothing-in-common",
             )
         if documents is not None:
@@ -156,7 +156,7 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
                 click.echo(line)
         if not any(match.by or match.differs for match in found.matches):
             raise SourceError(
-                "No golden tensor could be matched.",
+                "No golden tensor matches a tensor of the dump.",
                 "dump with level 2, and save golden data of the same program",
                 "nothing-in-common",
             )
@@ -177,8 +177,8 @@ def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, toleran
         there = [(entry, tensor) for entry in select.of(dump) if (tensor := dump.tensor(entry)) is not None]
         if len(there) != 1 or len(paths) != 1:
             raise UsageError(
-                f"{golden.name} is one tensor, and {many(len(there), 'with values is', 'with values are')} selected.",
-                "choose by --task, --stage, --arg",
+                f"{golden.name} is one tensor, but {many(len(there), 'with values is', 'with values are')} selected.",
+                "select one by --task, --stage, --arg",
                 "several",
             )
         found = compare(there[0][1], expected, tolerance)

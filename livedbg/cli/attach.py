@@ -24,10 +24,16 @@ __all__ = ["app_options", "command"]
 def app_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of the screen; the command gets them as one `screen` argument."""
 
-    @click.option("--theme", type=click.Choice(["dark", "contrast", "colour-blind"]), default="dark", show_default=True)
-    @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII signs only.")
-    @click.option("--low-bandwidth", is_flag=True, help="Fewer paints, for slow lines.")
-    @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal.")
+    @click.option(
+        "--theme",
+        type=click.Choice(["dark", "contrast", "colour-blind"]),
+        default="dark",
+        show_default=True,
+        help="Colour theme.",
+    )
+    @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
+    @click.option("--low-bandwidth", is_flag=True, help="Repaint less often, for slow links.")
+    @click.option("--no-mouse", is_flag=True, help="Do not capture the mouse.")
     @functools.wraps(command)
     def wrapped(**options: Any) -> Any:
         screen = AppOptions(
@@ -44,10 +50,10 @@ def app_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("attach")
 @look_options
 @app_options
-@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Write a recording meanwhile.")
-@click.option("--force", is_flag=True, help="Replace that recording if it exists.")
+@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Also write a recording to this file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing recording.")
 def command(look: Look, record: Path | None, force: bool, screen: AppOptions) -> int:
-    """Show what processes are doing and what they are stuck on, while they go on running."""
+    """Show in the terminal app what processes do and what they are stuck on, while they keep running."""
     from livedbg.app import run
 
     look = look.resolved()
@@ -59,5 +65,5 @@ def command(look: Look, record: Path | None, force: bool, screen: AppOptions) ->
             stack.callback(recorder.close)
         code = run(LiveView(look.request(), sink=recorder), screen)
     if recorder is not None and recorder.failed:
-        warn(f"{recorder.failed}; {record} holds what was written before.", "free some space")
+        warn(f"{recorder.failed}; {record} is incomplete.", "free disk space")
     return code

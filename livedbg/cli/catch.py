@@ -1,4 +1,4 @@
-"""`livedbg catch`: exceptions of a type, as they are thrown: without stopping anything, or for a look at the thread."""
+"""`livedbg catch`: traces exceptions, calls and signals; with --stop it stops the throwing thread."""
 
 from __future__ import annotations
 
@@ -39,35 +39,36 @@ _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 @click.argument("words", nargs=-1, metavar="TARGET... TYPE")
 @catch_options
 @click.option(
-    "--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after listening that long, with exit code 4."
+    "--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after SECONDS of tracing (exit code 4)."
 )
-@click.option("--gdb", metavar="PATH", help="The gdb that unwinds stack copies; attached with --stop only.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--presets", is_flag=True, help="Print what TYPE can be by name.")
+@click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is attached only with --stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--presets", is_flag=True, help="List the presets for TYPE.")
 def command(
     words: tuple[str, ...], timeout: float | None, gdb: str | None, as_json: bool, presets: bool, **options: Any
 ) -> int:
-    """Print exceptions of a type as they are thrown: type, message, stack. Nothing is stopped without --stop.
+    """Trace exceptions, function calls or signals: print type, message and stack of each. Does not stop the target.
 
-    TYPE is a name (std::runtime_error: its children too), a glob ('c10::*'), a regular expression between slashes, a
-    preset, or with --moment call the name of a function. Behind python: it is of Python exceptions (python:KeyError).
+    TYPE is a C++ type, which includes derived types (std::runtime_error), a glob ('c10::*'), a regular expression
+    between slashes (/Error$/), a Python exception (python:KeyError), a signal (SIGSEGV), a preset (--presets), or with
+    `--moment call` a function name.
 
-    With --stop, a gdb attaches without stopping the process; the one thread that throws stands until its frames, their
-    variables and the source around them are read, usually some hundredths of a second. Ends after 1, or --count.
+    With --stop, gdb attaches in non-stop mode and stops only the throwing thread, until its frames, variables and
+    source are read, usually for some hundredths of a second.
     """
     if presets:
         for name, preset in catch_presets.presets().items():
             click.echo(f"{name:10} {preset.about} ({preset.moment}: {', '.join(preset.patterns)})")
         return 0
     if len(words) < 2:
-        raise UsageError("What shall be caught, and where?", "livedbg catch 4711 std::runtime_error", "usage")
+        raise UsageError("Missing a TARGET or a TYPE.", "livedbg catch 4711 std::runtime_error", "usage")
     *targets, pattern = words
     catch_intent("", pattern, **options)
     found = resolve(targets)
     warn_all(found.problems)
     host = host_name()
     request = Request(host=host, processes=found.processes, tree=options["follow"], stacks="none", gdb=gdb)
-    refuse_touch(request, "A stop is a touch" if options["stop"] else "A probe is a touch")
+    refuse_touch(request, "--stop stops a thread" if options["stop"] else "A catchpoint sets probes")
     intents = [catch_intent(f"process:{host}/{target.pid}", pattern, **options) for target in found.processes]
     count = intents[0].count or None
     # a stop must not outlast the watchdogs of the target's runtime, which its log names

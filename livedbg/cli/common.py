@@ -71,7 +71,7 @@ class Look:
             SourceError: a log that is not there.
         """
         if not self.targets and not self.logs:
-            raise UsageError("What shall be looked at? Give a TARGET, or --logs DIR.", "livedbg ps", "usage")
+            raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps", "usage")
         for path in self.logs:
             if not any(sign in path for sign in "*?[") and not Path(path).exists():
                 raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
@@ -101,20 +101,20 @@ def look_options(command: Command) -> Callable[..., Any]:
     """The options that say what to look at; the command gets them as one `look` argument."""
 
     @click.argument("targets", nargs=-1, metavar="[TARGET]...")
-    @click.option("--logs", multiple=True, metavar="PATH", help="Log file, directory or quoted glob; can be repeated.")
-    @click.option("--tree/--no-tree", default=True, show_default=True, help="Child processes too.")
+    @click.option("--logs", multiple=True, metavar="PATH", help="Log file, directory or quoted glob; repeatable.")
+    @click.option("--tree/--no-tree", default=True, show_default=True, help="Include child processes.")
     @click.option(
         "--interval",
         type=click.FloatRange(0.05, 60),
         default=0.5,
         show_default=True,
         metavar="SECONDS",
-        help="Shortest time between two looks.",
+        help="Shortest time between two scans.",
     )
-    @click.option("--locals", "local_variables", is_flag=True, help="Python's local variables in stacks.")
-    @click.option("--native/--no-native", default=True, show_default=True, help="Native frames in stacks.")
-    @click.option("--read-only", is_flag=True, help="Forbid whatever would touch the target.")
-    @click.option("--gdb", metavar="PATH", help="The gdb that unwinds stack copies; never attached.")
+    @click.option("--locals", "local_variables", is_flag=True, help="Show local variables in Python stacks.")
+    @click.option("--native/--no-native", default=True, show_default=True, help="Show native frames in stacks.")
+    @click.option("--read-only", is_flag=True, help="Forbid intrusive actions.")
+    @click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is not attached.")
     @functools.wraps(command)
     def wrapped(**options: Any) -> Any:
         look = Look(
@@ -149,7 +149,7 @@ def started(view: LiveView) -> Iterator[LiveView]:
     finally:
         view.stop()
         if view.stuck:
-            warn("Something that looks at the target does not come to an end; it is left behind.", "please report this")
+            warn("A source did not stop in time and was abandoned.", "please report this as a bug")
 
 
 @contextlib.contextmanager
@@ -217,4 +217,4 @@ def write(text: str, output: Path | None) -> None:
     try:
         output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
     except OSError as error:
-        raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another place with -o") from None
+        raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another path with -o") from None

@@ -1,4 +1,4 @@
-"""`livedbg completion`: the script that a shell evaluates."""
+"""`livedbg completion`: the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["command"]
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> int:
-    """Print the completion script of a shell."""
+    """Print the completion script for a shell."""
     found = get_completion_class(shell)
     if found is None:
         raise click.UsageError(f"no completion for {shell}")

@@ -1,4 +1,4 @@
-"""`livedbg demo`: a really stuck workload, and livedbg attached to it."""
+"""`livedbg demo`: a program that hangs, and livedbg attached to it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _LIST: Final = "\n".join(f"  {demo.name:<10}{demo.summary}" for demo in _DEMOS.v
 
 @click.command(
     "demo",
-    help=f"""Start a really stuck workload and attach to it; it is ended when livedbg quits.
+    help=f"""Start a demo program that hangs, and attach to it. It is killed when livedbg quits.
 
-Without a terminal the report is printed instead.
+Without a terminal, print the report instead.
 
 \b
 {_LIST}

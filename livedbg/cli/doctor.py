@@ -1,4 +1,4 @@
-"""`livedbg doctor`: what this box allows and lacks."""
+"""`livedbg doctor`: checks of permissions and tools on this host."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from livedbg.model import SourceHealth
 from livedbg.session.hostinfo import Capability, capabilities
 from livedbg.session.systems import declared, note_problem, problems
 from livedbg.session.targets import resolve
+from livedbg.text.wording import many
 from livedbg.touch.config import ban_of, files
 
 __all__ = ["command", "own_facts"]
@@ -25,20 +26,20 @@ __all__ = ["command", "own_facts"]
 
 @click.command("doctor")
 @click.argument("target", required=False)
-@click.option("--gdb", metavar="PATH", help="The gdb to look at.")
+@click.option("--gdb", metavar="PATH", help="gdb to check.")
 def command(target: str | None, gdb: str | None) -> int:
-    """Say what works here, what does not, and the command that mends it.
+    """Check permissions and tools on this host, and show how to fix what is missing.
 
-    With a TARGET: what can be seen of that process too.
+    With a TARGET, also check what can be seen of that process.
     """
-    facts = [*own_facts(), *capabilities(), *_system_facts(), _touching()]
+    facts = [*own_facts(), *capabilities(), *_system_facts(), _intrusive_actions()]
     width = max(len(fact.name) for fact in facts)
     for fact in facts:
         click.echo(f"{'ok ' if fact.ok else '-- '} {fact.name:<{width}}  {fact.value}")
         if not fact.ok:
             click.echo(f"    {'':<{width}}without it: no {fact.enables}")
             click.echo(f"    {'':<{width}}try: {fact.remedy}")
-    for problem in problems():
+    for problem in problems(thorough=True):
         click.echo(f"--  {problem.sentence}\n    try: {problem.remedy}")
     if target is not None:
         _target(target, gdb)
@@ -72,7 +73,7 @@ def own_facts() -> list[Capability]:
             "terminal",
             term not in {"", "dumb"},
             f"TERM={term or 'not set'}, {encoding}, {size.columns}x{size.lines}",
-            "screens; `report` and `watch` work without",
+            "terminal app (`report` and `watch` work without it)",
             "" if term not in {"", "dumb"} else "export TERM=xterm-256color",
         ),
     ]
@@ -87,20 +88,18 @@ def _system_facts() -> Iterator[Capability]:
             note_problem(system.name, "its checks failed", error)
 
 
-def _touching() -> Capability:
-    """Whether configuration lets livedbg touch a target."""
+def _intrusive_actions() -> Capability:
+    """Whether the configuration allows intrusive actions."""
     ban = ban_of()
     value = (
-        f"allowed: neither {' nor '.join(map(str, files()))} forbids it"
-        if ban is None
-        else f"read-only: {ban.by} forbids it"
+        f"allowed ({' and '.join(map(str, files()))} do not forbid them)" if ban is None else f"forbidden by {ban.by}"
     )
-    enables = "catchpoints, glances at running threads, stops"
-    return Capability("touching", ban is None, value, enables, "" if ban is None else ban.remedy)
+    enables = "catchpoints, glances, stops"
+    return Capability("intrusive actions", ban is None, value, enables, "" if ban is None else ban.remedy)
 
 
 def _target(word: str, gdb: str | None) -> None:
-    """What can be seen of one process, by a real look at it."""
+    """What a scan of one process sees."""
     found = resolve([word])
     click.echo()
     for problem in found.problems:
@@ -113,7 +112,7 @@ def _target(word: str, gdb: str | None) -> None:
         click.echo(f"ok  {process.pid} {' '.join(process.command) or process.exe or '?'}{notes}")
     waiting = [thread for thread in snapshot.threads.values() if thread.waits_in]
     stacks = len(snapshot.stacks)
-    click.echo(f"    {len(snapshot.threads)} threads, {len(waiting)} of them wait, {stacks} have a stack")
+    click.echo(f"    {many(len(snapshot.threads), 'thread')}, {len(waiting)} blocked, {many(stacks, 'stack')} taken")
     for status in snapshot.statuses.values():
         if status.sentence:
             sign = "ok " if status.health is SourceHealth.OK else "-- "

@@ -1,10 +1,9 @@
-"""Findings as they come: what is new in an update, as text or as one JSON object a line."""
+"""New findings of an update, as text or as one JSON object per line."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 
 import msgspec
 
@@ -12,6 +11,7 @@ from livedbg.analysis.diagnosis import Finding, Verdict
 from livedbg.cli.streams import is_unread
 from livedbg.report.lines import finding_line, verdict_line
 from livedbg.session.view import Update
+from livedbg.text.quantities import clock
 
 __all__ = ["FindingsPrinter"]
 
@@ -60,13 +60,9 @@ class FindingsPrinter:
     def _verdict_line(self, verdict: Verdict, at_ns: int) -> str:
         if self._as_json:
             return msgspec.json.encode(verdict_line(verdict, at_ns)).decode()
-        return f"{_clock(at_ns)} {verdict.state.value.upper():<8} {verdict.sentence}"
+        return f"{clock(at_ns)} {verdict.state.value.upper():<8} {verdict.sentence}"
 
     def _finding_line(self, name: str, finding: Finding, at_ns: int) -> str:
         if self._as_json:
             return msgspec.json.encode(finding_line(name, finding, at_ns)).decode()
-        return f"{_clock(at_ns)} {finding.severity.value:<8} {finding.sentence} [{finding.rule}]"
-
-
-def _clock(wall_ns: int) -> str:
-    return datetime.fromtimestamp(wall_ns / 1e9).strftime("%H:%M:%S")
+        return f"{clock(at_ns)} {finding.severity.value:<8} {finding.sentence} [{finding.rule}]"

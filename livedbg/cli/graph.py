@@ -1,4 +1,4 @@
-"""`livedbg graph`: the dependencies of a run as text, Graphviz, HTML or JSON, and those that are missing."""
+"""`livedbg graph`: draws the task graph of a run and reports missing dependencies."""
 
 from __future__ import annotations
 
@@ -38,20 +38,37 @@ _FORMS = {".dot": "dot", ".gv": "dot", ".html": "html", ".htm": "html", ".json":
 @click.command("graph")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option(
-    "--against", type=click.Path(path_type=Path), metavar="OTHER", help="Edges that only one of both runs has."
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="OTHER",
+    help="Compare with another run: edges that only one of them has.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(["text", "dot", "html", "json"]), help="Else as FILE ends; text without."
+    "--format",
+    "form",
+    type=click.Choice(["text", "dot", "html", "json"]),
+    help="Output format.  [default: by the suffix of FILE, else text]",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to FILE.")
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    metavar="ID",
+    help="Only the neighbourhood of this task (r1t2, or its id); repeatable.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
+    "--hops",
+    type=click.IntRange(0),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="With --task: radius of the neighbourhood.",
 )
 @click.option(
-    "--task", "tasks", multiple=True, metavar="ID", help="What is around it alone: r1t2, or the id; repeatable."
+    "--limit", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Show at most N tasks as text."
 )
-@click.option("--hops", type=click.IntRange(0), default=2, show_default=True, metavar="N", help="With --task: how far.")
-@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Tasks in a text.")
-@click.option("--war", is_flag=True, help="List writes after reads too, which the runtime does not track.")
+@click.option("--war", is_flag=True, help="Also list write-after-read pairs, which the runtime does not track.")
 def command(
     source: Path,
     against: Path | None,
@@ -62,9 +79,9 @@ def command(
     limit: int,
     war: bool,
 ) -> int:
-    """Draw a task graph, and say which dependencies it lacks.
+    """Draw the task graph of a run and report missing dependencies.
 
-    SOURCE is a deps.json, the folder of a run, a recording, or a folder of logs (the tasks that they tell of).
+    SOURCE is a deps.json, the folder of a run, a recording, or a folder of logs (tasks named in the logs).
     """
     drawing = _drawing(source, against, war)
     for note in drawing.notes:
@@ -162,7 +179,7 @@ def _state(source: Path, against: Path | None) -> Drawing:
     snapshot = _snapshot(source)
     if not snapshot.tasks:
         raise SourceError(
-            f"{source} tells of no task.", "give a deps.json, the folder of a run or a recording", "no-graph"
+            f"{source} contains no tasks.", "give a deps.json, the folder of a run or a recording", "no-graph"
         )
     return drawing_of_state(snapshot, clean_line(str(source)))
 
@@ -200,4 +217,4 @@ def _write(text: str, output: Path | None) -> None:
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another place with -o") from None
+        raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another path with -o") from None

@@ -46,16 +46,16 @@ class _LazyGroup(click.Group):
     epilog="""\b
 Examples:
   livedbg attach 4711        what is process 4711 stuck on?
-  livedbg report 4711        the same as text, once
-  livedbg demo               see it at work
+  livedbg report 4711        the same once, as text
+  livedbg demo               a demo program that hangs
 
 \b
-Exit codes: 0 nothing wrong found, 10 stall or deadlock, 11 crash, 12 precision or dependency
-finding, 2 usage, 3 the target can't be looked at, 4 a time limit ended it.""",
+Exit codes: 0 no problem found, 10 stall or deadlock, 11 crash, 12 wrong value or missing
+dependency, 2 usage error, 3 target can't be inspected, 4 time limit reached.""",
 )
 @click.version_option(__version__, prog_name="livedbg")
 def livedbg() -> None:
-    """Says what a running GPU/NPU job is stuck on, while it goes on running.
+    """Debug a GPU or NPU job that hangs or throws, while it keeps running.
 
-    TARGET is a PID, the name of exactly one process, or torchrun:PID.
+    TARGET is a PID, a process NAME that is unique on this host, or torchrun:PID.
     """

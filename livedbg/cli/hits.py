@@ -1,4 +1,4 @@
-"""What catchpoints hear, as text or as one JSON object a line."""
+"""What catchpoints catch, as text or as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.build import exception_out
+from livedbg.text.quantities import clock, milliseconds
 
 __all__ = ["HitPrinter"]
 
-_DOES = {"registers": "listens by debug registers to", "gdb": "stops threads of"}
+_DOES = {"registers": "traces (debug registers)", "gdb": "stops threads of"}
 
 
 class HitPrinter:
@@ -46,7 +47,7 @@ class HitPrinter:
             if point.state is CatchpointState.ARMED and point.id not in self._armed:
                 self._armed.add(point.id)
                 pid = point.process.rpartition("/")[2]
-                does = _DOES.get(point.engine, "listens to")
+                does = _DOES.get(point.engine, "traces")
                 click.echo(f"livedbg: {point.id} {does} process {pid}: {point.note}", err=True)
             if point.state is CatchpointState.FAILED and point.id not in self._failed:
                 self._failed.add(point.id)
@@ -56,7 +57,7 @@ class HitPrinter:
                 left_s = max(0.0, ((point.until_wall_ns or 0) - time.time_ns()) / 1e9)
                 why = f" {point.until_why}" if point.until_why else ""
                 click.echo(
-                    f"livedbg: the thread stands for {left_s:.0f} s at most: Enter lets it go on.{why}", err=True
+                    f"livedbg: the thread is stopped for {left_s:.0f} s at most. Enter resumes it.{why}", err=True
                 )
             self._standing = {other.standing for other in snapshot.catchpoints.values() if other.standing}
         for hit in snapshot.exceptions.values():
@@ -68,10 +69,11 @@ class HitPrinter:
                 for line in self._lines(hit, before, snapshot):
                     click.echo(line, err=self._error)
             if hit.paused_ms > self._paused_ms.get(hit.id, 0.0):
-                stood_ms = hit.paused_ms - self._paused_ms.get(hit.id, 0.0)
+                paused_ms = hit.paused_ms - self._paused_ms.get(hit.id, 0.0)
                 self._paused_ms[hit.id] = hit.paused_ms
+                paused = milliseconds(paused_ms * 1e6)
                 click.echo(
-                    f"livedbg: thread {_thread(hit, snapshot)} stood for {stood_ms:,.1f} ms, and goes on.", err=True
+                    f"livedbg: thread {_thread(hit, snapshot)} was stopped for {paused} and is resumed.", err=True
                 )
 
     def _lines(self, hit: ExceptionHit, before: int, snapshot: Snapshot) -> Iterator[str]:
@@ -79,10 +81,10 @@ class HitPrinter:
             yield msgspec.json.encode(exception_out(hit)).decode()
             return
         where = _thread(hit, snapshot)
-        stamp = time.strftime("%H:%M:%S", time.localtime((hit.at_wall_ns or 0) / 1e9))
+        stamp = clock(hit.at_wall_ns)
         text = f"{hit.type}: {hit.message}" if hit.message else hit.type
         if before:
-            yield f"{stamp} thread {where}: {hit.count} times by now: {text.partition(chr(10))[0]}"
+            yield f"{stamp} thread {where}: {hit.count} times so far: {text.partition(chr(10))[0]}"
             return
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         yield f"{stamp} thread {where}: {text}{again}"
@@ -93,10 +95,10 @@ class HitPrinter:
             for line, text in enumerate(frame.source, frame.source_from):
                 yield f"        {'>' if line == frame.line else ' '} {line:5} {text}".rstrip()
         if hit.partial:
-            yield "    (the stack is not whole)" if hit.stack else "    (no stack)"
+            yield "    (incomplete stack)" if hit.stack else "    (no stack)"
 
     def sum_up(self, snapshot: Snapshot) -> None:
-        """Print how much was heard, once it is over."""
+        """Print the totals at the end."""
         for point in snapshot.catchpoints.values():
             if point.state is not CatchpointState.FAILED:
                 click.echo(f"livedbg: {_summary(point)}", err=True)
@@ -108,7 +110,7 @@ def _thread(hit: ExceptionHit, snapshot: Snapshot) -> str:
 
 
 def _summary(point: Catchpoint) -> str:
-    why = "went by while another stood" if point.engine == "gdb" else "lost (too many at once)"
+    why = "missed while another thread was stopped" if point.engine == "gdb" else "lost (ring buffer full)"
     lost = f", {point.lost:,} {why}" if point.lost else ""
     ending = f" The process {point.ending}." if point.ending else ""
-    return f"{point.id} {point.pattern}: {point.hits:,} caught of {point.seen:,} seen{lost}.{ending}"
+    return f"{point.id} {point.pattern}: {point.hits:,} of {point.seen:,} matched{lost}.{ending}"

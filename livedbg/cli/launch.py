@@ -37,39 +37,45 @@ _FORMS = {".json": "json", ".md": "markdown"}
 
 
 @click.command("launch", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--headless", is_flag=True, help="No screen: its output as it comes, findings on standard error.")
+@click.option("--headless", is_flag=True, help="No screen: relay the output of CMD, print findings on standard error.")
 @click.option(
-    "--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Headless: end it then, with exit code 4."
+    "--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Headless: kill CMD after SECONDS (exit code 4)."
 )
 @click.option(
     "--report",
     "report_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Headless: write a report at its end or time limit (.json, .md, else text).",
+    help="Headless: write a report at exit or time limit (.json, .md, else text).",
 )
-@click.option("--on-stall", metavar="CMD", help="Headless: run CMD when it stalls.")
+@click.option("--on-stall", metavar="CMD", help="Headless: run this command on a stall.")
 @click.option(
-    "--catch", "catches", multiple=True, metavar="TYPE", help="Catch it from the first instruction on; can be repeated."
+    "--catch",
+    "catches",
+    multiple=True,
+    metavar="TYPE",
+    help="Catch TYPE (see `livedbg catch`) from the first instruction on; repeatable.",
 )
 @click.option(
     "--follow/--no-follow",
     "children",
     default=True,
-    help="--catch in processes that CMD starts too, or in CMD alone.  [default: too]",
+    help="With --catch: include child processes of CMD.  [default: follow]",
 )
 @click.option(
     "--recipe",
     "wanted",
     multiple=True,
     metavar="NAME[=OPTION]",
-    help="Launch so that a question is answered (livedbg recipes); can be repeated.",
+    help="Apply a launch preset (see `livedbg recipes`); repeatable.",
 )
-@click.option("--repeat", "count", type=click.IntRange(1), metavar="N", help="Run it N times and compare the ends.")
-@click.option("--parallel", type=click.IntRange(1), metavar="K", help="--repeat: so many side by side.")
-@click.option("--gpus", metavar="LIST", help="--repeat: a device for each run, of a list such as 0-3,5.")
-@click.option("--json", "as_json", is_flag=True, help="--repeat: the comparison as JSON.")
-@click.option("--detach", is_flag=True, help="Let it run on when livedbg quits.")
-@click.option("--logs", multiple=True, metavar="PATH", help="More logs to read; can be repeated.")
+@click.option(
+    "--repeat", "count", type=click.IntRange(1), metavar="N", help="Run CMD N times and compare how the runs end."
+)
+@click.option("--parallel", type=click.IntRange(1), metavar="K", help="With --repeat: run K at a time.")
+@click.option("--gpus", metavar="LIST", help="With --repeat: give each run one GPU of a list such as 0-3,5.")
+@click.option("--json", "as_json", is_flag=True, help="With --repeat: print the comparison as JSON.")
+@click.option("--detach", is_flag=True, help="Leave CMD running when livedbg quits.")
+@click.option("--logs", multiple=True, metavar="PATH", help="More logs to read; repeatable.")
 @app_options
 @click.argument("argv", nargs=-1, required=True, metavar="[--] CMD [ARG]...", type=click.UNPROCESSED)
 def command(
@@ -89,21 +95,21 @@ def command(
     screen: AppOptions,
     argv: tuple[str, ...],
 ) -> int:
-    """Start CMD and watch it. Its output goes to files that the Logs screen shows.
+    """Start CMD and debug it. Its output goes to files; the Logs screen shows them.
 
-    When livedbg quits, CMD is ended, unless --detach. The exit code is CMD's when it ended by itself.
-    Without a terminal, or with --timeout or --report, there is no screen.
+    When livedbg quits, it kills CMD, unless --detach is given. If CMD exits by itself, its exit code is returned.
+    Without a terminal, or with --timeout, --report or --on-stall, livedbg runs headless.
 
-    With --repeat there is none either: each run has a folder with its output and recording, --timeout is for each
-    run, and the exit code says whether all ended well (0), some crashed (11) or hung (10).
+    --repeat runs CMD N times, headless. Each run has a folder with its output and a recording; --timeout is per
+    run. The exit code is 0 if all runs ended well, 11 if some crashed, 10 if some hung.
     """
     if argv[0] == "--":
         argv = argv[1:]
     if not argv:
-        raise UsageError("What shall be started?", "livedbg launch -- python train.py", "usage")
+        raise UsageError("Missing a command.", "livedbg launch -- python train.py", "usage")
     if count is not None:
         if report_file or on_stall or detach:
-            raise UsageError("--repeat takes no --report, --on-stall or --detach.", "use --json", "usage")
+            raise UsageError("--repeat excludes --report, --on-stall and --detach.", "use --json", "usage")
         devices = devices_of(gpus) if gpus is not None else ()
         check_visible(devices, os.environ)
         picked = picked_recipes(wanted)
@@ -116,7 +122,7 @@ def command(
                 with contextlib.suppress(OSError):
                     folder.rmdir()  # nothing could be started
     if parallel or gpus or as_json:
-        raise UsageError("--parallel, --gpus and --json want --repeat.", "livedbg launch --repeat 20 -- CMD", "usage")
+        raise UsageError("--parallel, --gpus and --json need --repeat.", "livedbg launch --repeat 20 -- CMD", "usage")
     unseen = headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty())
     held: list[str] = []
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
@@ -189,7 +195,7 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
     if child.exit_code is not None:
         job.watch.finish(child)
     if not in_time:
-        click.echo(f"livedbg: {job.argv[0]} was ended after {timeout:g} s", err=True)
+        click.echo(f"livedbg: {job.argv[0]} was killed after {timeout:g} s", err=True)
     for relay in relays:
         if relay.error is not None and not detach:
             raise relay.error

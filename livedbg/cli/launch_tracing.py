@@ -44,7 +44,7 @@ def trace_launches(view: LiveView, processes: Sequence[str], share: float = 0.0)
         if sum(touch.what == "probe" for touch in update.snapshot.intrusions) >= len(processes):
             return
     if not view.wait_ended(0):
-        raise TargetError(f"The probes could not be set within {_SET_S:.0f} s.", "ask again", "not-listened")
+        raise TargetError(f"The probes were not set within {_SET_S:.0f} s.", "try again", "not-listened")
 
 
 class TracingStatus:

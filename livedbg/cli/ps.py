@@ -1,4 +1,4 @@
-"""`livedbg ps`: what could be attached to."""
+"""`livedbg ps`: the GPU, NPU and ML processes of this host."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import click
 import msgspec
 
 from livedbg.session.hostinfo import Candidate, list_candidates
+from livedbg.text.quantities import short_age
 
 __all__ = ["command"]
 
 
 @click.command("ps")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(as_json: bool) -> int:
-    """List the GPU, NPU and ML processes of this host that you may see, oldest first."""
+    """List the GPU, NPU and ML processes of this host that are visible to you, oldest first."""
     found = list_candidates()
     if as_json:
         for candidate in found:
             click.echo(msgspec.json.encode(candidate).decode())
         return 0
     if not found:
-        click.echo("No process here uses a GPU, an NPU or an ML runtime. Any process can be attached to by its pid.")
+        click.echo("No process uses a GPU, an NPU or an ML runtime. `livedbg attach PID` works with any process.")
         return 0
     rows = [("PID", "RANK", "USER", "AGE", "CPU", "THREADS", "STATE", "USES", "COMMAND"), *map(_row, found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
@@ -41,18 +42,10 @@ def _row(candidate: Candidate) -> tuple[str, ...]:
         str(candidate.pid),
         "-" if candidate.rank is None else str(candidate.rank),
         candidate.user,
-        _age(candidate.age_s),
+        short_age(candidate.age_s),
         f"{candidate.cpu_share:.0%}",
         str(candidate.threads),
         candidate.state.value,
         ",".join(candidate.uses),
         " ".join(candidate.command),
     )
-
-
-def _age(seconds: float) -> str:
-    """Short: `43s`, `12m`, `5h`, `3d`."""
-    for size, sign in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{sign}"
-    return f"{seconds:.0f}s"

@@ -1,4 +1,4 @@
-"""`livedbg recipes`: the ways of launching that answer a question."""
+"""`livedbg recipes`: launch presets, each for one debugging question."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["command"]
 
 @click.command("recipes")
 @click.argument("names", nargs=-1, metavar="[NAME|PID]...")
-@click.option("--for", "target", metavar="TARGET", help="Those that fit a process, with the command to run it again.")
+@click.option("--for", "target", metavar="TARGET", help="Recipes that apply to a process, with its command line.")
 def command(names: tuple[str, ...], target: str | None) -> int:
-    """List the recipes that `livedbg launch --recipe NAME CMD` takes, or explain some.
+    """List the recipes for `livedbg launch --recipe NAME CMD`, or describe some of them.
 
-    A PID lists those that fit that process, each with the whole command that runs it again.
+    With a PID, list the recipes that apply to that process, each with the full command to rerun it.
 
-    Your own are TOML files in livedbg/recipes of your configuration folder; one of the same name wins.
+    Add your own as TOML files in livedbg/recipes of the configuration folder; they override built-in ones by name.
     """
     known, wrong = recipes()
     for sentence in wrong:
@@ -44,7 +44,7 @@ def command(names: tuple[str, ...], target: str | None) -> int:
         width = max(map(len, known), default=0)
         for name, recipe in known.items():
             click.echo(f"{name:{width}}  {recipe.question}")
-        click.echo(f"\nlivedbg recipes NAME explains one; your own: {own_folder()}", err=True)
+        click.echo(f"\nlivedbg recipes NAME describes one; add your own in {own_folder()}", err=True)
     for name in names:
         if name not in pids:
             recipe = known.get(name) or chosen(name, known)[0]
@@ -63,7 +63,7 @@ def _say_fitting(word: str, known: Mapping[str, Recipe]) -> None:
         process = Process(id="", host=host_name(), pid=target.pid, command=argv)
         systems = by_snapshot(EMPTY, process) | by_files(loaded_files(target.pid))
         click.echo(
-            f"Process {target.pid} uses: {', '.join(in_order(systems)) or 'nothing that recipes are for'}", err=True
+            f"Process {target.pid} uses: {', '.join(in_order(systems)) or 'nothing that a recipe applies to'}", err=True
         )
         for again in fitting(known, systems, argv or ("CMD",), cwd if cwd and Path(cwd).is_dir() else None):
             click.echo(f"{again.name}: {again.recipe.question}")

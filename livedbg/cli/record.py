@@ -11,24 +11,25 @@ from livedbg.cli.common import Look, look_options, quit_on_signals, running, war
 from livedbg.model.errors import SourceError
 from livedbg.recording.file import Recorder
 from livedbg.session.hostinfo import host_name
+from livedbg.text.quantities import byte_size
 
 __all__ = ["command"]
 
 _FIRST_LOOK_S: Final = 60.0
-"""Of a source that never has a whole look no more is waited for."""
+"""Longest wait for the first scan of every source."""
 
 
 @click.command("record")
 @look_options
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The recording.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
 @click.option(
-    "--for", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop that long after the first look."
+    "--for", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop SECONDS after the first scan."
 )
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(look: Look, output: Path, seconds: float | None, force: bool) -> int:
-    """Record what is seen, until Ctrl-C, the end of the target, or --for.
+    """Record a session until Ctrl-C, the end of the target, or --for.
 
-    The file can be replayed, reported, and read while it grows.
+    `replay` and `report` read the file, also while it is being written.
     """
     look = look.resolved()
     warn_all(look.found.problems)
@@ -46,6 +47,6 @@ def command(look: Look, output: Path, seconds: float | None, force: bool) -> int
         finally:
             recorder.close()
     if recorder.failed:
-        raise SourceError(f"{recorder.failed}; {output} holds what was written before.", "free some space")
-    click.echo(f"{output}: {output.stat().st_size:,} bytes. Look at it: livedbg replay {output}", err=True)
+        raise SourceError(f"{recorder.failed}; {output} is incomplete.", "free disk space")
+    click.echo(f"{output}: {byte_size(output.stat().st_size)}. Open it with: livedbg replay {output}", err=True)
     return 0

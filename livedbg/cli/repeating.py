@@ -47,7 +47,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
         interruption = error
     except (KeyboardInterrupt, click.exceptions.Exit) as signalled:  # Exit: by SIGTERM (quit_on_signals)
         interruption = signalled
-        click.echo("livedbg: ending the runs that are under way", err=True)
+        click.echo("livedbg: killing the current runs", err=True)
         pool.stop()
         _collect(pool, ran, count)
     finally:
@@ -60,7 +60,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
     else:
         for line in _report(ends, outcome):
             click.echo(line)
-    click.echo(f"livedbg: each run's output and recording: {order.folder}", err=True)
+    click.echo(f"livedbg: each run's output and recording are in {order.folder}", err=True)
     if interruption is not None:
         raise interruption
     return _CRASHED if outcome.crashes != "well" else _HUNG if outcome.hangs != "well" else 0
@@ -117,7 +117,7 @@ def _details(group: Group, ends: dict[int, RunEnd]) -> Iterator[str]:
     numbers = ", ".join(map(str, group.runs[:12])) + (", …" if len(group.runs) > 12 else "")
     yield f"      runs {numbers}"
     if first.message:
-        yield from textwrap.wrap(f"says: {first.message}", _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+        yield from textwrap.wrap(f"message: {first.message}", _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     if first.verdict:
         yield from textwrap.wrap(first.verdict, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     for number, frame in enumerate(first.stack[:8]):

@@ -15,11 +15,13 @@ __all__ = ["command"]
 
 @click.command("replay")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--play", is_flag=True, help="Play from the start at once.")
-@click.option("--speed", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True)
+@click.option("--play", is_flag=True, help="Start playing from the beginning.")
+@click.option(
+    "--speed", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True, metavar="X", help="Playback speed."
+)
 @app_options
 def command(file: Path, play: bool, speed: float, screen: AppOptions) -> int:
-    """Show a recording: play, pause, step, seek. A recording that is still written can be watched."""
+    """Replay a recording: play, pause, step, seek. It may still be growing."""
     from livedbg.app import run
 
     return run(ReplayView(file, speed=speed, playing=play), screen)

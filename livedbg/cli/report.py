@@ -1,4 +1,4 @@
-"""`livedbg report`: one look, no screen."""
+"""`livedbg report`: one diagnosis, without a screen."""
 
 from __future__ import annotations
 
@@ -19,23 +19,29 @@ __all__ = ["command", "render"]
 
 @click.command("report")
 @look_options
-@click.option("--json", "form", flag_value="json", help="As livedbg.report/1 (docs/report-schema.md).")
-@click.option("--markdown", "form", flag_value="markdown", help="For a bug report.")
-@click.option("--text", "form", flag_value="text", default="text", help="For people (the default).")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file.")
-@click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Look that long instead of once.")
+@click.option("--json", "form", flag_value="json", help="Print JSON, schema livedbg.report/1.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a bug report.")
+@click.option("--text", "form", flag_value="text", default="text", help="Print text (default).")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to FILE.")
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Observe for SECONDS instead of scanning once.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Report what is known by then.",
+    help="Report what is known after SECONDS.",
 )
 def command(look: Look, form: str, output: Path | None, seconds: float | None, timeout: float) -> int:
-    """Look once and say what is stuck; nothing of the target is stopped.
+    """Diagnose TARGET once and print what it is stuck on. Does not stop the target.
 
-    TARGET is a PID, a NAME, torchrun:PID, or the FILE of a recording.
+    TARGET is a PID, a process NAME, torchrun:PID, or a recording FILE.
     """
     recording = _recording(look)
     if recording is not None:
@@ -48,7 +54,7 @@ def command(look: Look, form: str, output: Path | None, seconds: float | None, t
         update, in_time = _look(look.resolved(), seconds, timeout)
     write(render(update, form), output)
     if not in_time:
-        warn(f"not everything was looked at within {timeout:g} s; the report says what is known.", "--timeout SECONDS")
+        warn(f"the scan was not complete after {timeout:g} s; the report has what is known.", "--timeout SECONDS")
     return code_of(update) or (0 if in_time else TIME_LIMIT)
 
 
@@ -58,7 +64,9 @@ def _recording(look: Look) -> Path | None:
     if not files:
         return None
     if len(look.targets) > 1 or look.logs:
-        raise UsageError("A recording is reported alone.", f"livedbg report {files[0]}", "usage")
+        raise UsageError(
+            "A recording can't be combined with other targets or logs.", f"livedbg report {files[0]}", "usage"
+        )
     if not is_recording(files[0]):
         raise SourceError(
             f"{files[0]} is not a livedbg recording.", f"for a log: livedbg report --logs {files[0]}", "not-a-recording"

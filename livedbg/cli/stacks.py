@@ -1,4 +1,4 @@
-"""`livedbg stacks`: merged stacks of all threads, equal ones together."""
+"""`livedbg stacks`: merged stacks of all threads, grouped by equal stacks."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ __all__ = ["command", "frame_text"]
 
 @click.command("stacks")
 @look_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a group of equal stacks.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=30.0, show_default=True, metavar="SECONDS")
-@click.option("--glance", is_flag=True, help="Native frames of running threads too: stops each for some 0.1 ms.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per group of equal stacks.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), default=30.0, show_default=True, metavar="SECONDS", help="Time limit."
+)
+@click.option("--glance", is_flag=True, help="Stop each running thread for about 0.1 ms to get its native frames.")
 def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
-    """Print the stacks of all threads, innermost frame first, without stopping any.
+    """Print the stacks of all threads, innermost frame first. Threads with equal stacks are grouped.
 
-    Native frames are of blocked threads; a running thread shows its Python frames only, unless `--glance` stops it
-    for a moment, one thread at a time. Blocked threads are never stopped: a stop would make some system calls
-    (`epoll_wait`, `semop`, …) return EINTR.
+    No thread is stopped. A running thread therefore shows Python frames only; `--glance` stops each running thread for
+    about 0.1 ms, one at a time, to get its native frames. Blocked threads are never stopped, because a stop would make
+    some system calls (`epoll_wait`, `semop`, …) return EINTR.
     """
     with quit_on_signals(), running(_request(look.resolved(), glance)) as view:
         in_time = view.wait_settled(timeout)
@@ -40,9 +42,8 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
             warn(status.sentence, status.remedy)
     if snapshot.intrusions:
         touches = snapshot.touches
-        warn(
-            f"{many(touches.stops, 'thread')} stood still for {touches.paused_ns / 1e6:.2f} ms together, one at a time"
-        )
+        paused_ms = touches.paused_ns / 1e6
+        warn(f"{many(touches.stops, 'thread')} paused for {paused_ms:.2f} ms in total, one at a time")
     asked = {thread.id: thread for thread in snapshot.threads.values() if _is_asked_for(snapshot, thread)}
     groups = group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in asked])
     for group in groups:
@@ -72,9 +73,9 @@ def _request(look: Look, glance: bool) -> Request:
     """
     if not glance:
         return look.request(once=True)
-    refuse_touch(look.request(), "--glance stops running threads for a moment")
+    refuse_touch(look.request(), "--glance stops running threads briefly")
     if not look.native:
-        raise UsageError("--glance is for native frames, and --no-native leaves them out.", "leave one of them out")
+        raise UsageError("--glance and --no-native exclude each other.", "use one of them")
     return replace(look.request(once=True, stacks="python"), options={GLANCE_ONCE: "yes"})
 
 

@@ -1,11 +1,10 @@
-"""The command table: help, completion and docs/commands are made from it.
+"""The command table: help, completion and docs/commands are generated from it.
 
 A command's module is imported only when the command runs, or its own help is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
@@ -14,13 +13,13 @@ from livedbg.session.systems import Command, Lazy, note_problem, systems
 __all__ = ["EXIT_CODES", "commands"]
 
 EXIT_CODES: dict[int, str] = {
-    0: "nothing wrong found, or done",
-    10: "a stall or a deadlock",
-    11: "a crash or an uncaught exception",
-    12: "a precision or dependency finding",
-    2: "the command line asks for something impossible",
-    3: "the target, a file or a tool can't be used; standard error says why, and what to do",
-    4: "a time limit ended it",
+    0: "no problem found, or done",
+    10: "stall or deadlock",
+    11: "crash or uncaught exception",
+    12: "a wrong value or a missing dependency",
+    2: "usage error",
+    3: "a target, file or tool can't be used; standard error has the reason and the remedy",
+    4: "time limit reached",
 }
 """What the exit codes mean."""
 
@@ -42,142 +41,142 @@ def _core(
 _CORE: Final = (
     _core(
         "attach",
-        "The terminal app on running processes or on logs.",
+        "Debug running processes or logs in the terminal app.",
         (
-            ("livedbg attach 4711", "look at process 4711 and its children"),
-            ("livedbg attach --logs ./ascend-log", "look at the logs of a run that left no process"),
+            ("livedbg attach 4711", "process 4711 and its children"),
+            ("livedbg attach --logs ./ascend-log", "logs of a run whose process is gone"),
         ),
     ),
     _core(
         "launch",
-        "Start a command and attach to it.",
+        "Start a command and debug it.",
         (
-            ("livedbg launch -- python train.py", "start and watch it"),
+            ("livedbg launch -- python train.py", "in the terminal app"),
             (
                 "livedbg launch --timeout 300 --report a.json -- python test.py",
-                "end a hung test, report first",
+                "kill a hung test, with a report",
             ),
-            ("livedbg launch --repeat 20 --gpus 0-3 -- ./train", "always the same point?"),
+            ("livedbg launch --repeat 20 --gpus 0-3 -- ./train", "is it the same point each time?"),
         ),
         (*_LOOKS, 10, 11, 4),
-        "When CMD ended by itself, its own exit code; 10 and 11 with --repeat.",
+        "If CMD exits by itself, its exit code is returned. 10 and 11 are returned with --repeat only.",
     ),
     _core(
         "ps",
-        "What could be attached to: GPU, NPU and ML processes.",
-        (("livedbg ps", "list them"), ("livedbg ps --json", "the same for a program")),
+        "List the GPU, NPU and ML processes of this host.",
+        (("livedbg ps", "oldest first"), ("livedbg ps --json", "for scripts")),
     ),
     _core(
         "report",
-        "One look, no screen: text, Markdown or JSON, and an exit code.",
+        "Print one diagnosis as text, Markdown or JSON.",
         (
-            ("livedbg report 4711", "what is stuck, in words"),
-            ("livedbg report --logs ./ascend-log --json", "what the logs say, as livedbg.report/1"),
-            ("livedbg report hang.livedbg --markdown", "a recording's end, for a bug report"),
+            ("livedbg report 4711", "what is process 4711 stuck on?"),
+            ("livedbg report --logs ./ascend-log --json", "diagnose a run from its logs"),
+            ("livedbg report hang.livedbg --markdown", "the end of a recording, for a bug report"),
         ),
         (*_CONCLUDES, 4),
-        "4 only when nothing was found by then.",
+        "4 only if nothing was found within --timeout.",
     ),
     _core(
         "watch",
-        "Print findings as they come.",
+        "Print findings as they appear.",
         (
-            ("livedbg watch 4711 --until stalled --timeout 600", "wait for a stall, ten minutes at most"),
-            ("livedbg watch 4711 --on-stall 'notify-send stuck'", "run a command when it stalls"),
-            ("livedbg watch 4711 --launches", "its launches too: do they stop?"),
+            ("livedbg watch 4711 --until stalled --timeout 600", "wait up to ten minutes for a stall"),
+            ("livedbg watch 4711 --on-stall 'notify-send stuck'", "run a command on a stall"),
+            ("livedbg watch 4711 --launches", "detect that kernel launches stop"),
         ),
         (*_CONCLUDES, 4),
-        "The code of the last verdict, after Ctrl-C too; 4 when --timeout ended it, whatever was found.",
+        "The code of the last verdict, also after Ctrl-C; always 4 if --timeout ended the command.",
     ),
     _core(
         "stacks",
-        "Stacks of all threads, Python and native merged, equal ones together.",
+        "Print merged Python and native stacks of all threads.",
         (
             ("livedbg stacks 4711", "all threads"),
-            ("livedbg stacks 4711 --glance", "native frames of running threads too"),
-            ("livedbg stacks 4711 --no-native --json", "Python frames, as JSON"),
+            ("livedbg stacks 4711 --glance", "with native frames of running threads"),
+            ("livedbg stacks 4711 --no-native --json", "Python frames only, as JSON"),
         ),
         (*_LOOKS, 4),
-        "4 when not every stack was taken in time; those that were are printed.",
+        "4 if some stacks were not taken in time; the others are printed.",
     ),
     _core(
         "catch",
-        "Exceptions of a type, as they are thrown, without a stop or with a look at the thread.",
+        "Trace exceptions, function calls and signals, with stacks.",
         (
-            ("livedbg catch 4711 std::runtime_error", "with message and stack, until Ctrl-C"),
-            ("livedbg catch 4711 python:RuntimeError", "a Python exception where it is raised"),
+            ("livedbg catch 4711 std::runtime_error", "exceptions of this C++ type"),
+            ("livedbg catch 4711 python:RuntimeError", "exceptions of a Python class"),
             ("livedbg catch 4711 any --count 3 --timeout 60 --json", "three C++ exceptions, as JSON"),
-            ("livedbg catch 4711 abort", "who calls abort()"),
+            ("livedbg catch 4711 abort", "calls of abort()"),
             ("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),
         ),
         (0, 2, 3, 4),
     ),
     _core(
         "recipes",
-        "Ways of launching that answer a question.",
+        "List launch presets: environment variables and wrappers for a debugging question.",
         (
-            ("livedbg recipes", "all of them"),
-            ("livedbg recipes nvfuser-dump", "what one sets, costs and shows"),
-            ("livedbg launch --recipe nvfuser-trace -- python bench.py", "use one"),
-            ("livedbg recipes 4711", "those that fit a process"),
+            ("livedbg recipes", "list all recipes"),
+            ("livedbg recipes nvfuser-dump", "what it sets, costs and shows"),
+            ("livedbg launch --recipe nvfuser-trace -- python bench.py", "launch with a recipe"),
+            ("livedbg recipes 4711", "recipes that apply to process 4711"),
         ),
         (0, 2, 3),
     ),
     _core(
         "values",
-        "Tensors that a run dumped: shown, exported, compared.",
+        "Show, export and compare the tensors that a run dumped.",
         (
-            ("livedbg values dfx_outputs", "what was dumped, by task"),
-            ("livedbg values dfx_outputs --task r1t2 --stats --numbers", "one task's values"),
-            ("livedbg values dfx_outputs --task r1t2 --role output --export c.npy", "one tensor as a file"),
-            ("livedbg values dfx_outputs --against ../good/dfx_outputs", "which task went wrong"),
+            ("livedbg values dfx_outputs", "list tensors by task"),
+            ("livedbg values dfx_outputs --task r1t2 --stats --numbers", "values of one task"),
+            ("livedbg values dfx_outputs --task r1t2 --role output --export c.npy", "export one tensor"),
+            ("livedbg values dfx_outputs --against ../good/dfx_outputs", "first task that differs"),
             ("livedbg values args.bin --as bfloat16 --shape 16,64", "a .bin without manifest"),
         ),
         (0, 12, 2, 3),
-        "12 when --against finds a difference.",
+        "12 if --against finds a difference.",
     ),
     _core(
         "graph",
-        "A run's task graph as text, Graphviz, HTML or JSON, and what it lacks.",
+        "Draw the task graph of a run and report missing dependencies.",
         (
-            ("livedbg graph dfx_outputs", "tasks in layers, and what is missing"),
+            ("livedbg graph dfx_outputs", "tasks in layers, and missing dependencies"),
             ("livedbg graph deps.json --against good.json", "edges that only one of two runs has"),
-            ("livedbg graph deps.json -o graph.html", "one page to move, zoom and search in"),
-            ("livedbg graph deps.json --task r1t2 -o near.dot", "what is around a task, for Graphviz"),
+            ("livedbg graph deps.json -o graph.html", "HTML page with zoom and search"),
+            ("livedbg graph deps.json --task r1t2 -o near.dot", "neighbourhood of one task, for Graphviz"),
         ),
         (0, 12, 2, 3),
-        "12 when a dependency is missing.",
+        "12 if a dependency is missing.",
     ),
     _core(
         "record",
-        "Write what is seen to a file, to be replayed elsewhere.",
-        (("livedbg record 4711 -o hang.livedbg --for 60", "record a minute"),),
-        exits_note="Ctrl-C ends it with 0.",
+        "Record a session to a file.",
+        (("livedbg record 4711 -o hang.livedbg --for 60", "record one minute"),),
+        exits_note="0 after Ctrl-C.",
     ),
     _core(
         "replay",
-        "Show a recording in the same screens, with a time line.",
-        (("livedbg replay hang.livedbg", "look at it from its end; p plays"),),
+        "Replay a recording in the terminal app.",
+        (("livedbg replay hang.livedbg", "opens at the end; p plays"),),
     ),
     _core(
         "doctor",
-        "What this box allows and lacks, with the command that mends it.",
-        (("livedbg doctor", "this box"), ("livedbg doctor 4711", "this box, and what can be seen of a process")),
+        "Check permissions and tools on this host, and show how to fix what is missing.",
+        (("livedbg doctor", "check this host"), ("livedbg doctor 4711", "and what can be seen of process 4711")),
     ),
     _core(
         "demo",
-        "Start a really stuck workload and attach to it.",
+        "Start a demo program that hangs, and attach to it.",
         (
-            ("livedbg demo", "a C++ program with three locks in a cycle"),
+            ("livedbg demo", "a C++ program: deadlock of three threads"),
             ("livedbg demo ascend", "a recorded Ascend hang"),
         ),
         _LOOKS,
-        "Without a terminal: 1 when the workload was not found to be stuck.",
+        "Without a terminal: 1 if no hang was found.",
     ),
     _core(
         "completion",
-        "Shell completion for bash, zsh or fish.",
-        (('eval "$(livedbg completion bash)"', "complete in this shell"),),
+        "Print a completion script for bash, zsh or fish.",
+        (('eval "$(livedbg completion bash)"', "enable completion in this shell"),),
     ),
 )
 """The commands of livedbg itself."""
@@ -186,18 +185,12 @@ _CORE: Final = (
 @cache
 def commands() -> dict[str, Command]:
     """All commands by name, in the order of the help: ours, and each of a system behind the one that it names."""
-    known = {command.name: command for command in _CORE}
+    found = list(_CORE)
     for system in systems():
         for command in system.commands:
-            if known.setdefault(command.name, command) is not command:
+            names = [known.name for known in found]
+            if command.name in names:
                 note_problem(system.name, f"there is another command called {command.name}", None)
-    order = (name for first in known.values() if first.after not in known for name in _line(first, known))
-    return {name: known[name] for name in (*order, *known)}  # those that follow one another in a cycle come last
-
-
-def _line(first: Command, known: Mapping[str, Command]) -> Iterator[str]:
-    """A command, and those that follow it."""
-    yield first.name
-    for command in known.values():
-        if command.after == first.name:
-            yield from _line(command, known)
+            else:
+                found.insert(names.index(command.after) + 1 if command.after in names else len(found), command)
+    return {command.name: command for command in found}

@@ -1,4 +1,4 @@
-"""`livedbg values`: the tensors that a run dumped, and how they differ from what they should be."""
+"""`livedbg values`: shows the tensors that a run dumped, and compares them with a golden run."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from livedbg.cli.saying import warn
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers
+from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
@@ -46,32 +47,47 @@ class _Want:
 
 @click.command("values")
 @click.argument("dump", type=click.Path(path_type=Path))
-@click.option("--task", "tasks", multiple=True, metavar="TASK", help="r1t2, or the id; can be repeated.")
-@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel's name or func id; can be repeated.")
-@click.option("--stage", type=click.Choice(["before", "after"]), help="What tasks found, or what they left.")
-@click.option("--role", "roles", multiple=True, type=click.Choice(["input", "output", "inout"]))
-@click.option("--arg", "args", multiple=True, type=click.IntRange(0), metavar="N", help="Number of the argument.")
-@click.option("--stats", is_flag=True, help="Extremes, mean, zeros, NaN, Inf, denormals.")
-@click.option("--numbers", is_flag=True, help="The values; of large tensors the edges.")
-@click.option("--histogram", is_flag=True, help="How the values are spread.")
-@click.option("--heatmap", is_flag=True, help="Where they are large, as a picture.")
-@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Show N entries.")
+@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Task, as r1t2 or by its id; repeatable.")
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel name or func id; repeatable.")
+@click.option("--stage", type=click.Choice(["before", "after"]), help="Values before or after the task ran.")
 @click.option(
-    "--export", type=click.Path(path_type=Path), metavar="PATH", help="FILE.npy, FILE.pt, FILE.txt, or a folder."
+    "--role", "roles", multiple=True, type=click.Choice(["input", "output", "inout"]), help="Role of the argument."
+)
+@click.option("--arg", "args", multiple=True, type=click.IntRange(0), metavar="N", help="Index of the argument.")
+@click.option("--stats", is_flag=True, help="Show minimum, maximum, mean, zeros, NaN, Inf, denormals.")
+@click.option("--numbers", is_flag=True, help="Show the values; of large tensors only the edges.")
+@click.option("--histogram", is_flag=True, help="Show a histogram of the values.")
+@click.option("--heatmap", is_flag=True, help="Show a heat map of the magnitudes.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Show at most N entries."
 )
 @click.option(
-    "--format", "form", type=click.Choice(["npy", "pt", "txt"]), default="npy", show_default=True, help="In a folder."
+    "--export",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Write to FILE.npy, FILE.pt, FILE.txt, or into a folder.",
 )
-@click.option("--as", "dtype", metavar="TYPE", help="Read a .bin without manifest as this type.")
-@click.option("--shape", metavar="N,N", help="With --as: the shape; else all that is there.")
-@click.option("--offset", type=click.IntRange(0), default=0, metavar="BYTES", help="With --as: where it begins.")
 @click.option(
-    "--against", type=click.Path(path_type=Path), metavar="GOLDEN", help="Compare with a dump or golden data."
+    "--format",
+    "form",
+    type=click.Choice(["npy", "pt", "txt"]),
+    default="npy",
+    show_default=True,
+    help="File format in a folder.",
 )
-@click.option("--rtol", type=click.FloatRange(0), metavar="X", help="Relative tolerance; else each type's own.")
-@click.option("--atol", type=click.FloatRange(0), metavar="X", help="Absolute tolerance; else each type's own.")
-@click.option("--json", "as_json", is_flag=True, help="As livedbg.values/1.")
-@click.option("--screen", is_flag=True, help="Browse it in the app, with --against compared.")
+@click.option("--as", "dtype", metavar="TYPE", help="Read a .bin without manifest as elements of TYPE.")
+@click.option("--shape", metavar="N,N", help="With --as: shape of the tensor.  [default: all elements]")
+@click.option("--offset", type=click.IntRange(0), default=0, metavar="BYTES", help="With --as: start offset.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="GOLDEN",
+    help="Compare with another dump or with golden data.",
+)
+@click.option("--rtol", type=click.FloatRange(0), metavar="X", help="Relative tolerance.  [default: by type]")
+@click.option("--atol", type=click.FloatRange(0), metavar="X", help="Absolute tolerance.  [default: by type]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, schema livedbg.values/1.")
+@click.option("--screen", is_flag=True, help="Open the dump in the terminal app.")
 def command(
     dump: Path,
     tasks: tuple[str, ...],
@@ -92,14 +108,14 @@ def command(
     screen: bool,
     **views: bool,
 ) -> int:
-    """Tensors that a run dumped: listed, shown, exported.
+    """List, show, export or compare the tensors that a run dumped.
 
-    DUMP is args_dump.json, tensor_dump.json, their .bin, or a run's folder. GOLDEN is a second dump, or a folder
-    with golden data (in/*.pt and out/*.pt): the first task that goes wrong is named.
+    DUMP is args_dump.json, tensor_dump.json, their .bin, or the folder of a run. GOLDEN is a second dump, or a folder
+    with golden data (in/*.pt and out/*.pt); with --against, the first task that diverges is reported.
     """
     if screen:
         if used := _used(_BESIDE_SCREEN):
-            raise UsageError(f"--screen takes --against only, not {used}.", "choose with / on the screen", "usage")
+            raise UsageError(f"--screen and {used} exclude each other.", "filter with / on the screen", "usage")
         return _browse(dump, against)
     from livedbg.values.dump import Selection
 
@@ -163,12 +179,12 @@ def _show(paths: Sequence[Path], want: _Want) -> int:
                 warn(problem)
             if dump.orphan and not want.as_json:
                 warn(
-                    "A part of it can be read as a type.",
+                    "Parts of it can still be read as a given type.",
                     f"livedbg values {clean_line(str(path))} --as float32 --shape 16,16 --offset 0",
                 )
             chosen = list(islice(want.select.of(dump), want.limit + 1))
             if dump.entries and not chosen:
-                warn(f"No entry of {clean_line(str(path))} is selected.", f"livedbg values {clean_line(str(path))}")
+                warn(f"No entry of {clean_line(str(path))} matches.", f"livedbg values {clean_line(str(path))}")
             if want.export is not None:
                 _export(dump, chosen, want, several=len(paths) > 1)
             elif want.as_json:
@@ -204,7 +220,7 @@ def _lines(dump: Dump, chosen: Sequence[Entry], want: _Want) -> Iterator[str]:
     tasks = len({entry.task for entry in dump.entries})
     size = dump.payload.size if dump.payload is not None else 0
     entries = f"{many(len(dump.entries), 'entry', 'entries')} of {many(tasks, 'task')}"
-    yield f"{clean_line(str(dump.path))}: {entries}, {many(size, 'byte')} of values"
+    yield f"{clean_line(str(dump.path))}: {entries}, {byte_size(size)} of values"
     shown = chosen[: want.limit]
     if not want.views:
         if shown:
@@ -219,7 +235,7 @@ def _lines(dump: Dump, chosen: Sequence[Entry], want: _Want) -> Iterator[str]:
             elif entry.scalar:
                 yield f"  {row(dump, entry)[-1]}"
     if len(chosen) > want.limit:
-        yield "… and more: --limit N, or choose by --task, --kernel, --stage, --role, --arg"
+        yield "… and more: raise --limit, or filter by --task, --kernel, --stage, --role, --arg"
 
 
 def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
@@ -251,20 +267,22 @@ def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) 
     if want.export.suffix.removeprefix(".") in FORMS:
         if len(there) != 1 or several:
             raise UsageError(
-                f"{want.export} holds one tensor; {many(len(there), 'with values is', 'with values are')} selected.",
-                "choose by --task, --stage, --arg, or give a folder",
+                f"{want.export} holds one tensor, but {many(len(there), 'tensor is', 'tensors are')} selected.",
+                "select one by --task, --stage, --arg, or give a folder",
                 "several",
             )
         export(there[0][1], want.export, {"tensor": title(dump, there[0][0])})
         click.echo(str(want.export))
         return
     if several:
-        raise UsageError("Several dumps lie there.", "export one: give its args_dump folder", "several")
+        raise UsageError("The folder holds several dumps.", "give one args_dump folder", "several")
     try:
         want.export.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         folder = clean_line(str(want.export))
-        raise SourceError(f"{folder} can't be made: {error.strerror}.", "choose another place", "unwritable") from None
+        raise SourceError(
+            f"{folder} can't be created: {error.strerror}.", "choose another path", "unwritable"
+        ) from None
     for entry, tensor in there[: want.limit]:
         name = f"{dump.short_name(entry.task)}_{entry.stage}_{entry.role}{entry.arg}.{want.form}"
         try:
@@ -274,7 +292,7 @@ def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) 
         else:
             click.echo(str(want.export / name))
     if len(there) > want.limit:
-        warn(f"More than {want.limit} tensors are selected; the first are written.", "--limit N")
+        warn(f"More than {want.limit} tensors are selected; only the first {want.limit} are written.", "--limit N")
 
 
 def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
@@ -285,12 +303,12 @@ def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
 
     element = element_type(dtype)
     if element is None:
-        raise UsageError(f"{dtype} is no type of elements.", ", ".join(known_types()), "dtype")
+        raise UsageError(f"{dtype} is not an element type.", ", ".join(known_types()), "dtype")
     if path.is_dir():
         bins = [found for found in dump_readers().find(path) if found.suffix == ".bin"]
         if len(bins) != 1:
             raise UsageError(
-                f"--as reads one .bin, and {path} is a folder.", f"livedbg values {clean_line(str(path))}", "several"
+                f"--as reads one .bin, but {path} is a folder.", f"livedbg values {clean_line(str(path))}", "several"
             )
         path = bins[0]
     payload = Payload(path)
@@ -298,9 +316,9 @@ def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
     try:
         dims = tuple(int(word) for word in shape.split(",")) if shape else (element.elements_in(there),)
     except ValueError:
-        raise UsageError(f"{shape} is no shape.", "--shape 16,16", "shape") from None
+        raise UsageError(f"{shape} is not a shape.", "--shape 16,16", "shape") from None
     if min(dims) < 0 or len(dims) > 8 or math.prod(dims) > 1 << 62:
-        raise UsageError(f"{shape} is no shape.", "--shape 16,16", "shape")
+        raise UsageError(f"{shape} is not a shape.", "--shape 16,16", "shape")
     return Stored(payload, offset, there, dims, element)
 
 
@@ -310,7 +328,7 @@ def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
 
     what = f"{clean_line(str(path))} as {tensor.element.name} {shape_text(tensor.shape)}"
     if tensor.count < tensor.total:
-        warn(f"{tensor.count:,} of {many(tensor.total, 'element is', 'elements are')} there.")
+        warn(f"{tensor.count:,} of {many(tensor.total, 'element is', 'elements are')} in the file.")
     if want.export is not None:
         export(tensor, want.export, {"tensor": what})
         click.echo(str(want.export))

@@ -1,4 +1,4 @@
-"""`livedbg watch`: findings as they come, without a screen."""
+"""`livedbg watch`: prints findings as they appear, without a screen."""
 
 from __future__ import annotations
 
@@ -32,23 +32,25 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 
 @click.command("watch")
 @look_options
-@click.option("--until", type=click.Choice([state.value for state in VerdictState]), help="End at this verdict.")
-@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after that time, with exit code 4.")
-@click.option("--on-stall", metavar="CMD", help="Run CMD when it stalls; it gets the verdict as JSON on its input.")
-@click.option("--launches", is_flag=True, help="Listen to launches of kernels too: do they stop?")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option(
+    "--until", type=click.Choice([state.value for state in VerdictState]), help="End when the verdict is this."
+)
+@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after SECONDS (exit code 4).")
+@click.option("--on-stall", metavar="CMD", help="Run CMD on a stall, with the verdict as JSON on its standard input.")
+@click.option("--launches", is_flag=True, help="Trace kernel launches too, and report when they stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(
     look: Look, until: str | None, timeout: float | None, on_stall: str | None, launches: bool, as_json: bool
 ) -> int:
-    """Print findings as they come, until Ctrl-C, the end of the target, --until or --timeout."""
+    """Print findings as they appear, until Ctrl-C, the end of the target, --until or --timeout."""
     look = look.resolved()
     warn_all(look.found.problems)
     stall = OnStall(on_stall) if on_stall is not None else None
     request = look.request()
     if launches:
-        refuse_touch(request, "Listening to launches sets probes")
+        refuse_touch(request, "--launches sets probes")
         if not request.processes:
-            raise UsageError("--launches wants a process.", "livedbg watch PID --launches", "usage")
+            raise UsageError("--launches needs a process.", "livedbg watch PID --launches", "usage")
     with quit_on_signals(), running(request) as view:
         try:
             if launches:
@@ -77,7 +79,7 @@ class OnStall:
         except ValueError as error:
             raise UsageError(f"--on-stall: {error}.", "quote it: --on-stall 'notify-send stuck'", "usage") from None
         if not self._argv:
-            raise UsageError("--on-stall wants a command.", "--on-stall 'notify-send stuck'", "usage")
+            raise UsageError("--on-stall needs a command.", "--on-stall 'notify-send stuck'", "usage")
         self._stuck = False
 
     def look(self, update: Update) -> None:

@@ -1,4 +1,4 @@
-"""The really stuck workloads of `livedbg demo`."""
+"""The programs of `livedbg demo`: each hangs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["all_demos", "started"]
 
 
 _OWN: Final = (
-    Demo("deadlock", "a C++ program: three locks taken in a cycle, workers queued up behind", 0.5),
-    Demo("gil", "a Python data loader whose C decoder keeps the GIL", 2.5),
-    Demo("pipeline", "three processes over pipes that wait for each other", 1.0),
+    Demo("deadlock", "a C++ program: deadlock of three threads, workers wait behind them", 0.5),
+    Demo("gil", "a Python data loader whose C decoder holds the GIL", 2.5),
+    Demo("pipeline", "three processes that wait for each other over pipes", 1.0),
 )
 
 

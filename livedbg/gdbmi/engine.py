@@ -124,7 +124,7 @@ class GdbEngine:
         if record.name == "error":
             raise GdbCommandError(clean_line(str(record.payload.get("msg", "gdb refused the command"))))
         if record.broken:
-            raise GdbCommandError("gdb's answer could not be understood.")
+            raise GdbCommandError("gdb's answer could not be parsed.")
         return record
 
     async def console(self, command: str, timeout_s: float = 10.0) -> str:
@@ -154,7 +154,7 @@ class GdbEngine:
         try:
             return json.loads(os.pread(self._memory, int(size), 0))
         except ValueError:
-            raise GdbCommandError("gdb's answer could not be understood.") from None
+            raise GdbCommandError("gdb's answer could not be parsed.") from None
 
     async def close(self, patience_s: float = 2.0) -> None:
         """End it: by closing its input, and by force if that is not enough.
@@ -226,7 +226,7 @@ class GdbEngine:
             if not future.done():
                 future.set_exception(gone)
         if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(GdbGone(f"{self._argv[0]} ended at once.", "", "gdb-gone"))
+            self._ready.set_exception(GdbGone(f"{self._argv[0]} exited at once.", "", "gdb-gone"))
 
     def _take(self, line: bytes) -> None:
         if line.startswith(b"(gdb)"):

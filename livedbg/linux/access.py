@@ -88,19 +88,19 @@ def unsuitable(pid: int) -> Problem | None:
     except OSError:
         if pid_exists_anywhere(pid) and not process_exists(pid):
             return _hidden(pid)
-        return Problem("gone", f"There is no process {pid}.", "livedbg ps   lists what could be attached to")
+        return Problem("gone", f"There is no process {pid}.", "livedbg ps   lists candidates")
     if stat.kernel_thread:
         return Problem(
             "kernel-thread",
-            f"{pid} ({clean_line(stat.name)}) is a kernel thread: it has no user space to look at.",
+            f"{pid} ({clean_line(stat.name)}) is a kernel thread: it has no user space.",
             "name a user process; livedbg ps   lists them",
         )
     if stat.state in (ThreadState.ZOMBIE, ThreadState.DEAD) and _all_ended(pid):
         return Problem(
             "zombie",
             f"Process {pid} ({clean_line(stat.name)}) has ended; it is a zombie: its parent {stat.ppid} "
-            "has not asked for its exit status.",
-            f"look at the parent: livedbg attach {stat.ppid}",
+            "has not collected its exit status.",
+            f"attach to the parent: livedbg attach {stat.ppid}",
         )
     return None
 
@@ -108,7 +108,7 @@ def unsuitable(pid: int) -> Problem | None:
 def _hidden(pid: int) -> Problem:
     return Problem(
         "hidepid",
-        f"Process {pid} exists, but /proc is mounted with hidepid and doesn't show it to {user_name(os.geteuid())}.",
+        f"Process {pid} exists, but /proc is mounted with hidepid and hides it from {user_name(os.geteuid())}.",
         f"sudo livedbg attach {pid}   or remount: sudo mount -o remount,hidepid=0 /proc",
     )
 
@@ -148,7 +148,7 @@ def _why_denied(pid: int) -> Problem:
         owner = ", ".join(sorted(user_name(uid) for uid in uids))
         return Problem(
             "other-user",
-            f"Process {pid} belongs to user {owner}, you are {who}: only its state and CPU time can be seen, "
+            f"Process {pid} belongs to user {owner}, you are {who}: only its state and CPU time are visible, "
             "not what it waits for.",
             f"sudo -u {owner.split(', ')[0]} livedbg attach {pid}   or   {command}",
         )
@@ -156,10 +156,8 @@ def _why_denied(pid: int) -> Problem:
     if scope and not _own_capability():
         return Problem(
             "ptrace-scope",
-            f"kernel.yama.ptrace_scope is {scope}, so {who} may not look into process {pid}.",
-            "reboot is needed to lower it"
-            if scope == 3
-            else f"{command}   or   sudo sysctl kernel.yama.ptrace_scope=0",
+            f"kernel.yama.ptrace_scope is {scope}, so {who} may not read the memory of process {pid}.",
+            "only a reboot lowers it" if scope == 3 else f"{command}   or   sudo sysctl kernel.yama.ptrace_scope=0",
         )
     if _protects_itself(pid):
         return Problem(
@@ -169,7 +167,7 @@ def _why_denied(pid: int) -> Problem:
         )
     return Problem(
         "container",
-        f"The kernel refuses to let us look into process {pid}: it belongs to another container or to the host, "
+        f"The kernel denies access to process {pid}: it belongs to another container or to the host, "
         "or CAP_SYS_PTRACE is missing, or a seccomp profile or security module forbids it.",
         "run livedbg where the process runs, or: docker run --cap-add=SYS_PTRACE …   "
         "or in Kubernetes: securityContext.capabilities.add: [SYS_PTRACE]",

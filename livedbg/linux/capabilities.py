@@ -52,23 +52,23 @@ def _fact(name: str, ok: bool, value: str, enables: str, remedy: str) -> Capabil
 
 def _machine() -> Capability:
     known = native_abi() is not None
-    enables = "what threads wait for and who holds it"
-    return _fact("machine", known, os.uname().machine, enables, "x86-64 and aarch64 are known")
+    enables = "waits of threads, and who holds what they wait for"
+    return _fact("machine", known, os.uname().machine, enables, "use x86-64 or aarch64")
 
 
 def _ptrace() -> Capability:
     scope = ptrace_scope()
     free = scope in (None, 0) or has_capability(_CAP_SYS_PTRACE)
     value = "no Yama" if scope is None else f"kernel.yama.ptrace_scope = {scope}"
-    enables = "system calls and memory of your own running processes"
+    enables = "system calls and memory of your processes"
     return _fact(
-        "ptrace access", free, value, enables, "sudo sysctl kernel.yama.ptrace_scope=0   or run livedbg by sudo"
+        "ptrace access", free, value, enables, "sudo sysctl kernel.yama.ptrace_scope=0   or run livedbg with sudo"
     )
 
 
 def _hidepid() -> Capability:
     hidden = hidden_processes() and not has_capability(_CAP_SYS_PTRACE)
-    enables = "other users' processes, and the other ends of pipes and sockets"
+    enables = "other users' processes, the other ends of pipes and sockets"
     return _fact("/proc", not hidden, "hidepid" if hidden else "open", enables, "sudo mount -o remount,hidepid=0 /proc")
 
 
@@ -77,8 +77,8 @@ def _schedstat() -> Capability:
         counts = parse_schedstat(read_file("/proc/self/schedstat"))[1] > 0
     except (OSError, ValueError, IndexError):
         counts = False
-    enables = "cheap looks: only threads that ran are read again"
-    return _fact("schedstat", counts, "counts" if counts else "off", enables, "a kernel with CONFIG_SCHED_INFO")
+    enables = "cheap scans (only threads that ran are read again)"
+    return _fact("schedstat", counts, "counts" if counts else "off", enables, "use a kernel with CONFIG_SCHED_INFO")
 
 
 def _unix_diag() -> Capability:
@@ -95,20 +95,20 @@ def _perf() -> Capability:
     try:
         level = int(read_file("/proc/sys/kernel/perf_event_paranoid"))
     except (OSError, ValueError):
-        return Capability("perf events", False, "missing", "exceptions as they are thrown", "a kernel with perf events")
+        return Capability(
+            "perf events", False, "missing", "tracing of exceptions, calls and signals", "use a kernel with perf events"
+        )
     probes = has_capability(_CAP_SYS_ADMIN)
-    how = (
-        "by probe events" if probes else "by debug registers: four functions at once" if level <= _REGISTERS else "none"
-    )
+    how = "probe events" if probes else "debug registers (at most four functions)" if level <= _REGISTERS else "none"
     value = f"{how} (kernel.perf_event_paranoid = {level})"
     free = probes or level <= _REGISTERS
-    enables = "exceptions as they are thrown, without a stop"
+    enables = "tracing of exceptions, calls and signals"
     return _fact(
-        "perf events", free, value, enables, "sudo sysctl kernel.perf_event_paranoid=2   or run livedbg by sudo"
+        "perf events", free, value, enables, "sudo sysctl kernel.perf_event_paranoid=2   or run livedbg with sudo"
     )
 
 
 def _gdb() -> Capability:
     path = shutil.which("gdb")
     remedy = "sudo apt install gdb"
-    return _fact("gdb", path is not None, path or "missing", "names in native stacks; stops that you ask for", remedy)
+    return _fact("gdb", path is not None, path or "missing", "native stacks, catch --stop", remedy)

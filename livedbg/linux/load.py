@@ -40,9 +40,7 @@ class Load:
         """`load 37.2 on 16 CPUs, a thread had to wait for one 81 % of the time`."""
         plural = "" if self.processors == 1 else "s"
         waiting = (
-            f", some thread had to wait for one {self.waiting * 100:.0f} % of the time"
-            if self.waiting is not None
-            else ""
+            f", some thread waited for one {self.waiting * 100:.0f} % of the time" if self.waiting is not None else ""
         )
         return f"load {self.minute:.1f} on {self.processors} CPU{plural}{waiting}"
 

@@ -112,17 +112,17 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
         "python": Preset(
             moment=Moment.RAISE,
             patterns=("*",),
-            about="every Python exception but those that only end a loop or a generator; python:TYPE for one type",
+            about="every Python exception except those that end a loop or a generator; python:TYPE for one type",
             but=("StopIteration", "StopAsyncIteration", "GeneratorExit"),
         ),
         "abort": Preset(
-            moment=Moment.CALL, patterns=("abort", "__assert_fail"), about="abort(), a failed assert, std::terminate"
+            moment=Moment.CALL, patterns=("abort", "__assert_fail"), about="abort(), failed asserts, std::terminate"
         ),
-        "exit": Preset(moment=Moment.CALL, patterns=("exit", "_exit"), about="an end by exit() or _exit()"),
+        "exit": Preset(moment=Moment.CALL, patterns=("exit", "_exit"), about="calls of exit() and _exit()"),
         "signals": Preset(
             moment=Moment.SIGNAL,
             patterns=("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"),
-            about="signals that a program's own faults bring, handled or fatal (SIGSYS, SIGTRAP: where fatal)",
+            about="signals caused by faults of the program, handled or fatal (SIGSYS, SIGTRAP: only fatal)",
         ),
     }
 )
@@ -185,7 +185,7 @@ def patterns_of(text: str, presets: Mapping[str, Preset] = PRESETS) -> tuple[Mom
         UsageError: it is empty, no regular expression, or no signal though it looks like one.
     """
     if not text.removeprefix(_PYTHON).strip():
-        raise UsageError("An empty pattern catches nothing.", "name a type, such as std::runtime_error, or 'any'")
+        raise UsageError("The pattern is empty.", "name a type, such as std::runtime_error, or 'any'")
     preset = presets.get(text)
     if preset is None and text.startswith(_PYTHON):
         return Moment.RAISE, (Pattern(text.removeprefix(_PYTHON)),)

@@ -11,7 +11,7 @@ from livedbg.probes.tracefs import NoTracefs
 
 __all__ = ["probe_refused"]
 
-_ROOT: Final = "run livedbg by sudo, or give it CAP_PERFMON and CAP_SYS_ADMIN"
+_ROOT: Final = "run livedbg with sudo, or give it CAP_PERFMON and CAP_SYS_ADMIN"
 
 
 def probe_refused(error: OSError, pid: int) -> TargetError:

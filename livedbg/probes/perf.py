@@ -175,7 +175,7 @@ class PerfEvents:
             if not fresh:
                 return
             if not self.room_for(len(fresh)):
-                raise OSError(errno.EMFILE, f"{len(fresh)} threads take more open files than `ulimit -n` allows")
+                raise OSError(errno.EMFILE, f"{len(fresh)} threads need more open files than `ulimit -n` allows")
             for tid in fresh:
                 with contextlib.suppress(ProcessLookupError):
                     self.add(tid)

@@ -93,7 +93,7 @@ class StopSignals:
             self._drop(tid)
         fresh = sum(1 for tid in tids if tid not in self._files)
         if fresh and not room_for_files(fresh * len(self._sources)):
-            raise OSError(errno.EMFILE, f"{fresh} threads take more open files than `ulimit -n` allows")
+            raise OSError(errno.EMFILE, f"{fresh} threads need more open files than `ulimit -n` allows")
         for tid in tids:
             with contextlib.suppress(ProcessLookupError):
                 self.add(tid)

@@ -17,6 +17,7 @@ from typing import Final
 from livedbg.recipes.globs import matching
 from livedbg.recipes.model import Grows
 from livedbg.recipes.plan import Part
+from livedbg.text.quantities import byte_size
 
 __all__ = ["Growing", "bytes_in_use"]
 
@@ -79,15 +80,15 @@ class Growing:
         shown = path.name
         used = bytes_in_use(path) if files.form == "heap" else None
         if used is None:
-            return f"{shown}, {_bytes(size)}"
+            return f"{shown}, {byte_size(size)}"
         before = self._heaps.setdefault(f"{label} {shown.partition('.')[0]}", [])
         before.append(used)
         if len(before) == 1:
-            return f"{shown}: {_bytes(used)} in use"
+            return f"{shown}: {byte_size(used)} in use"
         steps = f"{_change(used - before[-2])} since the last dump, {_change(used - before[0])} since the first"
         grew = [later > earlier for earlier, later in pairwise(before)]
         always = f"; it grew at each of {len(grew)} steps" if len(grew) >= 3 and all(grew) else ""
-        return f"{shown}: {_bytes(used)} in use, {steps}{always}"
+        return f"{shown}: {byte_size(used)} in use, {steps}{always}"
 
 
 def bytes_in_use(path: Path) -> int | None:
@@ -100,12 +101,5 @@ def bytes_in_use(path: Path) -> int | None:
     return None if match is None else int(match[1])
 
 
-def _bytes(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if abs(count) >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"
-
-
 def _change(count: int) -> str:
-    return f"{'-' if count < 0 else '+'}{_bytes(abs(count))}"
+    return f"{'-' if count < 0 else '+'}{byte_size(abs(count))}"

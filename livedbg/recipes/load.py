@@ -54,7 +54,7 @@ def parse(name: str, text: bytes) -> Recipe:
         UsageError: it is none.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a recipe.", "small letters, digits and -", "usage")
+        raise UsageError(f"{name!r} is not a valid recipe name.", "use a-z, 0-9 and -", "usage")
     try:
         recipe = structs.replace(msgspec.toml.decode(text, type=Recipe), name=name)
         for expression in recipe.expressions:

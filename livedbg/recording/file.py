@@ -78,11 +78,9 @@ class Recorder:
         try:
             self._file: BinaryIO = path.open("wb" if replace else "xb", buffering=0)
         except FileExistsError:
-            raise RecordingError(f"{path} exists already.", "choose another name, or add --force", "exists") from None
+            raise RecordingError(f"{path} already exists.", "choose another name, or add --force", "exists") from None
         except OSError as error:
-            raise RecordingError(
-                f"{path} can't be written: {error.strerror}.", "choose another place with -o"
-            ) from None
+            raise RecordingError(f"{path} can't be written: {error.strerror}.", "choose another path with -o") from None
         self._zstd = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
         self._compress = self._zstd.compressobj()
         self._lock = threading.Lock()
@@ -147,7 +145,7 @@ class RecordingReader:
             self._file = path.open("rb")
         except OSError as error:
             raise RecordingError(
-                f"{path} can't be read: {error.strerror}.", "check its path, and who may read it", "unreadable"
+                f"{path} can't be read: {error.strerror}.", "check the path and its permissions", "unreadable"
             ) from None
         self._lines = self._read_lines()
         try:
@@ -172,7 +170,7 @@ class RecordingReader:
         parts = [self.damage] if self.damage else []
         if self.skipped:
             events = "1 event is" if self.skipped == 1 else f"{self.skipped} events are"
-            parts.append(f"{events} of no kind that this version knows and skipped.")
+            parts.append(f"{events} of a kind that this version does not know, and skipped.")
         return " ".join(parts)
 
     @property
@@ -185,7 +183,7 @@ class RecordingReader:
         self._file.close()
 
     def _read_header(self) -> Header:
-        hint = "livedbg record TARGET -o FILE makes one"
+        hint = "create one: livedbg record TARGET -o FILE"
         line = next(self._lines)
         if line is None:
             raise RecordingError(f"{self.path} is not a livedbg recording.", hint, "not-a-recording")
@@ -198,7 +196,7 @@ class RecordingReader:
             raise RecordingError(f"{self.path} is not a livedbg recording.", hint, "not-a-recording") from None
         if header.schema != SCHEMA_VERSION:
             raise RecordingError(
-                f"{self.path} is of event schema {header.schema}; this livedbg {__version__} reads {SCHEMA_VERSION}.",
+                f"{self.path} has event schema {header.schema}; livedbg {__version__} reads {SCHEMA_VERSION}.",
                 f"read it with the livedbg that wrote it: pip install livedbg=={header.livedbg}",
                 "schema",
             )
@@ -225,7 +223,7 @@ class RecordingReader:
                 *lines, rest = (rest + unpack.decompress(packed)).split(b"\n")
                 ended, packed = unpack.eof, unpack.unused_data
             except zstandard.ZstdError:
-                self.damage = "The recording is damaged; what stands before the damage is shown."
+                self.damage = "The recording is damaged; events before the damage are shown."
                 break
             held += lines
             if ended or len(held) > _MOST_HELD:
@@ -244,9 +242,11 @@ class RecordingReader:
 
     def _note_end(self, rest: bytes, *, inside: bool) -> None:
         if rest:
-            self.damage = "The recording ends in the middle of an event; what stands before it is shown."
+            self.damage = "The recording ends in the middle of an event; events before it are shown."
         elif inside:
-            self.damage = "The recording has no end: it is still being written, or was cut off; what is there is shown."
+            self.damage = (
+                "The recording has no end: it is still being written, or was truncated. Its events so far are shown."
+            )
         else:
             self.damage = ""
 

@@ -1,1 +1,1 @@
-"""Running a command many times and comparing how the runs ended (`livedbg launch --repeat`)."""
+"""Running a command many times and comparing how the runs ended (`launch --repeat`)."""

@@ -26,8 +26,8 @@ from livedbg.report.document import (
     VerdictOut,
 )
 from livedbg.report.entities import chosen_entities, entity_out, frames_out
-from livedbg.report.times import timestamp
 from livedbg.session.view import Update
+from livedbg.text.quantities import timestamp
 
 __all__ = ["build", "exception_out", "finding_out", "report_of"]
 

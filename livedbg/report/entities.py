@@ -11,7 +11,7 @@ from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.model import Frame, Process, Resource, Task, TaskState, Thread, ids
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import EntityOut, FrameOut
-from livedbg.report.times import timestamp
+from livedbg.text.quantities import timestamp
 
 __all__ = ["chosen_entities", "entity_out", "frames_out"]
 

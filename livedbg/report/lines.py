@@ -14,7 +14,7 @@ from msgspec import Struct
 from livedbg.analysis.diagnosis import Finding, Verdict
 from livedbg.report.build import finding_out
 from livedbg.report.document import EvidenceOut, ExceptionOut
-from livedbg.report.times import timestamp
+from livedbg.text.quantities import timestamp
 
 __all__ = ["LINES", "FindingLine", "VerdictLine", "finding_line", "verdict_line"]
 

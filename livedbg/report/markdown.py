@@ -44,7 +44,7 @@ def _lines(report: ReportDocument) -> Iterator[str]:
     yield f"- taken: {report.taken_at}"
     for target in report.targets:
         yield f"- target: {_code(f'{target.host}:{target.pid}')} {_code(' '.join(target.command) or '?')}"
-    yield f"- the target stood still for {report.intrusions.paused_ms:.1f} ms because of this"
+    yield f"- target paused for {report.intrusions.paused_ms:.1f} ms"
     if gone := report.omitted.get("processes", 0):
         yield f"- {many(gone, 'process')} that exited earlier {'is' if gone == 1 else 'are'} not listed"
     yield from _tree(report)

@@ -51,7 +51,7 @@ def _below(
 ) -> Iterator[Branch]:
     depth = len(above)
     if entity in seen:
-        yield Branch(depth, entity, "(the circle closes)" if entity in above else "(see above)" if depth else "")
+        yield Branch(depth, entity, "(closes the cycle)" if entity in above else "(see above)" if depth else "")
         return
     seen.add(entity)
     yield Branch(depth, entity, "")

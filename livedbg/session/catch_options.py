@@ -26,16 +26,20 @@ def catch_options(command: _Command) -> _Command:
     """Give a command the options that say what is caught, and how."""
     for option in reversed(
         (
-            click.option("--message", default="", metavar="TEXT", help="Only with this text in the message."),
-            click.option("--moment", type=click.Choice([m.value for m in Moment]), help="When.  [default: throw]"),
-            click.option("--count", type=click.IntRange(1), metavar="N", help="End after N; with --stop after 1."),
-            click.option("--follow", is_flag=True, help="Child processes too, those that it starts later included."),
-            click.option("--stop", is_flag=True, help="Stop the thread that throws, to read its variables and source."),
+            click.option("--message", default="", metavar="TEXT", help="Only if the message contains TEXT."),
+            click.option(
+                "--moment", type=click.Choice([m.value for m in Moment]), help="When to catch.  [default: throw]"
+            ),
+            click.option(
+                "--count", type=click.IntRange(1), metavar="N", help="End after N hits.  [default with --stop: 1]"
+            ),
+            click.option("--follow", is_flag=True, help="Include child processes, also later ones."),
+            click.option("--stop", is_flag=True, help="Stop the throwing thread to read its variables and source."),
             click.option(
                 "--hold",
                 type=click.FloatRange(0, HOLD_MOST_S),
                 metavar="SECONDS",
-                help="With --stop: then hold it, or until it is let go.",
+                help="With --stop: keep the thread stopped for SECONDS, or until resumed.",
             ),
         )
     ):
@@ -65,9 +69,9 @@ def catch_intent(
     """
     patterns_of(pattern)
     if hold is not None and not stop:
-        raise UsageError("Only a thread that was stopped can be held.", "add --stop", "usage")
+        raise UsageError("--hold needs --stop.", "add --stop", "usage")
     if stop and follow:
-        raise UsageError("A stop works in one process, not in its children.", "leave out --follow", "usage")
+        raise UsageError("--stop and --follow exclude each other.", "leave out --follow", "usage")
     return Catch(
         process=process,
         pattern=pattern,

@@ -166,7 +166,7 @@ def launch(
                 os.close(gate)
             shutil.rmtree(folder, ignore_errors=True)
             raise UsageError(
-                f"{argv[0]} can't be run: {error.strerror}.", "check the command behind --", "launch"
+                f"{argv[0]} can't be run: {error.strerror}.", "check the command after --", "launch"
             ) from None
         finally:
             if way_in is not None:
@@ -176,7 +176,7 @@ def launch(
 
 def _no_room(folder: Path, error: OSError) -> SourceError:
     return SourceError(
-        f"The output can't be kept in {folder}: {error.strerror}.",
-        "export XDG_STATE_HOME=DIR with a folder that you can write to",
+        f"The output can't be written to {folder}: {error.strerror}.",
+        "export XDG_STATE_HOME=DIR with a writable directory",
         "state-folder",
     )

@@ -45,7 +45,7 @@ def adapter_classes() -> dict[str, type[Adapter]]:
     for name in names:
         for system, adapter in declared(lambda system, name=name: system.adapters.get(name)):  # type: ignore[misc]
             if name in found:
-                note_problem(system.name, f"there is another adapter called {name}", None)
+                note_problem(system.name, f"there is already an adapter named {name}", None)
             elif not _is_adapter(adapter):
                 note_problem(
                     system.name, f"{system.adapters[name].where} is not a livedbg.session.adapter.Adapter", None

@@ -105,7 +105,7 @@ class ReplayView:
 
     def send(self, intent: Intent) -> None:
         """Nothing can be asked of the past; the notice says so."""
-        self._notice = "This is a recording: nothing can be asked of its targets."
+        self._notice = "This is a recording; it has no live target."
         self._wake.set()
 
     # Timeline

@@ -155,7 +155,7 @@ class Session:
             return
         takers = [a for a in self._running if isinstance(intent, a.handles)]
         if not takers:
-            self._tell(f"nothing here can do that: {type(intent).__name__}")
+            self._tell(f"no adapter handles {type(intent).__name__}")
         for adapter in takers:
             task = asyncio.create_task(self._carry_out(adapter, intent))
             self._intents.add(task)
@@ -212,7 +212,11 @@ class Session:
         except Exception as error:
             sentence = self._internal(adapter, error)
             self.take(
-                [self._failed(adapter, "internal-error", sentence, "please report this; LIVEDBG_DEBUG=1 shows more")]
+                [
+                    self._failed(
+                        adapter, "internal-error", sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more"
+                    )
+                ]
             )
         finally:
             self._running.discard(adapter)

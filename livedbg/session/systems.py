@@ -279,7 +279,7 @@ def systems() -> tuple[System, ...]:
             _report(entry.name, entry, f"its module {entry.module} can't be imported", error)
             continue
         if system.name in found:
-            _report(system.name, entry, "a system of this name is there already", None)
+            _report(system.name, entry, "there is already a system of this name", None)
         else:
             found[system.name] = system
             _package_of[system.name] = _package(entry)
@@ -315,7 +315,7 @@ def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System,
 def note_problem(system: str, what: str, error: Exception | None) -> None:
     """Keep a problem of a system; the same one is kept once."""
     text = f"{what}: {type(error).__name__}: {error}" if error is not None else what
-    sentence = clean_line(f"System {system} can't be used in full: {text}.")
+    sentence = clean_line(f"System {system} can't be used completely: {text}.")
     _problems.setdefault((system, what), Problem(system, _package_of.get(system, ""), sentence))
 
 
@@ -358,7 +358,7 @@ def _checked(candidate: object) -> System:
     if not isinstance(candidate, System):
         raise TypeError(f"{candidate!r} is not a livedbg.session.systems.System")
     if not _NAME.fullmatch(candidate.name):
-        raise ValueError(f"{candidate.name!r} is not a system's name: small letters, digits and -")
+        raise ValueError(f"{candidate.name!r} is not a valid system name: use a-z, 0-9 and -")
     for expression in (*candidate.signs.expressions, *candidate.judges_diagnostics):
         re.compile(expression)
     return candidate

@@ -64,26 +64,22 @@ def _pid(word: str) -> int:
     if word.startswith("torchrun:"):
         word = word.partition(":")[2]
         if not word.isdigit():
-            raise UsageError("torchrun: wants the launcher's pid.", "pgrep -f torchrun", "usage")
+            raise UsageError("torchrun: needs the pid of the launcher.", "pgrep -f torchrun", "usage")
     if word.isdigit():
         return int(word)
     later = word.startswith(_LATER)
     if later or _REMOTE.match(word):
         host = word.partition(":")[0]
         raise UsageError(
-            f"{word}: targets on other hosts are not in this version.",
+            f"{word}: targets on other hosts are not supported in this version.",
             "run livedbg on that host" if later else f"run livedbg there: ssh -t {host} livedbg attach PID",
             "remote",
         )
     found = find_by_name(word)
     if not found:
-        remedy = (
-            f"for the logs in it: --logs {word}"
-            if Path(word).exists()
-            else "livedbg ps lists what could be attached to"
-        )
-        raise TargetGone(f"No process is called {word!r}.", remedy, "gone")
+        remedy = f"to read it as a log: --logs {word}" if Path(word).exists() else "livedbg ps lists candidates"
+        raise TargetGone(f"No process is named {word!r}.", remedy, "gone")
     if len(found) > 1:
         pids = " ".join(str(pid) for pid in found[:8])
-        raise UsageError(f"{len(found)} processes are called {word!r}: {pids}.", "give one of the pids", "ambiguous")
+        raise UsageError(f"{len(found)} processes are named {word!r}: {pids}.", "give one of the pids", "ambiguous")
     return found[0]

@@ -64,7 +64,7 @@ def merge_stacks(python: Stack | None, native: Stack | None) -> Stack:
     apart = abs(python.taken_mono_ns - native.taken_mono_ns) > _APART_NS
     note = native.note or python.note
     if apart and not note:
-        note = "Python and native frames were taken at different moments"
+        note = "Python and native frames were taken at different times"
     return msgspec.structs.replace(
         native,
         frames=frames,

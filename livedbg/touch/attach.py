@@ -260,7 +260,7 @@ class Attachment:
             for number in stopped:
                 await self._resume(number)
             if time.monotonic() > end:
-                raise GdbTimeout("The target's threads did not go on in time.", "", "gdb-timeout")
+                raise GdbTimeout("The target's threads did not resume in time.", "", "gdb-timeout")
             await asyncio.sleep(_LOOK_S)
 
     async def _list_threads(self, limit_s: float) -> list[dict[str, str]]:
@@ -308,7 +308,7 @@ class Attachment:
                 self.lost(f"Process {self.pid} has ended.")
             else:  # the kernel is asked for gdb too: asyncio learns of an end later
                 what = "The guard" if self.engine.alive and unsuitable(self.engine.pid or 0) is None else "gdb"
-                self.lost(f"{what} has ended, so process {self.pid} was let go.")
+                self.lost(f"{what} has exited, so livedbg detached from process {self.pid}.")
         await self.detach()
 
     async def _release_guard(self) -> None:
@@ -358,12 +358,12 @@ def check_attachable(pid: int) -> int:
         raise TargetGone(f"There is no process {pid}.", "", "gone") from None
     if tracer:
         raise TargetUnsuitable(
-            f"Process {pid} is already traced by process {tracer}: a process can have one tracer only.",
-            f"end that one first: kill {tracer}",
+            f"Process {pid} is already traced by process {tracer}; a process can have only one tracer.",
+            f"stop the tracer first: kill {tracer}",
             "traced",
         )
     if stat.state is ThreadState.STOPPED:
-        raise TargetUnsuitable(f"Process {pid} is stopped.", f"let it go on first: kill -CONT {pid}", "stopped")
+        raise TargetUnsuitable(f"Process {pid} is stopped.", f"resume it first: kill -CONT {pid}", "stopped")
     return stat.start_ticks
 
 

@@ -55,7 +55,7 @@ def ban_of(request: Request | None = None) -> Ban | None:
     system, own = files()
     by = _forbidden_by(system)
     if by:
-        return Ban(by, f"ask who keeps {system}: no option and no file of your own lifts this")
+        return Ban(by, f"ask the owner of {system}: no option and no file of yours overrides it")
     by = _forbidden_by(own)
     if by:
         return Ban(by, f"change {own}")
@@ -82,7 +82,7 @@ def refuse_touch(request: Request | None, what: str) -> None:
     """
     ban = ban_of(request)
     if ban is not None:
-        raise TouchRefused(f"{what}, and {ban.by} forbids that.", ban.remedy, "read-only")
+        raise TouchRefused(f"{what}, which {ban.by} forbids.", ban.remedy, "read-only")
 
 
 def _forbidden_by(path: Path) -> str:
@@ -98,12 +98,12 @@ def _forbidden_by(path: Path) -> str:
         return _unclear(path, str(error))
     value = said.pop(_KEY, False)
     if said:
-        return _unclear(path, f"it has `{next(iter(said))}`, and the only key there is is `{_KEY}`")
+        return _unclear(path, f"unknown key `{next(iter(said))}`; the only key is `{_KEY}`")
     if not isinstance(value, bool):
-        return _unclear(path, f"`{_KEY}` is true or false")
+        return _unclear(path, f"`{_KEY}` must be true or false")
     number = next((place for place, line in enumerate(text.splitlines(), 1) if _LINE.match(line)), 1)
     return f"`{_KEY} = true` in line {number} of {path}" if value else ""
 
 
 def _unclear(path: Path, why: str) -> str:
-    return clean_line(f"{path}, which can't be understood ({why}),")
+    return clean_line(f"{path}, which can't be parsed ({why}),")

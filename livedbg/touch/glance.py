@@ -91,7 +91,7 @@ def glance(pid: int, tids: Sequence[int], enough: Callable[[], bool] = lambda: F
             tracer.join()
             work.wait_released()
     for tid in left:
-        work.glanced.skipped[tid] = Refusal("late", "there was no time left for it")
+        work.glanced.skipped[tid] = Refusal("late", "no time was left for it")
     found = work.glanced
     found.capture = Capture(pid, tuple(found.copies), tuple(found.skipped), work.reader.mappings)
     return found
@@ -173,7 +173,7 @@ class _Work:
         except OSError as error:
             self.glanced.skipped[tid] = refusal(pid, tid, error)
             return False
-        self.glanced.skipped[tid] = Refusal("moving", "it moved each time that it was looked at, and never ran")
+        self.glanced.skipped[tid] = Refusal("moving", "it changed its state at every read, and was never running")
         return False
 
     def _stop(self, tid: int) -> bool:
@@ -262,5 +262,5 @@ class _Work:
 
     def _why_late(self, tid: int) -> Refusal:
         if self._wants_cpu(tid):
-            return Refusal("no-cpu", "it got no CPU to stop on; it runs on as before")
-        return Refusal("uninterruptible", "it didn't stop in time: it is in a call that can't be interrupted")
+            return Refusal("no-cpu", "it got no CPU to stop on; it was released")
+        return Refusal("uninterruptible", "it did not stop in time: it is in an uninterruptible call")

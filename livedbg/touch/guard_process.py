@@ -92,7 +92,7 @@ class Guard:
             GuardMissing: it doesn't start, or the target is gone.
         """
         if not since_ticks:  # else it watches over a touch that is there already
-            refuse_touch(None, "A debugger would be attached")
+            refuse_touch(None, "This attaches a debugger")
         words = [str(number) for number in (target, start_ticks, gdb, os.getpid(), since_ticks)]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -117,7 +117,7 @@ class Guard:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()  # nothing was touched yet
             await process.wait()
-            raise GuardMissing("The guard did not start, so nothing was touched.", "", "guard-missing")
+            raise GuardMissing("The guard did not start, so gdb was not attached.", "", "guard-missing")
         return cls(process, since_ticks or _started(process.pid))
 
     @property

@@ -119,7 +119,7 @@ class Inspector:
         modules = Modules(self._pid, list(parse_maps(self._pid)))
         walked = await self._walker.walk({at.tid: at.counter}, modules, end)
         if at.tid not in walked:
-            raise GdbCommandError("The thread runs.")
+            raise GdbCommandError("The thread is running.")
         stack = walked[at.tid]
         seconds = max(0.05, min(_VARIABLES_S, end - time.monotonic() - 0.5))
         seen: list[tuple[str | None, list[str]]] = []

@@ -93,8 +93,8 @@ def _budget(watchdog: Diagnostic, now_wall_ns: int) -> StopBudget | None:
     reserve_s = min(limit_s / 2, max(_RESERVE_S, limit_s * _RESERVE_SHARE))
     if 0 <= idle_s <= limit_s:
         seconds = max(0.0, limit_s - idle_s - reserve_s)
-        why = f"{who} ends the run when nothing goes on for {limit}, and nothing has for {idle_s:.0f} s"
+        why = f"{who} ends the run after {limit} without progress; there was none for {idle_s:.0f} s"
         return StopBudget(seconds, f"A longer stop would end the run: {why}.")
     seconds = max(0.0, limit_s / 2 - reserve_s)
-    why = f"{who} ends the run when nothing goes on for {limit}; when something last did, its log does not tell"
+    why = f"{who} ends the run after {limit} without progress; its log does not show the last progress"
     return StopBudget(seconds, f"A longer stop could end the run: {why}.")

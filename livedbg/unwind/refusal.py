@@ -48,8 +48,8 @@ def refusal(pid: int, tid: int, error: OSError) -> Refusal:
     if tracer:
         return Refusal(
             "traced",
-            f"it is traced already, by {_name(tracer)} (pid {tracer}); a thread can have one tracer only",
-            f"end {_name(tracer)}, or detach it from {pid}, then glance again",
+            f"it is already traced by {_name(tracer)} (pid {tracer}); a thread can have only one tracer",
+            f"end {_name(tracer)}, or detach it from {pid}, then try again",
         )
     if tid in thread_ids(os.getpid()):
         return Refusal("livedbg", "it is livedbg itself")

@@ -1,7 +1,7 @@
 """Two tensors compared within a tolerance, block by block.
 
-An element is inside when `|actual - expected| <= atol + rtol * |expected|` (as numpy.isclose and torch.allclose
-have it), when both are NaN, or when both are the same infinity. Unless it is given, the tolerance is that of the
+An element is inside when `|actual - expected| <= atol + rtol * |expected|` (as numpy.isclose
+has it), when both are NaN, or when both are the same infinity. Unless it is given, the tolerance is that of the
 looser of the two types (livedbg.values.dtypes).
 
 Scalar arguments are numbers that a manifest holds as text: floats with six digits, NaN as null, infinities as `$Inf`

@@ -1,11 +1,10 @@
 """The element types of dumped tensors, and the tolerance that each is compared with.
 
-Names are the runtime's own (simpler, src/common/task_interface/data_type.h, August 2026); `--as` takes
-the usual ones of numpy, torch and ml_dtypes too. FP4E2M1 keeps two elements in a byte, low half first
-(simpler, simpler_setup/goldens/mx_fp_gemm.py), and its shape counts bytes, as torch's `float4_e2m1fn_x2`.
+Each type has one name; `--as` and manifests may use those of numpy, ml_dtypes and the usual frameworks too. FP4E2M1
+keeps two elements in a byte, low half first, and its shape counts bytes, as `float4_e2m1fn_x2` does.
 
-Tolerances: those of torch.testing.assert_close where it has one; one step of the format for 8 and 4 bit
-floats; nothing for integers, booleans and scale exponents.
+Tolerances: the usual ones of frameworks' own tests (`assert_close`) where they have one; one step of the
+format for 8 and 4 bit floats; nothing for integers, booleans and scale exponents.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def export(tensor: Tensor, path: Path, head: dict[str, str]) -> None:
         else:
             _write_pt(tensor, path)
     except OSError as error:
-        raise SourceError(f"{path} can't be written: {error.strerror}.", "choose another place", "unwritable") from None
+        raise SourceError(f"{path} can't be written: {error.strerror}.", "choose another path", "unwritable") from None
 
 
 def _whole(tensor: Tensor) -> Array:

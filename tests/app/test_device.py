@@ -54,7 +54,7 @@ async def test_it_says_where_all_warps_stand(
     async with app.run_test(size=size) as pilot:
         await ready(pilot)
         await pilot.press("0")
-        assert "No device was read yet" in text_of(app)
+        assert "No GPU state yet" in text_of(app)
         view.feed([ev.DeviceSeen(device=states["hang"], **stamp(50))])
         await until(pilot, lambda: "All 64 warps of kernel 0 spin" in text_of(app))
         text = text_of(app)
@@ -120,9 +120,9 @@ async def test_of_a_recording_nothing_is_asked() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
         await pilot.press("0", "D", "D")
-        await until(pilot, lambda: any("This is a recording" in said.message for said in app._notifications))
+        await until(pilot, lambda: any("this is a recording" in said.message for said in app._notifications))
         assert view_of(app).sent == []
-        assert not any("D again" in said.message or "Asking" in said.message for said in app._notifications)
+        assert not any("D again" in said.message or "Requesting" in said.message for said in app._notifications)
 
 
 async def test_a_dump_is_confirmed_for_the_process_that_it_was_asked_for() -> None:

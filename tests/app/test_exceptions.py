@@ -207,7 +207,7 @@ async def test_what_is_out_already_is_not_taken_out() -> None:
         await pilot.press("d")  # no hit, so no catchpoint of one
         await until(pilot, lambda: any("no catchpoint here" in notice.message for notice in app._notifications))
         await pilot.press("shift+tab", "d")
-        await until(pilot, lambda: any("out already" in notice.message for notice in app._notifications))
+        await until(pilot, lambda: any("already ended" in notice.message for notice in app._notifications))
     assert view_of(app).sent == []
 
 
@@ -274,7 +274,7 @@ async def test_the_header_tells_of_armed_catchpoints_where_there_is_room() -> No
         app = make_app(name)
         async with app.run_test(size=(120, 30)) as pilot:
             await ready(pilot)
-            assert ("listening: 2" in text_of(app).splitlines()[0]) is told
+            assert ("tracing: 2" in text_of(app).splitlines()[0]) is told
 
 
 async def test_the_header_tells_a_catchpoint_that_stops_from_listening() -> None:
@@ -283,7 +283,7 @@ async def test_the_header_tells_a_catchpoint_that_stops_from_listening() -> None
     async with app.run_test(size=(120, 30)) as pilot:
         await ready(pilot)
         view_of(app).feed([CatchpointSeen(**stamp(44), catchpoint=point)])
-        await until(pilot, lambda: "listening: 1" in text_of(app).splitlines()[0])
+        await until(pilot, lambda: "tracing: 1" in text_of(app).splitlines()[0])
         view_of(app).feed([CatchpointSeen(**stamp(45), catchpoint=replace(point, engine="gdb"))])
         await until(pilot, lambda: "catching: 1" in text_of(app).splitlines()[0])
 
@@ -348,10 +348,10 @@ async def test_what_a_thread_stood_for_is_shown_and_R_lets_it_go_on() -> None:
             id="h1", type="int", message="7", thread=thread, stack=(stood,), catchpoint="S1", at_wall_ns=S
         )
         view_of(app).feed([CatchpointSeen(**stamp(44), catchpoint=point), ExceptionSeen(**stamp(44), hit=one)])
-        await until(pilot, lambda: "stands" in text_of(app) and "R lets it go on" in text_of(app))
+        await until(pilot, lambda: "stopped" in text_of(app) and "R resumes it" in text_of(app))
         await until(pilot, lambda: "12 > throw n;" in text_of(app))
         assert re.search(r"gdb 7\ds", text_of(app))
-        assert "A THREAD STANDS" in text_of(app)
+        assert "THREAD STOPPED" in text_of(app)
         assert "n=7" in text_of(app) and "11   int n = f();" in text_of(app)
         await pilot.press("R")
         await until(pilot, lambda: view_of(app).sent == [GoOn(catchpoint="S1")])
@@ -365,7 +365,7 @@ async def test_R_says_where_nothing_stands() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await screen_5(pilot)
         await pilot.press("R")
-        await until(pilot, lambda: any("No thread stands" in notice.message for notice in app._notifications))
+        await until(pilot, lambda: any("No thread is stopped" in notice.message for notice in app._notifications))
         assert view_of(app).sent == []
 
 

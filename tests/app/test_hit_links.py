@@ -66,7 +66,7 @@ async def test_T_says_that_a_thread_has_ended() -> None:
         view_of(app).feed([ev.ThreadsSeen(**stamp(44), threads=(gone,))])
         await until(pilot, lambda: app.look.snapshot.threads[tid(4712)].exited)
         await pilot.press("T")
-        await until(pilot, lambda: said(app, "thread 4712 train has ended"))
+        await until(pilot, lambda: said(app, "thread 4712 train has exited"))
         assert app.current.id == "exceptions"
 
 
@@ -85,7 +85,7 @@ async def test_L_leads_to_what_the_thread_logged_around_that_time() -> None:
         at = panel.record(panel.cursor)
         assert at is not None and at.text.startswith("step 131 failed") and not panel.following
         assert "own 60" in text_of(app) and "of another" not in text_of(app)
-        assert "of thread 4712 train (Escape: all)" in text_of(app)
+        assert "of thread 4712 train (Escape shows all)" in text_of(app)
         await pilot.press("escape")
         await until(pilot, lambda: "of another" in text_of(app))
 
@@ -139,7 +139,7 @@ async def test_L_says_that_no_log_is_read() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
         await pilot.press("5", "L")
-        await until(pilot, lambda: said(app, "No log is being read"))
+        await until(pilot, lambda: said(app, "No logs are read"))
         assert app.current.id == "exceptions"
 
 
@@ -148,12 +148,12 @@ async def test_W_leads_to_the_task_that_the_thread_works_on_and_says_why_not() -
     async with app.run_test(size=(120, 30)) as pilot:
         await at_the_hit(pilot)
         await pilot.press("W")
-        await until(pilot, lambda: said(app, "no runtime tells of its tasks"))
+        await until(pilot, lambda: said(app, "no runtime reports any"))
         other = Task(id="task:demo/1", system="demo", name="t1", state=TaskState.RUNNING, where=("core:demo/1",))
         view_of(app).feed([ev.TasksSeen(**stamp(44), tasks=(other,))])
         await until(pilot, lambda: len(app.look.snapshot.tasks) == 1)
         await pilot.press("W")
-        await until(pilot, lambda: said(app, "No task is known to run on thread 4712 train"))
+        await until(pilot, lambda: said(app, "No task is known for thread 4712 train"))
         over = replace(other, id="task:demo/2", name="t2", state=TaskState.COMPLETED, where=(tid(4712),))
         failed = replace(other, id="task:demo/3", name="t3", state=TaskState.FAILED, where=(tid(4712),))
         view_of(app).feed([ev.TasksSeen(**stamp(45), tasks=(over, failed))])

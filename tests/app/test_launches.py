@@ -38,10 +38,10 @@ async def test_a_key_begins_and_ends_it(size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         await ready(pilot)
         await pilot.press("0")
-        await until(pilot, lambda: "Nobody listens to launches: press l" in text_of(app))
+        await until(pilot, lambda: "Launches are not traced. Press l" in text_of(app))
         await pilot.press("l")
         assert view.sent[-1] == WatchLaunches(process=PROCESS, on=True)
-        view.feed([_status(SourceHealth.OK, "Listens to launches in libcuda.so.1."), _trail(2.5)])
+        view.feed([_status(SourceHealth.OK, "Traces launches in libcuda.so.1."), _trail(2.5)])
         await until(pilot, lambda: "1,234" in text_of(app))
         text = text_of(app)
         assert "moe::gate_kernel" in text and "7,2,1" in text and "2.5 s" in text
@@ -54,7 +54,7 @@ async def test_in_a_recording_nobody_is_told_to_press_a_key() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
         await pilot.press("0")
-        await until(pilot, lambda: "No launches were recorded up to here." in text_of(app))
+        await until(pilot, lambda: "The recording contains no launches up to here." in text_of(app))
         assert "press l" not in text_of(app)
 
 

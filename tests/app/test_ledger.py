@@ -31,7 +31,7 @@ async def test_the_totals_count_touches_that_are_no_longer_listed() -> None:
         await pilot.press("G")  # the oldest row that is kept
         view.feed([touch(number) for number in range(TOUCH_WINDOW, TOUCH_WINDOW + 100)])
         count = before.count + TOUCH_WINDOW + 100
-        await until(pilot, lambda: f"{count:,} touches" in text_of(app))
+        await until(pilot, lambda: f"{count:,} actions" in text_of(app))
         text = text_of(app)
         assert f"{before.stops + TOUCH_WINDOW + 100:,} stops" in text
         assert f"the oldest {count - TOUCH_WINDOW:,} are not listed" in text

@@ -30,7 +30,7 @@ from livedbg.panels.neighbourhood import MAX_NODES, Scope, around
 from livedbg.panels.pages import PAGE, PAGES, LogPages, Search
 from livedbg.panels.table import Column, layout
 from livedbg.panels.tree import FAN, MAX_ROWS, tree_rows
-from livedbg.panels.units import duration, rate, stopwatch
+from livedbg.text.quantities import elapsed, rate, stopwatch
 from livedbg.themes import PALETTES
 from tests.app.fakes import MemoryLogs
 from tests.app.graphs import PlainGraph
@@ -229,7 +229,7 @@ def test_terminals_and_options() -> None:
 
 
 def test_times_and_counts() -> None:
-    assert [duration(n * 1e9) for n in (0.0004, 0.5, 43.1, 302, 11_220, 187_200)] == [
+    assert [elapsed(n * 1e9) for n in (0.0004, 0.5, 43.1, 302, 11_220, 187_200)] == [
         "0.4 ms", "0.5 s", "43.1 s", "5 m 02 s", "3 h 07 m", "2 d 04 h",
     ]  # fmt: skip
     assert stopwatch(43_000_000_000) == "00:43"

@@ -15,8 +15,8 @@ from livedbg.panels.cells import shortened
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.stack import StackPanel
-from livedbg.panels.units import plural
 from livedbg.state.store import Store
+from livedbg.text.wording import many
 from livedbg.themes import Role
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import stamp
@@ -76,8 +76,8 @@ def test_an_address_keeps_the_digits_that_tell_it_from_others() -> None:
 
 
 def test_one_is_not_many() -> None:
-    assert [plural(n, "record") for n in (0, 1, 4201)] == ["0 records", "1 record", "4,201 records"]
-    assert plural(2, "touch") == "2 touches"
+    assert [many(n, "record") for n in (0, 1, 4201)] == ["0 records", "1 record", "4,201 records"]
+    assert many(2, "touch") == "2 touches"
 
 
 async def test_enter_shows_all_of_a_log_record_and_what_it_speaks_of() -> None:
@@ -118,7 +118,7 @@ async def test_a_stack_says_when_its_thread_ran_since() -> None:
         assert "it ran since" not in text_of(app)
         moved = thread(4712, "transfer-a", ThreadState.RUNNING, cpu_s=9.0)
         view_of(app).feed([ev.ThreadsSeen(**stamp(50), threads=(moved,)), ev.Tick(**stamp(50))])
-        await until(pilot, lambda: "it ran since; s renews it" in text_of(app))
+        await until(pilot, lambda: "it ran since; s: take again" in text_of(app))
 
 
 async def test_a_source_is_read_in_full() -> None:
@@ -128,7 +128,7 @@ async def test_a_source_is_read_in_full() -> None:
         await pilot.press("9", "tab", "enter")
         text = " ".join(text_of(app).replace("│", " ").split())
         assert "ascend, partly: The argument dump is written only when the run drains" in text
-        assert "remedy livedbg launch --recipe ascend-dump" in text
+        assert "fix livedbg launch --recipe ascend-dump" in text
 
 
 async def test_a_search_that_finds_nothing_says_so_once() -> None:

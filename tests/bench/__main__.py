@@ -15,25 +15,24 @@ from tests.bench.table import HEAD
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
-    "attach": ("Looking at a torch process of 257 threads", attach.rows),
-    "catch": ("Catching exceptions", catch.rows),
-    "launches": ("Listening to launches", launches.rows),
-    "touch": ("Touching: attaching, and glances", touch.rows),
+    "attach": ("Observing a torch process with 257 threads", attach.rows),
+    "catch": ("Tracing exceptions", catch.rows),
+    "launches": ("Tracing launches", launches.rows),
+    "touch": ("Attaching gdb, and glances", touch.rows),
     "logs": ("A log of 1 GiB", logs.rows),
     "screen": ("The terminal app, 80x24, on a pty", screen.rows),
     "graph": ("The wait-for analysis", graph.rows),
 }
 INTRODUCTION = """# Performance
 
-Measured, not promised: each row is livedbg and a peer in the same run on the same machine. *peer / livedbg* is the
-peer's figure divided by livedbg's: above 1, livedbg's is the smaller one (faster, where it is a time; slower, where it
-is a rate). Times are those of whole programs, their start included. A figure is the median, and after it, of several
-repeats, the least, the greatest and how many there were. *held* says whether the budget is held; what is not held is
-said too.
+Each row compares livedbg with a peer, in the same run on the same machine. *peer / livedbg* is the peer's figure
+divided by livedbg's: above 1, livedbg's figure is smaller (faster, if it is a time; slower, if it is a rate). Times
+include the start-up of a program. A figure is the median; in parentheses are the minimum, the maximum and the
+number of repeats. *held* shows whether the budget is met.
 
-    make bench                      # everything, some fifteen minutes
+    make bench                      # all groups, about fifteen minutes
     python -m tests.bench graph     # one group: {groups}
-    python -m tests.bench --write   # and this page anew
+    python -m tests.bench --write   # update this page
 """
 
 
@@ -51,7 +50,7 @@ def facts() -> str:
 
 def load() -> str:
     """How busy the machine is, apart from what is measured (or was, just before)."""
-    return f"Load of the machine when this group began: {os.getloadavg()[0]:.1f}."
+    return f"Load average when this group started: {os.getloadavg()[0]:.1f}."
 
 
 def main() -> None:
@@ -77,31 +76,32 @@ def main() -> None:
         print(f"\nwritten: {PAGE.name}")
 
 
-NOTES = """## What the rows mean
+NOTES = """## Notes
 
-- *Catching*: the target (`tests/targets/paced.cpp`) measures each throw with its catch; the figures are what comes on
-  top of one that nobody watches. As fast as they come, the reader is overrun and what it can't take is dropped and
-  counted. gdb reaches fewer throws a second than are wanted, so its thread rests less between them.
-- *Listening to launches*: of functions that do nothing (`tests/targets/cuda_standin.c`); CUDA's own take some
-  microseconds. What a trap costs is measured anew on each box as it begins, and bounds what is listened to.
-- *Attaching*: gdb has started and set itself up before. The gap is that of one thread of 257, which stamps the clock
-  each 100 us; the bound for all of them is what livedbg itself measures. `gdb -p` reads symbols while all stand.
-- *Pause*: a thread of the target writes the time between its own beats (every 100 us) into shared memory. Any program
-  that works beside it makes gaps on a box of few cores, so the noise is the longest gap while livedbg reports on
-  *another* process; what a look at the target itself adds to that is the pause.
-- *Context switches* are those that the kernel counts (`/proc/PID/task/TID/status`) for the threads that have none by
+- *Tracing exceptions*: the target (`tests/targets/paced.cpp`) measures each throw with its catch; the figures are
+  the difference to an untraced throw. At full speed the reader is overrun; events that it can't take are dropped
+  and counted. gdb reaches fewer throws a second than requested, so its thread rests less between them.
+- *Tracing launches*: the traced functions do nothing (`tests/targets/cuda_standin.c`); CUDA's own take some
+  microseconds. livedbg measures the cost of a trap on each host at the start, and limits tracing by it.
+- *Attaching gdb*: gdb has started and is configured before the measurement. The gap is that of one thread of 257,
+  which reads the clock every 100 us; livedbg itself measures the upper bound for all. `gdb -p` reads symbols while
+  all threads are stopped.
+- *Pause*: a thread of the target writes the time between its own heartbeats (every 100 us) to shared memory. On a
+  machine with few cores any other program causes gaps. The noise is the longest gap while livedbg reports on
+  *another* process; the pause is what observing the target itself adds.
+- *Context switches* are counted by the kernel (`/proc/PID/task/TID/status`) for threads that have none by
   themselves. Tests assert that livedbg causes none, and that `TracerPid` stays 0
   (`tests/adapters/proc/test_lifecycle.py`, `tests/adapters/native`).
-- *CPU of one core* is user and system time of the program and of all its children (gdb, py-spy) on a terminal, by
-  `/proc/PID/stat`, some seconds after it began. livedbg looks twice a second, rarer while nothing changes, and rarer
-  too where looking would cost more than its share (`adapters/proc/pace.py`). In the busy process each thread wakes
+- *CPU of one core* is user and system time of the program and all its children (gdb, py-spy) on a terminal, from
+  `/proc/PID/stat`, some seconds after the start. livedbg scans twice a second, less often while nothing changes,
+  and less often if a scan would exceed its share (`adapters/proc/pace.py`). In the busy process each thread wakes
   three times a second and multiplies two matrices.
-- *A word that a decoder wants in each record* is the worst case of a log that is read whole; the start of livedbg is
-  subtracted. One record in a thousand in the log of 1 GiB has such a word.
-- *Key to paint* is from writing a key to the pty until the other screen's name stands in what the app writes, while
-  a second process appends 100,000 records a second to the log that is watched.
-- *From nothing* is the first diagnosis of a state that holds all tasks and edges; how fast events become that state
-  is a row of its own. *After a change* is folding the events, the snapshot, and the diagnosis.
+- *A log in which every record is relevant* to a decoder is the worst case of a log that is read completely; the
+  start-up of livedbg is subtracted. In the log of 1 GiB one record in a thousand is relevant.
+- *Key to paint* is the time from writing a key to the pty until the app writes the name of the other screen, while
+  a second process appends 100,000 records a second to the observed log.
+- *From nothing* is the first diagnosis of a state with all tasks and edges; folding events into that state has its
+  own row. *After a change* is folding the events, the snapshot, and the diagnosis.
 """
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def _pause(target: Target, twin: Target, repeats: int) -> Iterator[Row]:
     for name in ("gdb thread apply all bt", "py-spy dump", "py-spy dump --nonblocking", "pystack remote"):
         ours = repeated(lambda: _switched(target, _report(target.pid)), 3)
         theirs = repeated(lambda name=name: _switched(target, _peers(target.pid)[name]), 3 if "gdb" not in name else 1)
-        yield Row("context switches of its waiting threads while looked at", ours, name, theirs, "/look", "≤ 0 /look")
+        yield Row("context switches of its waiting threads while observed", ours, name, theirs, "/scan", "≤ 0 /scan")
 
 
 def _above(heart: Heartbeat, action: Callable[[], float], noise: float, repeats: int) -> Figure:
@@ -92,7 +92,7 @@ def _switched(target: Target, look: Callable[[], float]) -> float:
 def _time(target: Target, repeats: int) -> Iterator[Row]:
     ours = repeated(_report(target.pid), repeats)
     peers = _peers(target.pid)
-    what = "one whole `report`, with native stacks and waits, from its start"
+    what = "a complete `report` with native stacks and waits, including start-up"
     for name, peer in peers.items():
         yield Row(what, ours, name, repeated(peer, 1 if "gdb" in name else repeats), "s")
     five = repeated(lambda: sum(peers["py-spy dump"]() for _ in range(5)), 3)

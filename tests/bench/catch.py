@@ -70,8 +70,8 @@ def rows() -> Iterator[Row]:
             gdb = _measured(target, _gdb, _FLAT_OUT_GDB)
             for name, start in (("probe events", _by_probes), ("debug registers", _by_registers)):
                 yield from _rows(name, _measured(target, partial(_tracing, start)), gdb, bare)
-    yield Row(f"a throw by itself, at {_HITS[1]} a second", _figure(bare.hits, "median_us"), "none", 0.0, "us")
-    yield Row("a throw by itself, as fast as they come", _figure(bare.flat_out, "mean_us"), "none", 0.0, "us")
+    yield Row(f"a throw without tracing, at {_HITS[1]} a second", _figure(bare.hits, "median_us"), "none", 0.0, "us")
+    yield Row("a throw without tracing, at full speed", _figure(bare.flat_out, "mean_us"), "none", 0.0, "us")
 
 
 def _rows(name: str, ours: _Seen, gdb: _Seen, bare: _Seen) -> Iterator[Row]:
@@ -80,13 +80,13 @@ def _rows(name: str, ours: _Seen, gdb: _Seen, bare: _Seen) -> Iterator[Row]:
         least = _figure(base, field).median
         return Figure(tuple(max(value - least, 0.0) for value in _figure(seen, field).values))
 
-    for what, field in (("pause of a hit", "median_us"), ("pause of a hit, nine of ten are shorter,", "p90_us")):
+    for what, field in (("pause of a hit", "median_us"), ("pause of a hit, 90th percentile,", "p90_us")):
         yield Row(
             f"{what} at {_HITS[1]} a second, by {name}",
             above(ours.hits, field, bare.hits), _GDB, above(gdb.hits, field, bare.hits), "us",
         )  # fmt: skip
     yield Row(
-        f"pause of a hit as fast as they come, by {name}",
+        f"pause of a hit at full speed, by {name}",
         above(ours.flat_out_hits, "mean_us", bare.flat_out), _GDB,
         above(gdb.flat_out_hits, "mean_us", bare.flat_out), "us",
     )  # fmt: skip
@@ -100,16 +100,16 @@ def _rows(name: str, ours: _Seen, gdb: _Seen, bare: _Seen) -> Iterator[Row]:
         _figure(gdb.flood, "per_s"), "/s",
     )  # fmt: skip
     yield Row(
-        f"CPU of the watcher at that, of one core, by {name}", Figure(tuple(ours.flood_cpu)), _GDB,
+        f"CPU of the tracer meanwhile, of one core, by {name}", Figure(tuple(ours.flood_cpu)), _GDB,
         Figure(tuple(gdb.flood_cpu)), "%",
     )  # fmt: skip
     yield Row(
-        f"pause of a throw that doesn't match, as fast as they come, by {name}",
+        f"pause of a throw that doesn't match, at full speed, by {name}",
         above(ours.flat_out, "mean_us", bare.flat_out), _GDB, above(gdb.flat_out, "mean_us", bare.flat_out), "us",
     )  # fmt: skip
     yield Row(
-        f"between throws: calls of a function in a microsecond of CPU, by {name}", Figure(tuple(ours.calls_per_us)),
-        "nobody watches", Figure(tuple(bare.calls_per_us)), "/us",
+        f"between throws: function calls per microsecond of CPU, by {name}", Figure(tuple(ours.calls_per_us)),
+        "not traced", Figure(tuple(bare.calls_per_us)), "/us",
     )  # fmt: skip
 
 

@@ -144,8 +144,8 @@ _CHANGES_OF: Final = (
     {"a task has completed": _change},
     {"a task was submitted": _submit},
     {"a task has begun to run": _start},
-    {"an edge has closed a circle of hundreds": _close, "that edge has gone": _open},  # one circle at a time
-    {"an edge has closed one circle more, of up to 50": _close},
+    {"an edge has closed a cycle of hundreds": _close, "that edge has gone": _open},  # one circle at a time
+    {"an edge has closed one more cycle, of up to 50": _close},
 )
 
 

@@ -43,14 +43,14 @@ def rows() -> Iterator[Row]:
 
             return repeated(once, _REPEATS)
 
-        for speed, order in ((f"at {_PER_S} a second", _PACED), ("as fast as they come", _FLAT_OUT)):
+        for speed, order in ((f"at {_PER_S} a second", _PACED), ("at full speed", _FLAT_OUT)):
             bare = launch_us(_nobody, order)
-            for name, tracing in (("looked at", _each), ("only counted", _counted)):
+            for name, tracing in (("traced", _each), ("only counted", _counted)):
                 figure = launch_us(tracing, order)
-                yield Row(f"a launch that is {name}, {speed}", figure, "nobody traces", bare, "us")
+                yield Row(f"a launch that is {name}, {speed}", figure, "not traced", bare, "us")
                 if order == _PACED:
                     share = 100 * (figure.median - bare.median) * _PER_S / 1e6
-                    yield Row("what that takes of the launching thread's time", share, "none", 0.0, "%")
+                    yield Row("share of the launching thread's time", share, "none", 0.0, "%")
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ def rows(presses: int = 200, repeats: int = 5) -> Iterator[Row]:
     for share, name, budget in ((50, "median", ""), (99, "p99", "< 50 ms"), (100, "longest", "")):
         yield Row(
             f"key to paint at {_RATE:,} records a second, {name} of {len(times.values)}",
-            _percentile(times, share), "with a log that stands still", _percentile(still, share), "ms", budget,
+            _percentile(times, share), "with an idle log", _percentile(still, share), "ms", budget,
         )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _imports(repeats: int) -> Iterator[Row]:
 
 def _start(pid: str, repeats: int) -> Iterator[Row]:
     ours = repeated(lambda: _paint(_LIVEDBG, b"Overview", "attach", pid), repeats)
-    what = f"`attach` to {THREADS} threads, from its start to the first full screen"
+    what = f"`attach` to {THREADS} threads, from start to the first full screen"
     hello = repeated(lambda: _paint(_HELLO, b"hello"), repeats)
     yield Row(what, ours, "a Textual app of one label", hello, "s")
     spy = repeated(lambda: _paint(_exec(program("py-spy"), "top", "--nonblocking", "--pid", pid), b"%Own"), repeats)

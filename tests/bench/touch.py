@@ -38,12 +38,12 @@ def _attach() -> Iterator[Row]:
         argv = [program("gdb"), "-nx", "-p", str(target.pid), "-batch", "-ex", "detach"]
         theirs = repeated(lambda: target.heart.pause_ms(lambda: run(*argv)), 3)
     what = f"longest gap of a thread while gdb is attached to {THREADS} threads and detached, by its own clock"
-    yield Row(what, ours, "the same done to another process", noise, "ms")
+    yield Row(what, ours, "the same on another process", noise, "ms")
     yield Row(what, ours, _GDB, theirs, "ms", "≤ the peer's")
     above = Figure(tuple(max(gap - noise.median, 0.0) for gap in ours.values))
     gdb = Figure(tuple(max(gap - noise.median, 0.0) for gap in theirs.values))
     yield Row("pause: gap above that noise", above, _GDB, gdb, "ms")
-    what = "no thread can have stood longer: from the command to the last thread's going on"
+    what = "upper bound for every thread: from the command until the last thread resumed"
     yield Row(what, Figure(tuple(stood)), _GDB, theirs, "ms")
 
 
@@ -93,9 +93,9 @@ def _glance_at_one() -> Iterator[Row]:
         said: list[float] = []
         ours = repeated(lambda: target.heart.pause_ms(lambda: said.append(max(_stops_ms(target.pid)))), 4 * _REPEATS)
         theirs = repeated(lambda: target.heart.pause_ms(lambda: run(*_gdb_dump(target.pid))), 3)
-    what = "longest gap of a running thread during one glance at it, by its own clock"
+    what = "longest gap of a running thread during a glance, by its own clock"
     yield Row(what, ours, "gdb thread apply all bt", theirs, "ms", "< 1 ms")
-    yield Row("the same stop as the glance reports it", Figure(tuple(said)), "the thread's own clock", ours, "ms")
+    yield Row("the same stop, as reported by the glance", Figure(tuple(said)), "the thread's own clock", ours, "ms")
 
 
 def _glance_at_many() -> Iterator[Row]:
@@ -105,4 +105,4 @@ def _glance_at_many() -> Iterator[Row]:
         theirs = repeated(lambda: 1e3 * run(*_gdb_dump(target.pid)), 3)
     ours = Figure(tuple(statistics.median(each) for each in stops))
     what = f"stop of one thread of {_RUNNING} that run, at a glance at all"
-    yield Row(what, ours, "gdb thread apply all bt, all stand meanwhile", theirs, "ms", "< 1 ms")
+    yield Row(what, ours, "gdb thread apply all bt, all are stopped", theirs, "ms", "< 1 ms")

@@ -34,7 +34,7 @@ def catching(*words: str) -> Iterator[subprocess.Popen[str]]:
     """A `livedbg catch` that listens."""
     with subprocess.Popen([*CATCH, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        assert " listens to process " in process.stderr.readline()
+        assert " traces process " in process.stderr.readline()
         try:
             yield process
         finally:
@@ -231,7 +231,7 @@ def test_launch_waits_for_functions_that_may_be_loaded_later() -> None:
     argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "iree", "--", "true"]
     done = subprocess.run(argv, text=True, capture_output=True, timeout=200, check=False)
     assert done.returncode == 0
-    assert "no file that is loaded has iree_status_allocate or iree_status_allocate_f yet" in done.stderr
+    assert "no loaded file has iree_status_allocate or iree_status_allocate_f yet" in done.stderr
     argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--no-follow", "--catch", "iree", "--", "true"]
     done = subprocess.run(argv, text=True, capture_output=True, timeout=200, check=False)
     assert done.stderr.count("iree is not caught: ") == 1 and "no function iree_status_allocate" in done.stderr

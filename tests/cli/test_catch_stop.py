@@ -50,7 +50,7 @@ def test_one_stop_with_variables_and_source(thrower: Target) -> None:
     assert "std::runtime_error: said so" in out
     assert re.search(r"#1 +innermost at \S+throws\.cpp:\d+\n +kind=\"runtime\"\n +text=\"said so\"\n", out)
     assert re.search(r"> +\d+ +if \(kind == \"runtime\"\) throw std::runtime_error\(text\);", out)
-    assert re.search(r"thread \d+ throws stood for [\d,.]+ ms, and goes on", err)
+    assert re.search(r"thread \d+ throws was stopped for [\d,.]+ ms and is resumed", err)
     assert "S1 std::runtime_error: 1 caught of 1 seen." in err
     assert status_fields(thrower.pid)["TracerPid"] == "0"
     tell(thrower, "runtime again")
@@ -75,7 +75,7 @@ def test_enter_lets_a_held_thread_go(thrower: Target) -> None:
         armed(process)
         tell(thrower, "int 1")
         assert process.stderr is not None
-        assert "Enter lets it go on" in process.stderr.readline()
+        assert "Enter resumes it" in process.stderr.readline()
         assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
         gdb = int(status_fields(thrower.pid)["TracerPid"])
         assert os.geteuid() or os.getpriority(os.PRIO_PROCESS, gdb) == 0  # what holds a thread has its CPU
@@ -91,7 +91,7 @@ def test_a_terminal_that_is_closed_lets_a_held_thread_go(thrower: Target) -> Non
         armed(process)
         tell(thrower, "int 1")
         assert process.stderr is not None
-        assert " stands for " in process.stderr.readline()
+        assert " is stopped for " in process.stderr.readline()
         process.kill()
     eventually(lambda: status_fields(thrower.pid)["TracerPid"] == "0")
     eventually(lambda: read_stat(thrower.pid, thrower.pid).state is not ThreadState.TRACED)
@@ -100,8 +100,8 @@ def test_a_terminal_that_is_closed_lets_a_held_thread_go(thrower: Target) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["any", "--hold", "3"], "Only a thread that was stopped can be held."),
-        (["any", "--stop", "--follow"], "A stop works in one process"),
+        (["any", "--hold", "3"], "--hold needs --stop."),
+        (["any", "--stop", "--follow"], "--stop and --follow exclude each other."),
         (["any", "--stop", "--gdb", "/nonexistent"], "There is no gdb here"),
         (["no_such_function", "--stop", "--moment", "call"], "has no function no_such_function"),
     ],
@@ -120,7 +120,7 @@ def test_many_threads_take_many_files(spawn: Callable[..., Target]) -> None:
         "print('READY', flush=True); time.sleep(1000)"
     )
     pid = spawn([sys.executable, "-c", code]).pid
-    for limits, said in (("100:4096", " S1 stops threads of process "), ("300:300", "take more open files than")):
+    for limits, said in (("100:4096", " S1 stops threads of process "), ("300:300", "need more open files than")):
         argv = ["prlimit", f"--nofile={limits}", *CATCH, str(pid), "any", "--stop"]
         with subprocess.Popen(argv, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
             assert process.stderr is not None

@@ -133,15 +133,15 @@ def test_a_hold_ends_before_the_watchdog_would_end_the_run(
     target = thrower(300_000)
     session = catching(target.process.pid, "--hold", "300", "--count", "2")
     armed = session.says("S1 stops threads of process")
-    assert "a thread stands for" in armed
-    assert "does not tell" in armed  # the log's own lines are of another day
+    assert "a thread is stopped for" in armed
+    assert "does not show" in armed  # the log's own lines are of another day
     target.dispatch()
     target.throw()
-    line = session.says("the thread stands for")
-    seconds = int(re.findall(r"stands for (\d+) s at most", line)[0])
+    line = session.says("the thread is stopped for")
+    seconds = int(re.findall(r"is stopped for (\d+) s at most", line)[0])
     assert 100 < seconds <= 270  # of 300 some are kept back, and half where its log does not tell since when
     assert "A longer stop " in line
-    assert "the scheduler's watchdog ends the run when nothing goes on for 300 s, SIMPLER_SCHEDULER_TIMEOUT_MS" in line
+    assert "the scheduler's watchdog ends the run after 300 s, SIMPLER_SCHEDULER_TIMEOUT_MS" in line
 
 
 def test_no_stop_where_the_watchdog_is_near(
@@ -163,5 +163,5 @@ def test_without_a_run_nothing_is_cut(
     session = catching(target.process.pid, "--hold", "300")
     assert "at most" not in session.says("S1 stops threads of process")
     target.throw()
-    left = re.search(r"for (\d+) s at most: Enter lets it go on\.$", session.says("the thread stands for"))
+    left = re.search(r"for (\d+) s at most\. Enter resumes it\.$", session.says("the thread is stopped for"))
     assert left is not None and 250 < int(left[1]) <= 300

@@ -82,7 +82,7 @@ def test_stacks_of_all_threads_equal_ones_together(stuck: Target) -> None:
 
 def test_stacks_without_gdb_says_what_is_missing(idle: Target) -> None:
     said = livedbg("stacks", idle.pid, "--gdb", "/no/such/gdb")
-    assert said.code == 0 and "No native stacks: /no/such/gdb is not there." in said.err
+    assert said.code == 0 and "No native stacks: /no/such/gdb was not found." in said.err
     assert "sudo apt-get install gdb" in said.err and "py " in said.out
 
 
@@ -105,7 +105,7 @@ def test_record_then_report_and_a_cut_one(stuck: Target, tmp_path: Path) -> None
 
 def test_record_to_a_full_disk_says_so(idle: Target) -> None:
     said = livedbg("record", idle.pid, "-o", "/dev/full", "--force", "--for", "1")
-    assert said.code != 0 and "No space left on device" in said.err and "free some space" in said.err
+    assert said.code != 0 and "No space left on device" in said.err and "free disk space" in said.err
 
 
 def test_watch_until_a_verdict_and_until_a_time_limit(stuck: Target, idle: Target, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_what_does_not_let_go_is_told(capsys: pytest.CaptureFixture[str]) -> Non
     for stuck in (False, True):
         with pytest.raises(click.exceptions.Exit), quit_on_signals(), started(cast("LiveView", View(stuck=stuck))):
             pass
-        assert ("does not come to an end" in capsys.readouterr().err) is stuck
+        assert ("did not stop in time" in capsys.readouterr().err) is stuck
 
 
 def test_a_signal_ends_a_command_whose_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def test_a_pid_that_is_not_there(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (("report",), 2, "What shall be looked at"),
+        (("report",), 2, "Missing a TARGET"),
         (("report", "no-such-program-anywhere"), 3, "no-such-program-anywhere"),
         (("report", "--logs", "/no/such/folder"), 3, "does not exist"),
         (("report", "-1"), 2, ""),
@@ -50,7 +50,7 @@ def test_a_pid_that_is_not_there(command: tuple[str, ...]) -> None:
         (("report", "slurm:4711"), 2, "run livedbg on that host"),
         (("report", "torchrun:x"), 2, "pid"),
         (("report", "--logs", "/dev/null", "-o", "/no/such/folder/r.txt"), 3, "can't be written"),
-        (("stacks",), 2, "What shall be looked at"),
+        (("stacks",), 2, "Missing a TARGET"),
         (("doctor", "no-such-program-anywhere"), 3, "no-such-program-anywhere"),
         (("launch", "--no-such-option"), 2, "can't be run"),
     ],
@@ -157,7 +157,7 @@ def test_a_recording_beside_other_targets_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "r.livedbg"
     assert livedbg("record", os.getpid(), "-o", file, "--for", "0.5", "--no-native").code == 0
     said = livedbg("report", file, os.getpid())
-    assert said.code == 2 and "alone" in said.err
+    assert said.code == 2 and "can't be combined" in said.err
     for cut in (0, 3, 60):
         file.write_bytes(file.read_bytes()[:cut])
         said = livedbg("report", file)

@@ -47,7 +47,7 @@ def test_it_attaches_looks_and_lets_go(
     said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(hang(4), tmp_path), "-o", recording)
     assert said.code == 0, said.everything
     assert said.out.startswith("All 16 warps of kernel 0 spin<<<(4,1,1),(128,1,1)>>> are at spin.cu:12")
-    assert re.search(r"cuda-gdb attach: process:\S+ stood still for at most \d+\.\d\d s", said.err)
+    assert re.search(r"cuda-gdb attach: process:\S+ paused for at most \d+\.\d\d s", said.err)
     eventually(lambda: free(target.pid))
     snapshot = last_update(recording)[0].snapshot
     (touch,) = snapshot.intrusions
@@ -62,7 +62,7 @@ def test_a_debugger_that_dies_in_the_midst_leaves_the_target_running(
     session = hang(4)
     session.answers = [(c, ["!die"] if c == "-cuda-info-kernels" else said) for c, said in session.answers]
     said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(session, tmp_path))
-    assert "stood still" in said.err
+    assert "paused for" in said.err
     assert said.code == 0 and "ended before it had told everything" in said.out, said.everything
     eventually(lambda: free(target.pid))
 
@@ -91,4 +91,4 @@ def test_a_process_that_another_debugger_holds_is_refused_untouched(
     )
     said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(hang(4), tmp_path))
     holder.kill()
-    assert said.code == 3 and f"already traced by process {holder.pid}" in said.err and "stood still" not in said.err
+    assert said.code == 3 and f"already traced by process {holder.pid}" in said.err and "paused for" not in said.err

@@ -91,7 +91,7 @@ def test_a_dump_is_asked_for_read_and_entered(
     said = device(target.pid, "--dump", "--gdb", player("hang"), "-o", recording)
     assert said.code == 0, said.everything
     assert said.out.startswith("All 64 warps of kernel 0 spin<<<(16,1,1),(128,1,1)>>> are at spin.cu:12")
-    assert re.search(r"gpu dump: process:\S+ stood still for at most \d+\.\d\d s", said.err)
+    assert re.search(r"gpu dump: process:\S+ paused for at most \d+\.\d\d s", said.err)
     assert target.line() == "ORDERED 1"  # a byte was enough
     snapshot = last_update(recording)[0].snapshot
     (touch,) = snapshot.intrusions
@@ -114,7 +114,7 @@ def test_a_second_dump_says_what_has_not_moved(
     target = job(spawn, folder, gpu_core, **ASKABLE)
     said = device(target.pid, "--dump", "--again", "1.1", "--gdb", player("hang"))
     assert said.code == 0 and re.search(r"stands still: a look [\d.]+ s earlier saw it at the same place", said.out)
-    assert len(list(folder.glob("*.nvcudmp"))) == 2 and said.err.count("stood still") == 2
+    assert len(list(folder.glob("*.nvcudmp"))) == 2 and said.err.count("paused for") == 2
 
 
 def test_a_kernel_that_stands_still_for_long_is_a_stall(
@@ -156,7 +156,7 @@ def test_a_driver_that_closes_its_pipe_as_it_takes_the_order_is_waited_for(
     monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 0.5)
     target = job(spawn, folder, gpu_core, "closes", **ASKABLE)
     said = device(target.pid, "--dump-only")
-    assert said.code == 0 and "stood still for at most" in said.err, said.everything
+    assert said.code == 0 and "paused for at most" in said.err, said.everything
 
 
 def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
@@ -167,7 +167,7 @@ def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, fold
             os.write(pipe, bytes(4096))
     os.close(pipe)
     said = device(target.pid, "--dump-only")
-    assert said.code == 3 and "has not read earlier orders" in said.err and "stood still" not in said.err
+    assert said.code == 3 and "has not read earlier orders" in said.err and "paused for" not in said.err
 
 
 @pytest.mark.invariant("pipes.Q1")
@@ -197,7 +197,7 @@ def test_a_dump_that_does_not_come_is_said_and_entered(
     monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump.time", time_of_dump)
     said = device(target.pid, "--dump-only", "--timeout", "1")
     assert (said.code, said.out) == (3, "") and re.search(sentence, said.err) and "try:" in said.err
-    assert re.search(r"stood still for [1-9]\d*\.\d+ s", said.err)  # not measured, and not left out
+    assert re.search(r"paused for [1-9]\d*\.\d+ s", said.err)  # not measured, and not left out
 
 
 def test_a_process_that_ends_after_its_dump_is_read_all_the_same(
@@ -225,7 +225,7 @@ def test_what_takes_no_order_is_refused_with_the_recipe(
     target = job(spawn, folder, gpu_core, **variables)
     before = sorted(folder.iterdir())
     said = device(target.pid, "--dump-only")
-    assert said.code == 3 and sentence in said.err and "stood still" not in said.err
+    assert said.code == 3 and sentence in said.err and "paused for" not in said.err
     assert variables or "--recipe cuda-user-coredump" in said.err
     assert sorted(folder.iterdir()) == before  # and nothing was made
 
@@ -256,7 +256,7 @@ def test_touches_are_asked_for_and_can_be_forbidden(spawn: Spawn, device: Device
         said = device(target.pid, way, "--read-only")
         assert said.code == 2 and "--read-only forbids" in said.err
     both = device(target.pid, "--dump", "--attach")
-    assert both.code == 2 and "leave one of them out" in both.err
+    assert both.code == 2 and "exclude each other" in both.err
     assert not list(folder.glob("*.nvcudmp"))
 
 

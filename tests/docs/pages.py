@@ -25,7 +25,7 @@ def pages() -> dict[str, str]:
     made["commands/README.md"] = _index()
     made["rules.md"] = rules_page()
     made["architecture.md"] = architecture()
-    made["keys.md"] = f"{MADE}\n# Keys\n\nThe same stands in the app: `?` on any screen.\n\n{key_reference()}"
+    made["keys.md"] = f"{MADE}\n# Keys\n\nIn the app, `?` shows the keys of the current screen.\n\n{key_reference()}"
     return {path: text.rstrip() + "\n" for path, text in made.items()}
 
 
@@ -34,10 +34,11 @@ def _index() -> str:
     codes = "\n".join(f"| {code} | {what} |" for code, what in EXIT_CODES.items())
     return (
         f"{MADE}\n# Commands\n\n| command | |\n| --- | --- |\n{rows}\n\n"
-        f"TARGET is a PID, the NAME of exactly one process, or `torchrun:PID` with all its ranks.\n\n"
+        f"TARGET is a PID, a process NAME that is unique on this host, or `torchrun:PID` (all ranks).\n\n"
         f"## Exit codes\n\n| code | meaning |\n| --- | --- |\n{codes}\n\n"
-        "A signal ends a command with 128 and its number (130 for Ctrl-C), where its page says nothing else.\n"
-        "Errors go to standard error: one sentence, and `try:` with what to do next.\n"
+        "A command that a signal ends exits with 128 plus the signal number (130 for Ctrl-C), unless its page says "
+        "otherwise.\n"
+        "Errors go to standard error: one sentence, then `try:` with the next step.\n"
     )
 
 

@@ -50,7 +50,7 @@ PICTURES = (
     Picture("ascend-tasks", "ascend", ("2",), "r1t3"),
     Picture("ascend-logs", "ascend", ("6", "v"), "warning and worse"),
     Picture("values", "values", ("8", "n"), "min", (120, 32)),
-    Picture("ledger", "deadlock", ("9",), "No target was touched"),
+    Picture("ledger", "deadlock", ("9",), "No intrusive actions"),
     Picture("help", "deadlock", ("4", "question_mark"), "Help: 4 Threads", (80, 24)),
     Picture("replay", "ascend", ("1",), "paused", replay=True),
     Picture("contrast", "deadlock", ("1",), "Next livedbg", theme="contrast"),

@@ -36,7 +36,7 @@ def test_words_and_crowding(monkeypatch: pytest.MonkeyPatch) -> None:
     found = reading(monkeypatch, loadavg=b"37.20 20.1 3.0 41/900 1234\n", cpu=pressure)
     assert found is not None
     assert (found.minute, found.runnable, found.processors) == (37.2, 41, 16)
-    assert found.words() == "load 37.2 on 16 CPUs, some thread had to wait for one 81 % of the time"
+    assert found.words() == "load 37.2 on 16 CPUs, some thread waited for one 81 % of the time"
     assert found.crowded
     assert not Load(4.0, 2, 16).crowded
     assert Load(0.1, 1, 1).words() == "load 0.1 on 1 CPU"

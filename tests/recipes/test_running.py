@@ -48,13 +48,13 @@ def test_dumps_are_told_of_as_they_come_with_their_growth(home: dict[str, str]) 
     )
     said = livedbg("launch", "--headless", "--recipe", "mine", "--", sys.executable, "-c", DUMPS, env=home)
     assert said.code == 0 and "had no effect" not in said.err
-    assert re.search(r"mine: heap\.0001\.heap: 100\.0 MB in use\n", said.err)
-    assert "heap.0002.heap: 350.0 MB in use, +250.0 MB since the last dump, +250.0 MB since the first" in said.err
-    assert "heap.0004.heap: 90.0 MB in use, -270.0 MB since the last dump, -10.0 MB since the first" in said.err
+    assert re.search(r"mine: heap\.0001\.heap: 95\.4 MiB in use\n", said.err)
+    assert "heap.0002.heap: 334 MiB in use, +238 MiB since the last dump, +238 MiB since the first" in said.err
+    assert "heap.0004.heap: 85.8 MiB in use, -257 MiB since the last dump, -9.5 MiB since the first" in said.err
     assert re.search(r"    \S+/heap\.0003\.heap:heap profile\n", said.err)  # the one with most in use is summed up
     assert re.search(r"open it: google-pprof --base=\S+/heap\.0001\.heap \S*python\S* \S+/heap\.0003\.heap", said.err)
     (log,) = Path(home["XDG_STATE_HOME"]).glob("livedbg/launches/*/recipes.log")
-    assert log.read_text().count(" MB in use") == 4  # and the Logs screen has them too
+    assert log.read_text().count(" MiB in use") == 4  # and the Logs screen has them too
 
 
 @pytest.mark.invariant("growing.E8")

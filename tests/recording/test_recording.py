@@ -151,7 +151,7 @@ def test_R3_unknown_events_are_skipped_and_counted(tmp_path: Path) -> None:
     lines += [ev.encode(events[1]), b"not json", ev.encode(events[2]), b""]
     path.write_bytes(zstandard.ZstdCompressor().compress(b"\n".join(lines)))
     got, wrong = read(path)
-    assert got == events and wrong == "3 events are of no kind that this version knows and skipped."
+    assert got == events and wrong == "3 events are of a kind that this version does not know, and skipped."
 
 
 @pytest.mark.invariant("recording.R3")

@@ -65,7 +65,7 @@ def test_M2_one_layer_alone_is_shown_as_it_is() -> None:
 
 def test_layers_taken_apart_say_so() -> None:
     merged = merge_stacks(stack("f"), stack("g", language="native", taken_ns=3_000_000_011))
-    assert merged.note == "Python and native frames were taken at different moments"
+    assert merged.note == "Python and native frames were taken at different times"
     assert merged.taken_mono_ns == 3_000_000_011
     assert merge_stacks(stack("f"), stack("g", language="native")).note is None
 

@@ -78,7 +78,7 @@ def plan(
 def _by_target(outcomes: Sequence[Outcome]) -> str:
     """What was done to which target, and how soon it ran on."""
     lines = [
-        "| target | action | rounds | wrong | runs on after, median | worst |",
+        "| target | action | rounds | failed | resumes after, median | worst |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for (aim, action), group in _grouped(outcomes, lambda one: (one.aim, one.blow.action.name)):
@@ -92,7 +92,7 @@ def _by_target(outcomes: Sequence[Outcome]) -> str:
 def _by_signal(outcomes: Sequence[Outcome]) -> str:
     """Rounds by who was struck in what, and by which signal."""
     names = " | ".join(number.name for number in SIGNALS)
-    lines = [f"| action | victim | {names} | wrong |", "| --- | --- |" + " ---: |" * (len(SIGNALS) + 1)]
+    lines = [f"| action | victim | {names} | failed |", "| --- | --- |" + " ---: |" * (len(SIGNALS) + 1)]
     for (action, victims), group in _grouped(outcomes, lambda one: (one.blow.action.name, one.blow.victims)):
         counts = [sum(outcome.blow.number is number for outcome in group) for number in SIGNALS]
         wrong = sum(bool(outcome.wrong) for outcome in group)

@@ -129,7 +129,7 @@ async def test_A4_without_its_guard_the_target_is_let_go(thrower: Any, make: Mak
     os.kill(attachment.guard_pid, signal.SIGKILL)
     while tracer(thrower.pid):
         await attachment.engine.command("-data-list-register-names", 60)
-    assert said == [f"The guard has ended, so process {thrower.pid} was let go."]
+    assert said == [f"The guard has exited, so livedbg detached from process {thrower.pid}."]
     assert counts_on(thrower.counted)
     await attachment.attach(100)  # with a new one
     assert tracer(thrower.pid)

@@ -151,7 +151,7 @@ def listens(pid: int) -> bool:
 def at_work(action: str, target: Any, terminal: Terminal, mark: str) -> None:
     """Wait until it touches the target."""
     if action == "catch":
-        eventually(lambda: b"listens to process" in terminal.read())
+        eventually(lambda: b"traces process" in terminal.read())
     elif action in ("attach", "glance"):
         eventually(lambda: b"READY" in terminal.read())
     elif action == "catch --stop":

@@ -54,7 +54,7 @@ def test_what_is_left_of_the_limit_with_a_reserve() -> None:
     found = budget(state((PARENT, "10", 4_000_000_000)))
     assert found.seconds == pytest.approx(5.0)
     assert found.sentence == (
-        "A longer stop would end the run: the dog ends the run when nothing goes on for 10 s, and nothing has for 4 s."
+        "A longer stop would end the run: the dog ends the run after 10 s without progress; there was none for 4 s."
     )
 
 
@@ -70,7 +70,7 @@ def test_a_short_limit_leaves_a_little() -> None:
 def test_where_the_log_does_not_tell_half_the_limit_is_left(idle_ns: int) -> None:
     found = budget(state((PARENT, "10", idle_ns)))
     assert found.seconds == pytest.approx(4.0)
-    assert "does not tell" in found.sentence
+    assert "does not show" in found.sentence
 
 
 def test_the_tightest_of_several_counts() -> None:

@@ -30,7 +30,7 @@ def time_limits(job: Job) -> Iterator[Diagnostic]:
         if first.key == "op-execute":
             limit = first.limit(job.environment)
             sentence = (
-                f"CANN ended the operation after its limit of {limit.seconds:g} s: the run was long or stood still. "
+                f"CANN ended the operation after its limit of {limit.seconds:g} s: the run was long or blocked. "
                 "That alone proves no deadlock."
             )
             yield statement(job, "operation-ended", Severity.ERROR, sentence, marks=(first.mark,))

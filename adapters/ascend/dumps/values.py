@@ -2,8 +2,8 @@
 
 Folders: `args_dump/` or `tensor_dump/` below the run's output folder (simpler, docs/dfx/args-dump.md), one
 for each rank and dispatch as `rank0/d1/` (pypto, python/pypto/runtime/distributed_runner.py). `deps.json` and
-`name_map*.json` lie in the folder above. Element types: simpler, src/common/task_interface/data_type.h; views:
-tensor.h of that folder.
+`name_map*.json` lie in the folder above. Element types: simpler, src/common/task_interface/data_type.h (August
+2026); views: tensor.h of that folder; FP4E2M1: simpler_setup/goldens/mx_fp_gemm.py.
 """
 
 from __future__ import annotations

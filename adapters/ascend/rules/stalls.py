@@ -172,13 +172,13 @@ def _who(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
         )
     if task.state is TaskState.READY and task.attributes.get("held_back") == "yes":
         return (
-            f"Task {name_of(task)} has everything that it waits for, and the scheduler gave it to no core{since}, "
-            "though the log shows what it gave to cores."
+            f"Task {name_of(task)} is ready, but the scheduler gave it to no core{since}. The log shows what it "
+            "gave to cores."
         )
     if task.state is TaskState.READY:
         return (
-            f"Task {name_of(task)} has everything that it waits for and is on no core{since}: either its kernel has "
-            "returned and its asynchronous completion was never signalled, or it was never dispatched."
+            f"Task {name_of(task)} is ready and on no core{since}. Either its kernel has returned and its asynchronous "
+            "completion was never signalled, or it was never dispatched."
         )
     return f"Task {name_of(task)} has not completed{since}."
 
@@ -241,7 +241,7 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         entities = (job.orchestrator,)
         steps = ("look at what the orchestration code waits for on its AICPU thread",)
     else:
-        sentence = f"{told.sentence} Which task stands is not in the log (levels info and debug say more)."
+        sentence = f"{told.sentence} The log does not name the task that is stuck (levels info and debug have more)."
         entities, counted = (), ""  # its sentence has the counts
         steps = (
             *filter(None, (told.attributes.get("advice", ""),)),

@@ -142,8 +142,8 @@ def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterato
         roots=tuple(entity for entity in ring.entities if not entity.startswith(job.task_prefix)),
         severity=Severity.CRITICAL,
         sentence=(
-            f"The orchestrator waits for a free slot of {ring_name(ring.entities)}, and the ring's oldest task "
-            "belongs to a scope that only the orchestrator can end: it waits for itself."
+            f"The orchestrator waits for itself: {ring_name(ring.entities)} is full, and only the orchestrator can end "
+            "the scope of its oldest task."
         ),
         entities=ring.entities,
         evidence=evidence(ring),

@@ -1,4 +1,4 @@
-"""`livedbg device`: what runs on the GPUs, from a core dump, from one that is asked for, or by an attached cuda-gdb."""
+"""`livedbg device`: GPU state from a core dump, from a requested core dump, or from an attached cuda-gdb."""
 
 from __future__ import annotations
 
@@ -40,23 +40,28 @@ _STALLED, _CRASHED = 10, 11
 @click.command("device")
 @click.argument("words", nargs=-1, metavar="CORE [HOST_CORE] | TARGET")
 @click.option(
-    "--dump", "by_dump", is_flag=True, help="Have the CUDA driver write a core dump; kernels stand meanwhile."
+    "--dump",
+    "by_dump",
+    is_flag=True,
+    help="Request a core dump from the CUDA driver; kernels are stopped while it is written.",
 )
 @click.option(
-    "--dump-only", is_flag=True, help="The same, and print its path instead of reading it: no cuda-gdb needed."
+    "--dump-only",
+    is_flag=True,
+    help="Like --dump, but print the path instead of reading the dump (no cuda-gdb needed).",
 )
+@click.option("--again", type=click.FloatRange(0), metavar="SECONDS", help="Dump again after SECONDS, and compare.")
+@click.option("--may-abort", is_flag=True, help="Dump even if the driver may abort the process afterwards.")
 @click.option(
-    "--again", type=click.FloatRange(0), metavar="SECONDS", help="Dump once more after that time, and compare."
+    "--attach", "by_attach", is_flag=True, help="Attach cuda-gdb; stops the process and its GPUs. Not tested on a GPU."
 )
-@click.option("--may-abort", is_flag=True, help="Dump also where the driver may abort the process afterwards.")
+@click.option("--read-only", is_flag=True, help="Forbid intrusive actions.")
 @click.option(
-    "--attach", "by_attach", is_flag=True, help="Attach cuda-gdb: process and GPUs stand. Not tried on a GPU."
+    "--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS", help="Time limit."
 )
-@click.option("--read-only", is_flag=True, help="Forbid whatever would touch the target.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS")
-@click.option("--gdb", metavar="PATH", help="The cuda-gdb to use.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write a recording too.")
+@click.option("--gdb", metavar="PATH", help="cuda-gdb to use.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write a recording to FILE.")
 def command(
     words: tuple[str, ...],
     by_dump: bool,
@@ -70,27 +75,27 @@ def command(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Print what runs on the GPUs: kernels, where their warps stand, exceptions first.
+    """Print the state of the GPUs: exceptions, kernels, and the program counters of their warps.
 
-    CORE is a GPU core dump; it is read by cuda-gdb and needs no GPU. Of a live TARGET, --dump has the driver write one:
-    the process must have been started with CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1. Its kernels stand while it is
-    written, host threads go on. Both are touches, and stand in the ledger of a recording.
+    CORE is a GPU core dump. cuda-gdb reads it; no GPU is needed. For a live TARGET, --dump requests a core dump from
+    the CUDA driver; the process must have been started with CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1. The driver stops its
+    kernels while it writes; host threads continue. --dump and --attach are intrusive actions, recorded in the ledger.
     """
     if not words:
-        raise UsageError("Which core dump, or which process?", "livedbg device core_*.nvcudmp", "usage")
+        raise UsageError("Missing a core dump or a process.", "livedbg device core_*.nvcudmp", "usage")
     asked = [name for name, on in (("--dump", by_dump or dump_only), ("--attach", by_attach)) if on]
     if len(asked) > 1:
-        raise UsageError("--dump and --attach are two ways to the same.", "leave one of them out", "usage")
+        raise UsageError("--dump and --attach exclude each other.", "use one of them", "usage")
     if may_abort and not (by_dump or dump_only):
-        raise UsageError("--may-abort is for --dump.", "livedbg device PID --dump --may-abort", "usage")
+        raise UsageError("--may-abort needs --dump.", "livedbg device PID --dump --may-abort", "usage")
     if again is not None and (dump_only or not by_dump):
-        raise UsageError("--again compares two dumps that are read.", "livedbg device PID --dump --again 15", "usage")
+        raise UsageError("--again needs --dump.", "livedbg device PID --dump --again 15", "usage")
     if dump_only and (as_json or output is not None):
-        raise UsageError("--dump-only reads nothing that could be written down.", "leave it out: --dump", "usage")
+        raise UsageError("--dump-only excludes --json and --output.", "use --dump", "usage")
     if asked:
-        refuse_touch(Request(host=host_name(), read_only=read_only), f"{asked[0]} makes the kernels of a process stand")
+        refuse_touch(Request(host=host_name(), read_only=read_only), f"{asked[0]} stops the kernels of a process")
     if output is not None and output.exists():
-        raise UsageError(f"{output} exists already.", "choose another name, or remove it", "usage")
+        raise UsageError(f"{output} already exists.", "choose another name, or remove it", "usage")
     run = _Run(Stamper(host_name()))
     try:
         with quit_on_signals():
@@ -104,7 +109,7 @@ def command(
     finally:
         for touch in run.touches:
             measured = "at most " if touch.measured else ""
-            warn(f"{touch.what}: {touch.target} stood still for {measured}{touch.paused_ns / 1e9:.2f} s")
+            warn(f"{touch.what}: {touch.target} paused for {measured}{touch.paused_ns / 1e9:.2f} s")
     if state is None:
         return 0
     if output is not None:
@@ -142,12 +147,12 @@ def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
     """
     if len(words) == 1 and words[0].isdigit() and not Path(words[0]).exists():
         raise TouchRefused(
-            f"To see what runs on the GPUs of process {words[0]}, it must be touched.",
-            f"livedbg device {words[0]} --dump   (kernels stand while the driver writes a core dump), or --attach",
+            f"Reading the GPU state of process {words[0]} is intrusive; choose how.",
+            f"livedbg device {words[0]} --dump   (the driver stops kernels while it writes a core dump), or --attach",
             "ask-for-it",
         )
     if len(words) > 2:
-        raise UsageError("A GPU core dump, and the host's beside it, are all that can be read at once.", "", "usage")
+        raise UsageError("Too many files.", "give one GPU core dump, and optionally the host's core dump", "usage")
     return cores_of([Path(word).expanduser() for word in words])
 
 
@@ -177,7 +182,7 @@ async def _live(
         UsageError, TouchRefused, TargetError, SourceError, ToolMissing, GdbError: that can't be done.
     """
     if len(words) != 1:
-        raise UsageError(f"{way} is for one process.", f"livedbg device PID {way}", "usage")
+        raise UsageError(f"{way} takes exactly one process.", f"livedbg device PID {way}", "usage")
     path = None if dump_only else find_cuda_gdb(gdb)
     pid = resolve(words).processes[0].pid
     target = f"process:{host_name()}/{pid}"
@@ -208,4 +213,4 @@ def _record(output: Path, events: list[Any], state: DeviceState) -> None:
     finally:
         recorder.close()
     if recorder.failed:
-        raise SourceError(f"{recorder.failed}; {output} is not whole.", "free some space")
+        raise SourceError(f"{recorder.failed}; {output} is incomplete.", "free disk space")

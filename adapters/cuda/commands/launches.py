@@ -1,4 +1,4 @@
-"""`livedbg launches`: what a process launches on its GPUs, traced without stopping it."""
+"""`livedbg launches`: traces the kernel launches of a process, without stopping it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,15 @@ __all__ = ["command"]
     default=3.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to listen.",
+    help="Trace for SECONDS.",
 )
 @click.option(
-    "--last", type=click.IntRange(1, 16), default=5, show_default=True, metavar="N", help="Launches of each thread."
+    "--last",
+    type=click.IntRange(1, 16),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Show the last N launches of each thread.",
 )
 @click.option(
     "--budget",
@@ -46,22 +51,22 @@ __all__ = ["command"]
     default=2.0,
     show_default=True,
     metavar="PERCENT",
-    help="Of the launching threads' time that listening may take; where each launch would take more, they are counted.",
+    help="Limit the overhead to PERCENT of the launching threads' time; above it, launches are only counted.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a thread.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per thread.")
 def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, as_json: bool) -> int:
-    """Print what TARGET launches on its GPUs: the last kernels of each thread with grid and block, and the rate.
+    """Trace the kernel launches of TARGET: print the last launches of each thread with grid and block, and the rate.
 
-    By kernel probes on the launch functions of CUDA's driver and runtime (cuLaunchKernel, cudaLaunchKernel, …): nothing
-    is stopped, and no GPU tool is needed. Graphs are one launch each. Ctrl-C ends it earlier.
+    Kernel probes on the launch functions of the CUDA driver and runtime (cuLaunchKernel, cudaLaunchKernel, …) see each
+    call. Nothing is stopped, and no GPU tool is needed. A CUDA graph counts as one launch. Ctrl-C ends the trace early.
     """  # fmt: skip
     found = resolve(targets)
     warn_all(found.problems)
     host = host_name()
     if not found.processes:
-        raise UsageError("What shall be listened to?", "livedbg ps", "usage")
+        raise UsageError("Missing a TARGET.", "livedbg ps", "usage")
     request = Request(host=host, processes=found.processes, tree=False, stacks="none")
-    refuse_touch(request, "Listening to launches sets probes")
+    refuse_touch(request, "Tracing launches sets probes")
     view = LiveView(request, adapters=[adapter_classes()[name]() for name in ("proc", "launches")])
     wanted = [f"process:{host}/{target.pid}" for target in found.processes]
     with quit_on_signals(), started(view):
@@ -77,7 +82,7 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
             click.echo(line)
     if not trails and not as_json:
         calls = int(sum(counter.value for key, counter in snapshot.counters.items() if key.name == CALLS))
-        click.echo(f"{calls:,} launch calls were counted." if calls else f"Nothing was launched in {seconds:g} s.")
+        click.echo(f"{calls:,} launch calls were counted." if calls else f"No launches in {seconds:g} s.")
     return 0
 
 
@@ -101,9 +106,9 @@ def _lines(snapshot: Snapshot, trail: LaunchTrail, last: int) -> Iterator[str]:
     name = _thread_name(snapshot, trail.thread)
     rate = f"{trail.rate_per_s:,.0f} a second"
     how = (
-        f"launches, {rate} lately"
+        f"launches, {rate} recently"
         if trail.seen
-        else f"launches seen, {rate}, before they were too many to look at each"
+        else f"launches traced, {rate}, before there were too many to trace each one"
     )
     yield f"thread {name}: {trail.count:,} {how}"
     now_ns = snapshot.now().mono_ns

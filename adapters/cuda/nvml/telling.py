@@ -5,6 +5,7 @@ from __future__ import annotations
 from livedbg.adapters.cuda.nvml.samples import GpuSample, Sample
 from livedbg.model import Edge, EdgeKind, Resource, ids
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, Stamp
+from livedbg.text.quantities import byte_size
 
 __all__ = ["Teller"]
 
@@ -81,7 +82,7 @@ class Teller:
 
     def _edge(self, pid: int, resource: Resource, sample: GpuSample) -> Edge:
         used = sample.processes[pid]
-        memory = f", {used >> 20:,} MiB of its memory" if used is not None else ""
+        memory = f", {byte_size(used)} of its memory" if used is not None else ""
         return Edge(
             kind=EdgeKind.RUNS_ON,
             source=ids.process(self._host, pid),

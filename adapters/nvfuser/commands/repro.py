@@ -1,4 +1,4 @@
-"""`livedbg repro`: the script that shows a failure of nvFuser again, whole or of one segment."""
+"""`livedbg repro`: extracts a script that reproduces an nvFuser failure."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ class _Repro:
 
 @click.command("repro")
 @click.argument("source", metavar="LOG|FOLDER|RECORDING", type=click.Path(path_type=Path))
-@click.option("--segment", type=click.IntRange(0), metavar="N", help="Cut it down to segmentation group N.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the script to a file.")
-@click.option("--run", "run_it", is_flag=True, help="Run it, and say whether it fails as it did.")
-@click.option("--python", metavar="EXE", help="The Python to run it with, one that has nvFuser.")
+@click.option("--segment", type=click.IntRange(0), metavar="N", help="Reduce the script to segmentation group N.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the script to FILE.")
+@click.option("--run", "run_it", is_flag=True, help="Run the script and report whether it fails the same way.")
+@click.option("--python", metavar="EXE", help="Python to run it with; it must have nvFuser.")
 @click.option(
     "--timeout",
     type=click.FloatRange(1),
     default=600.0,
     show_default=True,
     metavar="SECONDS",
-    help="End the run after that.",
+    help="Kill the run after SECONDS.",
 )
 def command(
     source: Path, segment: int | None, output: Path | None, run_it: bool, python: str | None, timeout: float
 ) -> int:
-    """Save the script that reproduces a failure of nvFuser; it is parsed here, and run only with --run.
+    """Extract a script that reproduces an nvFuser failure. The script is parsed, and run only with --run.
 
-    The script stands in the error text (the bindings up to 2025), or was printed by fd.repro_script_for(inputs).
-    Without one, or with --segment, a script is made from the dump of NVFUSER_DUMP=segmented_fusion (or from that of
-    python_definition_segments): the segment's expressions, with inputs of its shapes, strides and types.
+    The script comes from the error text (bindings up to 2025) or from the output of fd.repro_script_for(inputs).
+    Without one, or with --segment, livedbg builds it from a dump of NVFUSER_DUMP=segmented_fusion or of
+    python_definition_segments: the expressions of the segment, with inputs of its shapes, strides and types.
     """
     if not source.exists():
         raise SourceError(f"{source} does not exist.", "give a log, a folder of logs, or a recording", "missing")
@@ -65,7 +65,9 @@ def command(
     wrong = check(repro.text)
     if wrong:
         raise SourceError(
-            f"The script ({repro.what}) is no valid Python: {wrong}.", "it was cut or mixed with other output", "cut"
+            f"The script ({repro.what}) is not valid Python: {wrong}.",
+            "it was truncated or mixed with other output",
+            "cut",
         )
     for note in repro.notes:
         warn(note)
@@ -83,8 +85,8 @@ def _whole(material: Material, source: Path) -> _Repro:
         if failed and material.cut_with(failed[0]) is not None:
             return _of_segment(material, failed[0], source)
         raise SourceError(
-            f"{source} holds no reproduction script, and no dump of segments with one that failed.",
-            "print(fd.repro_script_for(inputs)) where the error is caught, or "
+            f"{source} contains no reproduction script and no dump of a failed segment.",
+            "call print(fd.repro_script_for(inputs)) where the error is caught, or "
             "livedbg launch --recipe nvfuser-dump=segmented_fusion -- CMD",
             "no-script",
         )
@@ -94,30 +96,30 @@ def _whole(material: Material, source: Path) -> _Repro:
         script, where = next(((s, w) for s, w in material.scripts if s is cut.script), (script, where))
     repro = _Repro(script.text, f"the script of {where} ({script.generation})", errors=errors)
     if not script.complete:
-        repro.notes.append("the script has no end: it makes no inputs, or was cut")
+        repro.notes.append("the script is incomplete: it creates no inputs, or was truncated")
     for group in failed:
         if material.cut_with(group) is not None:
-            repro.notes.append(f"group {group} failed; --segment {group} cuts the script down to it")
+            repro.notes.append(f"group {group} failed; --segment {group} reduces the script to it")
     return repro
 
 
 def _of_segment(material: Material, number: int, source: Path) -> _Repro:
     cut = material.cut_with(number)
     if cut is None and number in material.definitions:
-        group = Group(number, "scheduler not said")
+        group = Group(number, "scheduler unknown")
         script = material.scripts[-1][0] if material.scripts else None
         cut = Cut(SegmentedFusion({number: group}), source.name, script=script, definitions=material.definitions)
     if cut is None or number not in cut.fusion.groups:
         there = ", ".join(str(n) for one in material.cuts[-1:] for n in sorted(one.fusion.groups) if n >= 0)
         raise SourceError(
-            f"{source} holds no dump of segmentation group {number}" + (f"; of {there} it does." if there else "."),
-            "livedbg launch --recipe nvfuser-dump=segmented_fusion -- CMD   makes one",
+            f"{source} contains no dump of segmentation group {number}" + (f", only of {there}." if there else "."),
+            "livedbg launch --recipe nvfuser-dump=segmented_fusion -- CMD   writes one",
             "no-segment",
         )
     built = build_segment(cut, number)
     if built.uncovered:
         raise SourceError(
-            f"No script is made of group {number}: {built.uncovered} is not covered.",
+            f"No script can be built for group {number}: {built.uncovered} is not supported.",
             "use the whole script (without --segment), or write that expression by hand",
             "uncovered",
         )
@@ -131,7 +133,7 @@ def _of_segment(material: Material, number: int, source: Path) -> _Repro:
 def _run(repro: _Repro, output: Path | None, python: str | None, timeout_s: float) -> int:
     chosen = python or shutil.which("python3") or "python3"
     if not python:
-        warn(f"which Python has nvFuser isn't known; {chosen} is used", "--python EXE")
+        warn(f"it is unknown which Python has nvFuser; using {chosen}", "--python EXE")
     with tempfile.TemporaryDirectory(prefix="livedbg-repro-") as folder:
         script = output or Path(folder, "repro.py")
         if output is None:
@@ -140,5 +142,5 @@ def _run(repro: _Repro, output: Path | None, python: str | None, timeout_s: floa
     result, sentence = compare(repro.errors, rerun, timeout_s)
     click.echo(sentence)
     if result == "different":
-        warn("is that the Python that the job ran with, and a machine with its GPU?", "--python EXE")
+        warn("check that this is the Python of the job, on a machine with the same GPU", "--python EXE")
     return {"passed": 0, "limit": TIME_LIMIT}.get(result, _FAILS)

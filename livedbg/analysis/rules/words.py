@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from livedbg.model import EdgeKey, EdgeKind, Evidence, Thread, ids
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.quantities import duration
 from livedbg.text.wording import many
 
 __all__ = [
@@ -17,18 +18,6 @@ __all__ = [
     "thread_evidence",
     "waited_ns",
 ]
-
-_SECOND = 1_000_000_000
-
-
-def duration(nanoseconds: float) -> str:
-    """`0.3 s`, `43 s`, `12 min`, `3.5 h`."""
-    seconds = nanoseconds / _SECOND
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def host_of(entity: str) -> str:

@@ -100,7 +100,7 @@ def test_runs_are_told_apart_and_a_join_is_no_circle(recorded: Path, tmp_path: P
     shutil.copy(recorded / "01_healthy_trb/dfx/deps.json", tmp_path / "run")
     text = _livedbg("report", "--logs", tmp_path).stdout
     assert "<- task r1t3 ADD  submitted" in text
-    assert "circle" not in text
+    assert "closes the cycle" not in text
 
 
 @pytest.mark.parametrize("packed", [False, True])

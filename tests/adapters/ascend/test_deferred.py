@@ -54,7 +54,7 @@ S3 = f" sub_class=S3:ready-but-all-idle {COUNTS} orch_done=1 stuck_task_id=-1 st
             "signal the asynchronous completion",
         ),
         ([0], "the scheduler gave it to no core", "require_sync_start"),
-        ([], "either its kernel has returned and its asynchronous completion", "signal the asynchronous completion"),
+        ([], "Either its kernel has returned and its asynchronous completion", "signal the asynchronous completion"),
     ],
     ids=["deferred", "held back", "not told"],
 )
@@ -73,7 +73,7 @@ def test_ready_and_on_no_core(
 
 def test_a_log_that_begins_later_tells_nothing_of_dispatches_before(findings: Find) -> None:
     finding = findings(replay_lines([dispatched(0, 8), *stopped("fanin_met")]))["ascend-stall"]
-    assert "either its kernel has returned" in finding.sentence
+    assert "Either its kernel has returned" in finding.sentence
 
 
 def test_the_class_of_a_log_that_prints_none_follows_from_its_counts(findings: Find) -> None:

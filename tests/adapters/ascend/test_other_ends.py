@@ -37,7 +37,12 @@ T = "task:ascend/"
         ("24_segv_hbg", "crashed", ["r0t3"], ["SIGSEGV. Task r0t3 (MUL, func 2) was running on core 8 (AIV0)"]),
         ("24_segv_default", "crashed", [], ["SIGSEGV."]),
         ("25_cycle", "stalled", ["r0t0"], ["r0t0 (WAIT_FLAG, func 0)", "core 10", "2 tasks wait behind it", "1 of 4"]),
-        ("26_hang_hbg_default", "stalled", [], ["watchdog ended the run", "Which task stands is not in the log"]),
+        (
+            "26_hang_hbg_default",
+            "stalled",
+            [],
+            ["watchdog ended the run", "The log does not name the task that is stuck"],
+        ),
         (
             "28_async_hbg",
             "stalled",
@@ -48,9 +53,9 @@ T = "task:ascend/"
             "28_async_default",
             "stalled",
             [],
-            ["S3:ready-but-all-idle", "0 of 2 tasks are done. Which task stands is not"],
+            ["S3:ready-but-all-idle", "0 of 2 tasks are done. The log does not name"],
         ),
-        ("28_async_info", "stalled", ["r0t0"], ["either its kernel has returned and its asynchronous completion was"]),
+        ("28_async_info", "stalled", ["r0t0"], ["Either its kernel has returned and its asynchronous completion was"]),
         ("27_orchestration_hbg", "stalled", ["orchestrator"], ["The orchestration code has not returned"]),
     ],
 )

@@ -40,7 +40,7 @@ def test_few_idle_iterations_are_no_stall_and_the_load_is_named(recorded: Path, 
     assert "ascend-stall" not in found
     assert finding.state is VerdictState.CRASHED
     assert "only 430 idle iterations" in finding.sentence
-    assert "load 37.0 on 16 CPUs, some thread had to wait for one 90 % of the time" in finding.sentence
+    assert "load 37.0 on 16 CPUs, some thread waited for one 90 % of the time" in finding.sentence
     assert not any("sar -q" in step for step in finding.next)
 
 

@@ -31,7 +31,7 @@ def test_J4_another_program_is_let_go_and_can_be_caught_in_anew(
     tell(target, "run the other")
     eventually(seen.is_done, 60)
     assert seen.point.state is CatchpointState.FAILED
-    assert seen.point.note.startswith(f"Process {target.pid} runs another program now")
+    assert seen.point.note.startswith(f"Process {target.pid} has executed another program")
     assert seen.point.remedy.endswith(f"livedbg catch {target.pid} std::runtime_error --stop")
     eventually(lambda: untouched(target.pid), 60)
     assert target.line() == "READY"

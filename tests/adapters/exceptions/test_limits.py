@@ -60,7 +60,7 @@ def test_E1_a_listener_that_fails_says_so_and_no_other_does(
     tell(target, "logic the end")
     eventually(lambda: session.points["C1"].state is CatchpointState.FAILED)
     point = session.points["C1"]
-    assert "listening has failed (ArithmeticError: by a test)" in point.note and point.remedy
+    assert "tracing has failed (ArithmeticError: by a test)" in point.note and point.remedy
     assert [hit.message for hit in session.hits] == ["before"] and point.hits == 1
     session.catch("any")
     tell(target, "runtime after")

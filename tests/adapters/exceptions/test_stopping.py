@@ -205,7 +205,7 @@ def test_J3_it_ends_by_itself_where_types_that_nobody_wants_come_often(
     tell(thrower, "flood logic 200 100")
     assert answer(thrower) == 200
     eventually(lambda: session.point.state is CatchpointState.FAILED)
-    assert "that nobody wants" in session.point.note and session.point.remedy
+    assert "that do not match" in session.point.note and session.point.remedy
     eventually(lambda: is_as_before(thrower))
 
 
@@ -287,7 +287,8 @@ def test_K1_a_gdb_that_is_killed_leaves_the_thread_going(
     os.kill(int(status_fields(thrower.pid)["TracerPid"]), signal.SIGKILL)
     assert answer(thrower) == 1
     eventually(lambda: session.point.state is CatchpointState.FAILED)
-    assert session.point.note == f"gdb has ended, so process {thrower.pid} was let go." and session.point.remedy
+    assert session.point.note == f"gdb has exited, so livedbg detached from process {thrower.pid}."
+    assert session.point.remedy
     eventually(lambda: is_as_before(thrower))
     tell(thrower, "flood runtime 100 1000")
     assert answer(thrower) == 101
@@ -345,7 +346,7 @@ def test_what_can_not_be_attached_to_says_why(thrower: Target, watch: Callable[.
         point = watch(thrower.pid).catch("any")
         assert point.state is CatchpointState.FAILED
         assert f"already traced by process {tracer.pid}" in point.note and point.remedy == (
-            f"end that one first: kill {tracer.pid}"
+            f"stop the tracer first: kill {tracer.pid}"
         )
     finally:
         tracer.kill()
@@ -359,7 +360,7 @@ def test_one_gdb_stops_for_one_catchpoint_at_a_time_and_is_kept_for_the_next(
     first = session.catch("std::runtime_error")
     gdb = status_fields(thrower.pid)["TracerPid"]
     second = session.catch("std::logic_error")
-    assert second.state is CatchpointState.FAILED and second.remedy == "take that catchpoint out"
+    assert second.state is CatchpointState.FAILED and second.remedy == "remove that catchpoint"
     assert second.note == f"Threads of process {thrower.pid} stop for std::runtime_error already."
     session.view.send(Uncatch(catchpoint=first.id))
     eventually(lambda: session.points[first.id].state is CatchpointState.DONE)

@@ -166,7 +166,7 @@ def test_a_killed_listener_leaves_no_trap(thrower: Target) -> None:
     for number in range(3):
         with subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as killed:
             assert killed.stderr is not None
-            assert b"listens" in killed.stderr.readline()
+            assert b"traces" in killed.stderr.readline()
             tell(thrower, "runtime while somebody listens")
             os.kill(killed.pid, signal.SIGKILL)
         eventually(lambda: text_is_whole(thrower.pid, "__cxa_throw"))

@@ -152,7 +152,7 @@ def test_without_gdb_nothing_is_stopped(spinners: Callable[..., Spinners], watch
     with watching(target.pid, gdb="/no/such/gdb") as watch:
         watch.glance()
         eventually(lambda: bool(watch.notices))
-        assert "/no/such/gdb is not there" in watch.notices[0]
+        assert "/no/such/gdb was not found" in watch.notices[0]
         assert watch.view.latest().snapshot.intrusions == ()
 
 

@@ -17,7 +17,7 @@ __all__ = ["LISTENS", "LONG_S", "Beside", "beside"]
 LONG_S = 150.0
 """For what takes a moment, on a box that is very busy."""
 
-LISTENS = "Listens to launches in "
+LISTENS = "Traces launches in "
 """What is said on standard error once every launch is heard."""
 
 

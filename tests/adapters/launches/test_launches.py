@@ -217,7 +217,7 @@ def test_the_command_ends_at_ctrl_c_with_what_there_is(launcher: Target) -> None
         for command in (text, lines):
             command.interrupt()
         printed, (said,) = text.end(0), map(json.loads, lines.end(0).splitlines())
-    assert "runtime: 60 launches, " in printed and "a second lately" in printed and printed.count(" s ago ") == 2
+    assert "runtime: 60 launches, " in printed and "a second recently" in printed and printed.count(" s ago ") == 2
     assert "moe::gate_kernel(float*) <<<(7,2,1), (128,1,1), 4096 B shared>>>  stream 0x55" in printed
     assert said["count"] == 60 and len(said["last"]) == 2 and said["last"][0]["grid"] == [7, 2, 1]
 
@@ -225,17 +225,17 @@ def test_the_command_ends_at_ctrl_c_with_what_there_is(launcher: Target) -> None
 @needs_probes
 def test_the_command_ends_after_its_time(launcher: Target) -> None:
     with beside("launches", str(launcher.pid), "--for", "0.6") as command:
-        assert command.end(0) == "Nothing was launched in 0.6 s.\n"
+        assert command.end(0) == "No launches in 0.6 s.\n"
 
 
 @needs_probes
 def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target) -> None:
     launcher.stdin.write(b"driver 1000000000000000 0\n")
     with beside("launches", str(launcher.pid), "--for", "600", "--budget", "0.1") as command:
-        command.until_said("Launches are not listened to for now: at ")
+        command.until_said("Launches are not traced for now: at ")
         command.interrupt()
         printed = command.end(0)
-    assert "before they were too many to look at each" in printed and "lately" not in printed
+    assert "before there were too many to trace each one" in printed and "recently" not in printed
 
 
 def test_the_command_says_what_forbids_it(launcher: Target, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_what_one_look_gives(library: Path, tmp_path: Path, target: Target) -> N
     assert "gpu:box/1 power_watts" not in counters  # not supported there: not told
     assert counters[f"process:box/{target.pid} gpu0_busy_percent"] == 96
     (edge,) = found["edges"]
-    assert edge[:3] == ["runs_on", f"process:box/{target.pid}", "gpu:box/0"] and "61,440 MiB" in edge[3]
+    assert edge[:3] == ["runs_on", f"process:box/{target.pid}", "gpu:box/0"] and "60.0 GiB" in edge[3]
     assert not [status for status in found["statuses"] if status[0] != "ok"]
 
 

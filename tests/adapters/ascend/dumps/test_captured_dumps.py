@@ -92,14 +92,14 @@ def test_a_hung_runs_payload_without_manifest() -> None:
     assert raw["numbers"] == list(struct.unpack("<1000f", payload[:4000]))
     assert raw["statistics"]["count"] == 2560
     part = livedbg("values", HUNG / "args_dump" / "args.bin", "--as", "f32", "--offset", "10000", "--shape", "100")
-    assert part.code == 0 and "60 of 100 elements are there" in part.err and "?" in part.out
+    assert part.code == 0 and "60 of 100 elements are in the file" in part.err and "?" in part.out
 
 
 def test_an_export_that_has_no_place_says_so(tmp_path: Path, inside: Inside) -> None:
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "folder", tmp_path / "no" / "x.npy"):
         said = inside("values", HEALTHY, "--task", "r0t0", "--arg", "0", "--export", place)
-        assert said.code == 3 and "try: choose another place" in said.err and "Traceback" not in said.err, said.err
+        assert said.code == 3 and "try: choose another path" in said.err and "Traceback" not in said.err, said.err
 
 
 def test_exports_are_read_back(tmp_path: Path, inside: Inside) -> None:
@@ -129,7 +129,7 @@ def test_torch_is_asked_for_where_it_is_missing(tmp_path: Path) -> None:
 
 def test_the_screen_wants_a_terminal_and_takes_no_other_option(inside: Inside) -> None:
     run = ASCEND / "01_healthy_trb"
-    assert "--screen takes --against only, not --rtol" in inside("values", run, "--screen", "--rtol", 1).err
+    assert "--screen and --rtol exclude each other" in inside("values", run, "--screen", "--rtol", 1).err
     assert inside("values", run, "--screen", "--task", "r1t2").code == 2
     said = livedbg("values", run, "--screen")
     assert said.code == 2 and "terminal" in said.err
