@@ -25,7 +25,7 @@ SYSTEM: Final = System(
         formats=("simpler", "cann"),
         modules=("lib(?:host_runtime|ascendcl|aicpu_kernel)",),
     ),
-    adapters={"ascend": Lazy("livedbg.adapters.ascend:AscendAdapter")},
+    adapters={"ascend": Lazy("livedbg.adapters.ascend.adapter:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
     shapes=Lazy("livedbg.adapters.ascend.log_shapes:SHAPES"),
     continuations=(r"\[The Ascend", r"E[0-9A-Z]\d{4}: "),

@@ -77,7 +77,7 @@ def _compiled(name: str) -> Path:
     Raises:
         ToolMissing: there is no compiler, or it failed.
     """
-    source = files("livedbg.demos").joinpath(f"{name}.cpp").read_bytes()
+    source = f'#line 1 "{name}.cpp"\n'.encode() + files("livedbg.demos").joinpath(f"{name}.cpp").read_bytes()
     folder = user_cache_path("livedbg") / "demos"
     program = folder / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"
     if program.exists():

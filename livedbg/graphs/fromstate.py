@@ -38,6 +38,6 @@ def _node(task: Task) -> Node:
 
 
 def _short(systems: set[str], nodes: dict[str, Node]) -> dict[str, str]:
-    """Identifiers without what all of them share (`task:ascend/`)."""
+    """Identifiers without what all of them share (`task:SYSTEM/`)."""
     start = f"task:{next(iter(systems))}/" if len(systems) == 1 else "task:"
     return {name: name.removeprefix(start) for name in nodes}

@@ -186,7 +186,7 @@ class ElfFile:
         return around
 
     def names(self, beginnings: Collection[str]) -> set[str]:
-        """What may be names in the symbol tables and begins so, such as `_ZN7nvfuser12nvfCheckFail`.
+        """What may be names in the symbol tables and begins so, such as `_ZN3app9checkFail`.
 
         Some are but the ends of longer names; `symbols` tells which are names.
 

@@ -1,6 +1,6 @@
 """All processes of a command that was started in a session of its own: to end them, whatever groups they are in.
 
-A shell with job control puts each job into a group of its own (setpgid(2)), and launchers such as torchrun start each
+A shell with job control puts each job into a group of its own (setpgid(2)), and launchers of several ranks start each
 worker in a session of its own (setsid(2)): a signal to the command's process group reaches neither.
 
 Invariants:

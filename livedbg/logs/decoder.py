@@ -21,7 +21,7 @@ class LogDecoder(ABC):
     """Understands one runtime's records.
 
     Class attributes:
-        name: the system it speaks for (`ascend`, `nccl`, …).
+        name: the system it speaks for (`System.name`), or what it reads.
         triggers: byte strings, at least one of which stands in every record that this decoder can
             use. A reader may skip records (and whole blocks of a big file) without any.
         beats: byte strings of lines that say no more than that the log goes on, and when. Of such lines in a row a

@@ -4,7 +4,7 @@ Invariants:
     records.R1. Whatever the lines are, nothing is raised and no line that is not blank is lost: each stands
         in the text of exactly one record.
     records.R2. A record's `offset` and `line` are those of its first line.
-    records.R3. Lines of several ranks that share a stream (torchrun's prefixes) are put together by rank.
+    records.R3. Lines of several ranks that share a stream (a launcher's prefixes) are put together by rank.
 """
 
 from __future__ import annotations

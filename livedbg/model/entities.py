@@ -49,7 +49,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
         start_ticks: start time in clock ticks since boot (/proc/PID/stat field 22); with the pid
             it identifies the process (pid reuse).
         start_wall_ns: the same on the wall clock.
-        environment: the few variables that analyses and panels use (RANK, ASCEND_…), never secrets.
+        environment: the few variables that analyses and panels use (RANK and its like), never secrets.
         target: whether it is one of the job; False for others that hold what a target waits for.
         named: the user named it; False for those that were found through one.
         notes: what is special about it (`zombie`, `kernel thread`, `pid namespace: 1`, …).
@@ -169,7 +169,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
         since_wall_ns: the same on the wall clock, where only a log's clock is known.
         fanin_left: unmet dependencies.
         fanin_total: all dependencies.
-        where: identifiers or names of what it runs on (`core:ascend/8`).
+        where: identifiers or names of what it runs on (`core:SYSTEM/8`).
         owner: who drives it (`scheduler thread 0`).
         attributes: whatever else the runtime said, as text.
     """
@@ -248,7 +248,7 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         id: `log:HOST/PATH`, or `log:HOST/PID/stdout`.
         name: short name for the screen (`scheduler`, `device-0`, `stderr`).
-        format: which shape was recognised (`simpler-host`, `glog`, `plain`, …).
+        format: which shape was recognised (`syslog`, `glog`, `plain`, …).
         lines: lines seen so far, `None` while they are still being counted.
         size: bytes.
     """
@@ -379,7 +379,7 @@ class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How well one adapter sees one target, for the user.
 
     Attributes:
-        source: adapter's name (`proc`, `python`, `native`, `logs`, `ascend`).
+        source: adapter's name (`proc`, `python`, `native`, `logs`, …).
         target: entity id or path that it looks at.
         code: stable word for the situation (`no-permission`, `zombie`, `gdb-missing`, …), or "".
         sentence: what is the matter, one sentence.

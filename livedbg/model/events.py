@@ -187,7 +187,7 @@ class LogsSeen(EventBase, frozen=True, tag="logs"):
 
 
 class CounterSeen(EventBase, frozen=True, tag="counter"):
-    """A number of progress, e.g. (`ring:ascend/1`, `completed`, 3).
+    """A number of progress, e.g. (`ring:SYSTEM/1`, `completed`, 3).
 
     Attributes:
         total: what it will be at the end, where known.

@@ -88,12 +88,12 @@ def fd_object(kind: str, host: str, number: int | str) -> str:
 
 
 def task(system: str, *names: str) -> str:
-    """`task:SYSTEM/[rankN/]NAME`, e.g. `task:ascend/r0t12`."""
+    """`task:SYSTEM/[rankN/]NAME`, e.g. `task:toy/r0t12`."""
     return f"task:{system}/{'/'.join(names)}"
 
 
 def core(system: str, number: int) -> str:
-    """`core:SYSTEM/N`, e.g. `core:ascend/8`."""
+    """`core:SYSTEM/N`, e.g. `core:toy/8`."""
     return f"core:{system}/{number}"
 
 

@@ -3,8 +3,8 @@
 libstdc++ and libc++abi export the functions that exceptions go through under the same names (Itanium C++ ABI: exception
 handling, 2.4); some libraries bring a runtime of their own, hidden or linked statically: those are found by their
 symbol table, where they kept one, or by the marks for tracers that libstdc++ has in its functions
-(libsupc++/eh_throw.cc, PROBE2), which stripping leaves. cuBLAS, cuFFT, cuSOLVER and four more libraries of CUDA 12 are
-found so.
+(libsupc++/eh_throw.cc, PROBE2), which stripping leaves. cuBLAS, cuFFT, cuSOLVER and four more libraries are found
+so.
 """
 
 from __future__ import annotations

@@ -3,14 +3,14 @@
 A recipe is a TOML file; its keys are the attributes of `Recipe`. `{folder}` in a value is the folder that the launch
 keeps its output in, `{option}` what the user wrote behind the recipe's name.
 
-    question = "Into which segments is a fusion cut?"
-    systems = ["nvfuser"]
+    question = "Into which segments is a graph cut?"
+    systems = ["toy"]
     acts = "run"
-    cost = "some lines a fusion"
-    source = "csrc/options.cpp"
+    cost = "some lines a graph"
+    source = "src/options.cpp"
 
     [environment]
-    NVFUSER_DUMP = "segmented_fusion"
+    TOY_DUMP = "segments"
 
 Invariants:
     model.E1. A file with a key that is not understood is refused, never half used.

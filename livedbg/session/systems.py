@@ -1,4 +1,4 @@
-"""The contract of a system: what one runtime (Ascend, CUDA, nvFuser, …) declares about itself, and who declared it.
+"""The contract of a system: what one runtime declares about itself, and who declared it.
 
 A system is one frozen `System`, found by the entry point group `livedbg.systems`. The built-in ones are found in the
 same way and use nothing that others can't (docs/writing-a-system.md).

@@ -30,7 +30,7 @@ _LONGEST_NAME: Final = 1024
 """Bytes of a mangled name. libstdc++ refuses longer ones itself; the recursion of libc++abi is bounded by it."""
 
 _MOST_EXPANDED: Final = 1 << 24
-"""Limit for `_expanded`; 46 of the 52,700 names that libtorch_cpu and libstdc++ export are above it."""
+"""Limit for `_expanded`; 46 of the 52,700 names that two big C++ libraries export are above it."""
 
 _MOST_TEXT: Final = 1 << 14
 """Bytes of the demangled text that are read; `clean_line` shortens what it gets."""

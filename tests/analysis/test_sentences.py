@@ -59,6 +59,26 @@ def test_lines_are_left_out_where_one_is_unknown_and_named_by_file_where_they_di
     assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (server.cpp:1, train.py:7)"
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/usr/include/x86_64-linux-gnu/c++/12/bits/gthr-default.h",  # Debian's libstdc++, inlined
+        "/usr/include/c++/12/bits/std_mutex.h",
+        "/opt/rh/gcc-toolset-13/root/usr/include/c++/13/mutex",  # another toolchain's
+        "/opt/llvm/include/c++/v1/__mutex/mutex.h",
+        "./nptl/pthread_mutex_lock.c",  # glibc's own paths
+        "../sysdeps/unix/sysv/linux/futex-internal.h",
+        "/usr/src/gdb-python/Modules/_threadmodule.c",
+        "/venv/lib/python3.12/site-packages/torch/utils/data/dataloader.py",
+    ],
+)
+def test_the_line_of_a_library_is_never_taken_for_the_users(file: str) -> None:
+    world, (a, b) = ring("a", "b")
+    for thread, line in ((a, 27), (b, 28)):
+        stands(world, thread, line, "/home/me/server.cpp", Frame(function="lock", file=file, line=749, module="server"))
+    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (server.cpp:27, :28)"
+
+
 def test_threads_of_one_name_or_none_are_told_apart_by_number() -> None:
     assert first_sentence(ring("worker", "worker")[0]).endswith("worker 11 → worker 12 → worker 11")
     assert first_sentence(ring("", "worker")[0]).endswith("thread 11 → worker → thread 11")

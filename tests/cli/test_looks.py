@@ -96,7 +96,7 @@ def test_record_then_report_and_a_cut_one(stuck: Target, tmp_path: Path) -> None
     report = livedbg("report", file, "--json")
     assert report.code == 10 and json.loads(report.out)["verdict"]["state"] == "deadlock"
     again = livedbg("record", stuck.pid, "-o", file, "--for", "1")
-    assert again.code == 2 or "exists already" in again.err
+    assert again.code == 2 or "already exists" in again.err
     assert "--force" in again.err
     file.write_bytes(file.read_bytes()[:-20])
     cut = livedbg("report", file)

@@ -142,7 +142,7 @@ def test_C2_what_one_forbids_no_other_allows(system: Path, own: Path) -> None:
     ("text", "why"),
     [
         ("read_only true", "line 1"),
-        ("read_only = 'no'", "`read_only` is true or false"),
+        ("read_only = 'no'", "`read_only` must be true or false"),
         ("readonly = true", "unknown key `readonly`; the only key is `read_only`"),
         (b"read_only = false # \xff", "utf-8"),
         ("'\\u001b[31m' = 1", "the only key"),

@@ -309,7 +309,7 @@ def test_a_recording_that_is_there_is_not_replaced_and_nothing_is_touched_for_it
 ) -> None:
     target = job(spawn, folder, gpu_core, **ASKABLE)
     said = device(target.pid, "--dump", "-o", gpu_core)
-    assert said.code == 2 and "exists already" in said.err and not list(folder.glob("*.nvcudmp"))
+    assert said.code == 2 and "already exists" in said.err and not list(folder.glob("*.nvcudmp"))
 
 
 def test_a_report_of_a_recorded_core_says_what_stood_there(device: Device, player: Play, gpu_core: Path) -> None:

@@ -206,7 +206,7 @@ def test_R4_a_line_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytes
 def test_a_recording_is_not_overwritten_unless_asked(tmp_path: Path) -> None:
     path = tmp_path / "there"
     path.write_text("mine")
-    with pytest.raises(RecordingError, match="exists already") as caught:
+    with pytest.raises(RecordingError, match="already exists") as caught:
         Recorder(path, "box", "t")
     assert "--force" in caught.value.remedy and path.read_text() == "mine"
     with pytest.raises(RecordingError, match="can't be written"):

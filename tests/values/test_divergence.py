@@ -177,7 +177,7 @@ def test_nothing_in_common_is_an_error(tmp_path: Path, inside: Inside) -> None:
     write_dump(tmp_path / "here", [tensor(0, 0, "output", [1])])
     write_dump(tmp_path / "golden", [tensor(1, 0, "output", [1])])
     said = inside("values", tmp_path / "here", "--against", tmp_path / "golden")
-    assert said.code == 3 and "Nothing of" in said.err and "level 2" in said.err
+    assert said.code == 3 and "No task of" in said.err and "level 2" in said.err
 
 
 def test_ranks_are_compared_with_their_like(tmp_path: Path, inside: Inside) -> None:

@@ -14,8 +14,12 @@ from livedbg.model.snapshot import Snapshot
 
 __all__ = ["blocked_in", "places_in", "thing_name", "user_frame", "waiting"]
 
-_NOT_OWN: Final = re.compile(r"/lib(?:64)?/python3[^/]*/|/(?:site|dist)-packages/|^<frozen ")
-"""Files of Python's library and of installed packages."""
+_NOT_OWN: Final = re.compile(
+    r"/lib(?:64)?/python3[^/]*/|/(?:site|dist)-packages/|^<frozen |^/usr/(?:include|lib|src)/|/include/c\+\+/"
+    r"|^(?:\.{1,2}/)+(?:sysdeps|nptl|io|socket|misc|stdlib|csu|posix|string)/"
+)
+"""Files of Python's library, of installed packages, of system headers, of the C++ library (also of another toolchain),
+and of glibc, whose debug information has paths relative to its source."""
 
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*")
 _KINDS: Final = {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.ascend.adapter import AscendAdapter
 from livedbg.adapters.ascend.demo.player import LOG_NAME, entries
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.analysis import VerdictState

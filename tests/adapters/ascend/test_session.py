@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.ascend.adapter import AscendAdapter
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.analysis import VerdictState
 from livedbg.session.adapter import Request

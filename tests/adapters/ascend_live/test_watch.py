@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend import AscendAdapter
+from livedbg.adapters.ascend.adapter import AscendAdapter
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.model import SourceHealth, SourceStatus, TaskState
