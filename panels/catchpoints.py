@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from textual.geometry import Size
 
-from livedbg.model.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Uncatch
 from livedbg.panels.base import LinePanel
 from livedbg.panels.keys import Key, bindings
@@ -15,6 +15,7 @@ from livedbg.panels.look import Look
 from livedbg.panels.marks import catch_mark
 from livedbg.panels.messages import Asked, Noticed, Opened
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
+from livedbg.session.presets import presets, usual_types
 from livedbg.text.quantities import rate
 from livedbg.text.wording import many
 from livedbg.themes import Role
@@ -35,7 +36,7 @@ NO_CATCHPOINT: Final = "No catchpoints. Press c, e.g. std::runtime_error. Nothin
 UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "remove the catchpoint of the selected row")
 _KEYS: Final = (SORT_KEY, UNCATCH_KEY)
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
-_USUAL: Final = ("std::runtime_error", "std::exception", "std::bad_alloc", "nvfuser::nvfError", "c10::Error")
+_USUAL: Final = ("std::runtime_error", "std::exception", "std::bad_alloc")
 _LEAST_ROWS: Final = 1
 
 
@@ -197,16 +198,18 @@ def process_to_catch_in(look: Look) -> str | None:
 
 def catch_hint() -> str:
     """What can be typed, in one line."""
-    return f"{' '.join(PRESETS)}, TYPE, call F, --stop"
+    return f"{' '.join(presets())}, TYPE, call F, --stop"
 
 
 def catch_words(look: Look) -> list[str]:
     """Words that complete what is typed: presets, types that were caught, usual types."""
     caught = (hit.type for hit in look.snapshot.exceptions.values())
-    return list(dict.fromkeys((*PRESETS, *caught, *_USUAL, *(f"{moment.value} " for moment in Moment))))
+    return list(
+        dict.fromkeys((*presets(), *caught, *_USUAL, *usual_types(), *(f"{moment.value} " for moment in Moment)))
+    )
 
 
 def about(point: Catchpoint) -> str:
     """What a preset means; "" where the pattern is a user's own."""
-    preset = PRESETS.get(point.pattern)
+    preset = presets().get(point.pattern)
     return f"{preset.about}: {', '.join(preset.patterns)}" if preset is not None else ""

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from rich.style import Style
 
-from livedbg.model.catchpoints import PRESETS, CatchpointState
+from livedbg.model.catchpoints import CatchpointState
 from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.hitlinks import LINK_KEYS, HitLinks
@@ -17,6 +17,7 @@ from livedbg.panels.look import Look
 from livedbg.panels.messages import Opened, Picked, Pointed
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
+from livedbg.session.presets import presets
 from livedbg.text.quantities import clock, clock_ms, count, rate
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
@@ -307,8 +308,11 @@ def _advice(look: Look) -> Iterator[Drawn]:
     heading = ink.style(Role.HEADING, bold=True)
     if not points:
         yield "Press c and type what to catch in the selected process:", heading
-        yield "a type (std::runtime_error), a glob (c10::*), /regex/, call FUNCTION, or a preset:", ink.style(Role.DIM)
-        for name, preset in PRESETS.items():
+        yield (
+            "a type (std::runtime_error), glob (std::*_error), /regex/, call FUNCTION, or a preset:",
+            ink.style(Role.DIM),
+        )
+        for name, preset in presets().items():
             yield f"{name:8} {preset.about}", ink.style(Role.ACCENT)
         return
     yield ("No hits yet." if armed(look) else "No catchpoint is armed.") + " c sets another one.", heading

@@ -48,5 +48,6 @@ SYSTEM: Final = System(
         ),
     ),
     recipes="livedbg.adapters.ascend.recipes",
+    watchdogs=("ascend",),
     page="systems/ascend.md",
 )

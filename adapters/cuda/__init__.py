@@ -1,1 +1,1 @@
-"""CUDA as its logs and the kernel's log tell it: the driver's error log, sanitizers, asserts, Xids, error blocks."""
+"""CUDA: errors in logs, Xids, GPU counters, device state from GPU core dumps (docs/systems/cuda.md)."""

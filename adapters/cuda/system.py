@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import DeviceVariable, Lazy, LogPlaces, Signs, System
+from livedbg.session.systems import Command, DeviceVariable, Lazy, LogPlaces, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -39,5 +39,33 @@ SYSTEM: Final = System(
     log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
     recipes="livedbg.adapters.cuda.recipes",
+    stacks_wanted=Lazy("livedbg.adapters.cuda.rules.launches:stacks_wanted"),
+    presets=Lazy("livedbg.adapters.cuda.catch_presets:PRESETS"),
+    commands=(
+        Command(
+            "device",
+            Lazy("livedbg.adapters.cuda.commands.device:command"),
+            "Show GPU kernels, the positions of their warps, and exceptions.",
+            (
+                ("livedbg device core_1764236276_box_4711.nvcudmp", "read a GPU core dump; needs no GPU"),
+                ("livedbg device gpu.nvcudmp core.4711", "with the core dump of the host process"),
+                ("livedbg device 4711 --dump", "request a core dump from the CUDA driver"),
+                ("livedbg device 4711 --dump --again 15", "two dumps: does the kernel progress?"),
+            ),
+            (0, 10, 11, 2, 3, 4),
+            "11 for a device exception; 10 if a kernel makes no progress for 10 s or longer.",
+            after="catch",
+        ),
+        Command(
+            "launches",
+            Lazy("livedbg.adapters.cuda.commands.launches:command"),
+            "Trace the kernel launches of a process: grid, block and rate.",
+            (
+                ("livedbg launches 4711", "trace for 3 s, print the launches of each thread"),
+                ("livedbg launches 4711 --for 30 --json", "trace for 30 s, as JSON"),
+            ),
+            after="values",
+        ),
+    ),
     page="systems/cuda.md",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Signs, System
+from livedbg.session.systems import Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -18,4 +18,5 @@ SYSTEM: Final = System(
         arguments=(r"(?:^|/)iree-",),
         modules=("(?:lib)?iree",),
     ),
+    presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
 )

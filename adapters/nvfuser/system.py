@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System
+from livedbg.session.systems import Command, Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -25,5 +25,21 @@ SYSTEM: Final = System(
     judges_diagnostics=(".*",),
     judges_tasks=True,
     recipes="livedbg.adapters.nvfuser.recipes",
+    presets=Lazy("livedbg.adapters.nvfuser.catch_presets:PRESETS"),
+    commands=(
+        Command(
+            "repro",
+            Lazy("livedbg.adapters.nvfuser.commands.repro:command"),
+            "Extract a script that reproduces an nvFuser failure.",
+            (
+                ("livedbg repro train.log -o repro.py", "the script in the error text"),
+                ("livedbg repro train.log --segment 3 -o repro.py", "reduce it to segment 3"),
+                ("livedbg repro train.log --segment 3 --run --python nvf/bin/python", "run it: same failure?"),
+            ),
+            (0, 11, 2, 3, 4),
+            "With --run: 11 if the script fails, 4 if it is still running at --timeout.",
+            after="launches",
+        ),
+    ),
     page="systems/nvfuser.md",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Signs, System
+from livedbg.session.systems import Lazy, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -18,5 +18,6 @@ SYSTEM: Final = System(
         variables=(r"TORCH_\w+",),
         modules=("lib(?:torch|c10)",),
     ),
+    presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     continuations=("For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Set TORCH"),
 )

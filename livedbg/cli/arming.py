@@ -7,10 +7,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from livedbg.model.catchpoints import CatchpointState, patterns_of
+from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.intents import Catch
 from livedbg.session.launch import Launched
 from livedbg.session.live import LiveView
+from livedbg.session.presets import patterns_of
 from livedbg.session.view import Update
 
 __all__ = ["Arming", "runtimes"]

@@ -12,15 +12,17 @@ import click
 
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started, warn_all
 from livedbg.cli.hits import HitPrinter
-from livedbg.model.catchpoints import PRESETS, CatchpointState
+from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.errors import TargetError, UsageError
 from livedbg.model.intents import GoOn
 from livedbg.model.snapshot import Snapshot
+from livedbg.session import presets as catch_presets
 from livedbg.session.adapter import Request
 from livedbg.session.catch_options import catch_intent, catch_options
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
+from livedbg.session.systems import systems
 from livedbg.session.targets import resolve
 from livedbg.session.view import Update
 from livedbg.touch.config import refuse_touch
@@ -55,7 +57,7 @@ def command(
     source are read, usually for some hundredths of a second.
     """
     if presets:
-        for name, preset in PRESETS.items():
+        for name, preset in catch_presets.presets().items():
             click.echo(f"{name:10} {preset.about} ({preset.moment}: {', '.join(preset.patterns)})")
         return 0
     if len(words) < 2:
@@ -69,9 +71,11 @@ def command(
     refuse_touch(request, "--stop stops a thread" if options["stop"] else "A catchpoint sets probes")
     intents = [catch_intent(f"process:{host}/{target.pid}", pattern, **options) for target in found.processes]
     count = intents[0].count or None
-    # a stop must mind the watchdogs of the target's runtime, of which its log tells
-    adapters = ("proc", "stopping", "logs", "ascend") if options["stop"] else ("proc", "exceptions")
-    view = LiveView(request, adapters=[adapter_classes()[name]() for name in adapters])
+    # a stop must not outlast the watchdogs of the target's runtime, which its log names
+    watchdogs = tuple(name for system in systems() for name in system.watchdogs)
+    adapters = ("proc", "stopping", "logs", *watchdogs) if options["stop"] else ("proc", "exceptions")
+    classes = adapter_classes()
+    view = LiveView(request, adapters=[classes[name]() for name in adapters if name in classes])
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     view.subscribe(updates.put)
     printer = HitPrinter(as_json, caught_only=True)

@@ -37,6 +37,7 @@ __all__ = [
     "started",
     "warn",
     "warn_all",
+    "write",
 ]
 
 TIME_LIMIT = 4
@@ -202,3 +203,18 @@ def signals_held() -> Iterator[None]:
 def code_of(update: Update) -> int:
     """The exit code of a verdict."""
     return exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
+
+
+def write(text: str, output: Path | None) -> None:
+    """Write a text to a file or to standard output.
+
+    Raises:
+        SourceError: the file can't be written.
+    """
+    if output is None:
+        click.echo(text)
+        return
+    try:
+        output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another path with -o") from None

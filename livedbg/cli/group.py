@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
 
 from livedbg import __version__
-from livedbg.cli.table import COMMANDS
+from livedbg.cli.table import commands
+from livedbg.model.errors import SourceError
 
 __all__ = ["livedbg"]
 
@@ -16,15 +15,20 @@ class _LazyGroup(click.Group):
     """Imports a command's module when it is run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = COMMANDS.get(cmd_name)
+        entry = commands().get(cmd_name)
         if entry is None:
             return None
-        command = import_module(f"livedbg.cli.{entry.module}").command
+        try:
+            command = entry.where.value
+        except Exception as error:  # of another package: systems.Y2
+            raise SourceError(
+                f"Command {cmd_name} can't be used: {type(error).__name__}: {error}.", "livedbg doctor", "command"
+            ) from error
         if not isinstance(command, click.Command):
-            raise TypeError(f"livedbg.cli.{entry.module}.command is no click command")
+            raise SourceError(f"{entry.where.where} is not a click command.", "livedbg doctor", "command")
         command.short_help = entry.summary
         width = max(len(line) for line, _ in entry.example)
         lines = "\n".join(f"  {line.ljust(width)}   {what}" for line, what in entry.example)
@@ -33,7 +37,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(entry.name, entry.summary) for entry in COMMANDS.values()])
+            formatter.write_dl([(entry.name, entry.summary) for entry in commands().values()])
 
 
 @click.group(

@@ -15,13 +15,13 @@ import click
 
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started, write
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.job import Job, job_of, picked_recipes
 from livedbg.cli.one_run import Order
 from livedbg.cli.repeating import repeat
-from livedbg.cli.report import render, write
+from livedbg.cli.report import render
 from livedbg.cli.watch import OnStall, follow
 from livedbg.model.errors import UsageError
 from livedbg.repeats.devices import check_visible

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn
+from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, write
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
 from livedbg.report import build, to_json, to_markdown, to_text
 from livedbg.session.replay import last_update
 from livedbg.session.view import Update
 
-__all__ = ["command", "render", "write"]
+__all__ = ["command", "render"]
 
 
 @click.command("report")
@@ -89,18 +89,3 @@ def render(update: Update, form: str) -> str:
     if form == "json":
         return to_json(document, pretty=True).decode()
     return to_markdown(document) if form == "markdown" else to_text(document)
-
-
-def write(text: str, output: Path | None) -> None:
-    """Write a report to a file or to standard output.
-
-    Raises:
-        SourceError: the file can't be written.
-    """
-    if output is None:
-        click.echo(text)
-        return
-    try:
-        output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another path with -o") from None

@@ -11,17 +11,15 @@ from typing import Final
 import click
 import msgspec
 
-from livedbg.adapters.cuda.rules.launch_threads import silent_threads
-from livedbg.adapters.cuda.rules.launches import LaunchesStopped
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.analysis.rules import Settings
 from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
-from livedbg.cli.launches import HowHeard, listen
+from livedbg.cli.launch_tracing import TracingStatus, trace_launches
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.report.lines import verdict_line
 from livedbg.session.live import LiveView
+from livedbg.session.systems import declared, note_problem
 from livedbg.session.view import Update
 from livedbg.touch.config import refuse_touch
 
@@ -56,8 +54,8 @@ def command(
     with quit_on_signals(), running(request) as view:
         try:
             if launches:
-                listen(view, [f"process:{request.host}/{process.pid}" for process in request.processes])
-                view.subscribe(HowHeard().look)
+                trace_launches(view, [f"process:{request.host}/{process.pid}" for process in request.processes])
+                view.subscribe(TracingStatus().report)
                 view.subscribe(_Asker(view).look)
             update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
         except KeyboardInterrupt:
@@ -98,10 +96,9 @@ class OnStall:
 
 
 class _Asker:
-    """Asks for stacks once launches have stopped: those that nobody asks for are taken rarely, and one tells why.
+    """Asks for the stacks that systems want once launches are traced: others are taken rarely, and one may explain why.
 
-    Of a process all, while none of them tells; of one that goes on launching those of the threads that don't, once a
-    wait.
+    Of a process or a thread it asks once, and again after a while.
     """
 
     def __init__(self, view: LiveView) -> None:
@@ -109,14 +106,13 @@ class _Asker:
         self._asked: dict[str, float] = {}
 
     def look(self, update: Update) -> None:
-        """Ask where it is new, and once more after a while."""
-        for finding in update.diagnosis.findings.values():
-            if finding.rule == LaunchesStopped.name and finding.state is not VerdictState.STALLED:
-                self._ask(finding.entities[0])
-        for thread, _, _ in silent_threads(update.snapshot, Settings()):
-            stack, activity = update.snapshot.stacks.get(thread.id), update.snapshot.activity[thread.id]
-            if stack is None or stack.taken_mono_ns < (activity.waiting_since_mono_ns or 0):
-                self._ask(thread.process, thread.id)
+        """Ask for what is wanted."""
+        for system, wanted in declared(lambda system: system.stacks_wanted):
+            try:
+                for process, threads in wanted(update.snapshot, update.diagnosis):
+                    self._ask(process, *threads)
+            except Exception as error:  # systems.Y2: a system that fails is a problem, and ends nothing
+                note_problem(system.name, "it can't say which stacks it wants", error)
 
     def _ask(self, process: str, *threads: str) -> None:
         now_s, asked = time.monotonic(), threads or (process,)

@@ -1,6 +1,6 @@
 """Catchpoints: what is to be caught, in a user's words, and which types and messages match.
 
-A pattern is an exact type name (`std::bad_alloc`), a glob (`c10::*`), or a regular expression between slashes
+A pattern is an exact type name (`std::runtime_error`), a glob (`std::*_error`), or a regular expression between slashes
 (`/Error$/`). It is compared with the demangled name of the thrown type and, where its bases can be read, of those.
 The name of a signal (`SIGSEGV`) means that signal. Behind `python:` a pattern is of Python exceptions.
 
@@ -109,18 +109,11 @@ class Preset(Struct, frozen=True, kw_only=True):
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
         "any": Preset(moment=Moment.THROW, patterns=("*",), about="every C++ exception"),
-        "nvfuser": Preset(moment=Moment.THROW, patterns=("nvfuser::nvfError",), about="nvFuser's exception class"),
-        "c10": Preset(moment=Moment.THROW, patterns=("c10::Error", "c10::*Error"), about="PyTorch errors"),
         "python": Preset(
             moment=Moment.RAISE,
             patterns=("*",),
             about="every Python exception except those that end a loop or a generator; python:TYPE for one type",
             but=("StopIteration", "StopAsyncIteration", "GeneratorExit"),
-        ),
-        "iree": Preset(
-            moment=Moment.CALL,
-            patterns=("iree_status_allocate", "iree_status_allocate_f"),
-            about="IREE statuses other than OK, where they are created",
         ),
         "abort": Preset(
             moment=Moment.CALL, patterns=("abort", "__assert_fail"), about="abort(), failed asserts, std::terminate"
@@ -131,14 +124,9 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
             patterns=("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"),
             about="signals caused by faults of the program, handled or fatal (SIGSYS, SIGTRAP: only fatal)",
         ),
-        "cuda": Preset(
-            moment=Moment.CALL,
-            patterns=("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"),
-            about="CUDA errors, where the program asks for their text",
-        ),
     }
 )
-"""Presets by name."""
+"""Presets for any process, by name."""
 
 
 _PYTHON: Final = "python:"
@@ -183,8 +171,12 @@ class Pattern:
         return any(fnmatchcase(name, self.text) for name in names)
 
 
-def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:
+def patterns_of(text: str, presets: Mapping[str, Preset] = PRESETS) -> tuple[Moment | None, tuple[Pattern, ...]]:
     """What a user's word means: a preset, or a pattern by itself.
+
+    Args:
+        text: the word.
+        presets: by name.
 
     Returns:
         When it is caught (None: the user may choose), and the patterns.
@@ -194,7 +186,7 @@ def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:
     """
     if not text.removeprefix(_PYTHON).strip():
         raise UsageError("The pattern is empty.", "name a type, such as std::runtime_error, or 'any'")
-    preset = PRESETS.get(text)
+    preset = presets.get(text)
     if preset is None and text.startswith(_PYTHON):
         return Moment.RAISE, (Pattern(text.removeprefix(_PYTHON)),)
     if preset is None and _SIGNAL.fullmatch(text):

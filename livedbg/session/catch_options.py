@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import click
 
-from livedbg.model.catchpoints import HOLD_MOST_S, Moment, patterns_of
+from livedbg.model.catchpoints import HOLD_MOST_S, Moment
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch
+from livedbg.session.presets import patterns_of
 
 __all__ = ["catch_intent", "catch_options", "typed_catch"]
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
+    from livedbg.analysis.diagnosis import Diagnosis
     from livedbg.analysis.rules.base import Rule
     from livedbg.graphs.readers import GraphReader
     from livedbg.linux.capabilities import Capability
@@ -120,6 +121,7 @@ class Command:
         example: what its help shows as an example: command first, then what it does.
         exits: the exit codes that it can end with.
         exits_note: what else there is to say about them.
+        after: the command that it follows in the list; the list ends with it where there is none of that name.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Command:
     example: tuple[tuple[str, str], ...]
     exits: tuple[int, ...] = (0, 2, 3)
     exits_note: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,9 @@ class System:
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
+        watchdogs: adapters that learn from the logs of a process which watchdogs it has: a stop must not outlast one.
+        stacks_wanted: takes a state and its diagnosis; gives processes, each with threads of it (all where none is
+            named), whose stacks would explain what was found.
         label_code: takes a process and the name of a deleted file whose code it runs; gives what stacks show instead,
             or None.
         dump_readers: readers of the tensors that its runs dump.
@@ -225,6 +231,8 @@ class System:
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
+    watchdogs: tuple[str, ...] = ()
+    stacks_wanted: Lazy[Callable[[Snapshot, Diagnosis], Iterable[tuple[str, tuple[str, ...]]]]] | None = None
     label_code: Lazy[Labeller] | None = None
     dump_readers: Lazy[Sequence[DumpReader]] | None = None
     graph_readers: Lazy[Sequence[GraphReader]] | None = None

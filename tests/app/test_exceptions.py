@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from livedbg.app.application import LivedbgApp
 from livedbg.app.overlays import Prompt, SheetScreen
 from livedbg.model import ExceptionHit, Frame, Process
-from livedbg.model.catchpoints import PRESETS, Catchpoint, CatchpointState, Moment
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.errors import UsageError
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, ProcessSeen
 from livedbg.model.intents import Catch, GoOn, Uncatch
@@ -22,6 +22,7 @@ from livedbg.panels.hits import group_of, merged, sparkline
 from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII, UNICODE, catch_mark
 from livedbg.session.catch_options import typed_catch
+from livedbg.session.presets import presets
 from tests.app.apps import make_app, pressing, ready, text_of, until, view_of
 from tests.app.fakes import S, stamp
 from tests.app.hostile_strings import HOSTILE
@@ -138,8 +139,8 @@ async def test_c_sets_a_catchpoint_from_any_screen_and_shows_the_exceptions(scre
         await ready(pilot)
         await pilot.press(screen, "c")
         prompt = app.query_one(Prompt)
-        assert all(name in prompt.placeholder for name in PRESETS)
-        assert all(name in text_of(app) for name in PRESETS)
+        assert all(name in prompt.placeholder for name in presets())
+        assert all(name in text_of(app) for name in presets())
         await pilot.press(*"std::bad", "right")  # nothing to take over yet, or the completion
         await until(pilot, lambda: prompt.value.startswith("std::bad"))
         prompt.value = "std::bad_alloc"
@@ -321,7 +322,7 @@ async def test_foreign_text_is_clean_everywhere() -> None:
 @SIZES
 @pytest.mark.parametrize(
     ("name", "keys", "sight"),
-    [("catching", "j", "checkInlining"), ("denied", "", "setcap"), ("nothing-set", "", "nvFuser's")],
+    [("catching", "j", "checkInlining"), ("denied", "", "setcap"), ("nothing-set", "", "every C++ exception")],
     ids=["catching", "denied", "nothing-set"],
 )
 def test_picture(name: str, keys: str, sight: str, size: tuple[int, int], snap_compare: Callable[..., bool]) -> None:

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from livedbg import __version__
-from livedbg.cli.table import COMMANDS
+from livedbg.cli.table import commands
 from tests.cli.conftest import livedbg
 from tests.conftest import Target
 
 
 def test_the_help_lists_every_command_and_the_exit_codes() -> None:
     said = livedbg("--help")
-    assert said.code == 0 and all(name in said.out for name in COMMANDS)
+    assert said.code == 0 and all(name in said.out for name in commands())
     assert all(f"{code} " in said.out for code in (0, 10, 11, 12, 2, 3, 4))
     assert livedbg("--version").out.split() == ["livedbg,", "version", __version__]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_every_command_has_an_example_in_its_help(name: str) -> None:
     said = livedbg(name, "--help")
-    entry = COMMANDS[name]
+    entry = commands()[name]
     assert said.code == 0 and "Example" in said.out
     assert all(line in said.out for line, _ in entry.example)
     assert all(len(line) <= 100 for line in said.out.splitlines())

@@ -120,7 +120,7 @@ def test_a_second_dump_says_what_has_not_moved(
 def test_a_kernel_that_stands_still_for_long_is_a_stall(
     spawn: Spawn, player: Play, device: Device, folder: Path, *, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.cli.device.Settings", lambda: Settings(task_stall_s=0.5))
+    monkeypatch.setattr("livedbg.adapters.cuda.commands.device.Settings", lambda: Settings(task_stall_s=0.5))
     target = job(spawn, folder, gpu_core, **ASKABLE)
     assert device(target.pid, "--dump", "--again", "1.1", "--gdb", player("hang")).code == 10
 

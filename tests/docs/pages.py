@@ -8,8 +8,9 @@ import click
 
 from livedbg.app.helptext import key_reference
 from livedbg.cli.group import livedbg
-from livedbg.cli.table import COMMANDS, EXIT_CODES, CommandEntry
+from livedbg.cli.table import EXIT_CODES, commands
 from livedbg.session.rulebook import rules_page
+from livedbg.session.systems import Command
 from tests.docs.examples import OUTPUTS
 from tests.docs.rooms import architecture
 
@@ -20,7 +21,7 @@ MADE = "<!-- made by `make docs` from livedbg itself -->"
 
 def pages() -> dict[str, str]:
     """Path below docs/ -> text, of every page that is made."""
-    made = {f"commands/{name}.md": _command_page(entry) for name, entry in COMMANDS.items()}
+    made = {f"commands/{name}.md": _command_page(entry) for name, entry in commands().items()}
     made["commands/README.md"] = _index()
     made["rules.md"] = rules_page()
     made["architecture.md"] = architecture()
@@ -29,7 +30,7 @@ def pages() -> dict[str, str]:
 
 
 def _index() -> str:
-    rows = "\n".join(f"| [`livedbg {e.name}`]({e.name}.md) | {e.summary} |" for e in COMMANDS.values())
+    rows = "\n".join(f"| [`livedbg {e.name}`]({e.name}.md) | {e.summary} |" for e in commands().values())
     codes = "\n".join(f"| {code} | {what} |" for code, what in EXIT_CODES.items())
     return (
         f"{MADE}\n# Commands\n\n| command | |\n| --- | --- |\n{rows}\n\n"
@@ -41,7 +42,7 @@ def _index() -> str:
     )
 
 
-def _command_page(entry: CommandEntry) -> str:
+def _command_page(entry: Command) -> str:
     group = livedbg.make_context("livedbg", [], resilient_parsing=True)
     command = livedbg.get_command(group, entry.name)
     assert command is not None
@@ -72,7 +73,7 @@ def _help(command: click.Command) -> str:
     return f"{before}```text\n{block.rstrip()}\n```" if mark else text
 
 
-def _examples(entry: CommandEntry) -> str:
+def _examples(entry: Command) -> str:
     width = max(len(line) for line, _what in entry.example)
     lines = "\n".join(f"{line:<{width}}   # {what}" for line, what in entry.example)
     shown = f"```sh\n{lines}\n```"

@@ -18,7 +18,7 @@ from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
 from livedbg.app.views import VIEWS
 from livedbg.cli.common import TIME_LIMIT
 from livedbg.cli.group import livedbg
-from livedbg.cli.table import COMMANDS, EXIT_CODES
+from livedbg.cli.table import EXIT_CODES, commands
 from livedbg.model import Severity, errors
 from livedbg.panels.base import MOVES
 from tests.docs.pages import pages
@@ -43,7 +43,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-@pytest.mark.parametrize("path", [*sorted(COMMANDS), "README"])
+@pytest.mark.parametrize("path", [*sorted(commands()), "README"])
 def test_the_page_of_a_command_is_current(path: str) -> None:
     assert (DOCS / f"commands/{path}.md").read_text() == pages()[f"commands/{path}.md"], "run `make docs`"
 
@@ -51,7 +51,7 @@ def test_the_page_of_a_command_is_current(path: str) -> None:
 def test_every_made_page_is_current_and_no_other_is_left() -> None:
     for path, text in pages().items():
         assert (DOCS / path).read_text() == text, f"{path}: run `make docs`"
-    assert {page.stem for page in (DOCS / "commands").iterdir()} == {*COMMANDS, "README"}
+    assert {page.stem for page in (DOCS / "commands").iterdir()} == {*commands(), "README"}
     assert {svg.stem for svg in (DOCS / "pictures").iterdir()} == {wanted.name for wanted in PICTURES}
 
 
@@ -118,7 +118,7 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
     verdicts = [Verdict(state=state, sentence="s") for state in VerdictState]
     codes = {exit_code(verdict, found) for verdict in verdicts for found in ((), (finding,))}
     assert set(EXIT_CODES) == codes | {kind.exit_code for kind in kinds} | {TIME_LIMIT, click.UsageError.exit_code}
-    assert all(set(entry.exits) <= set(EXIT_CODES) for entry in COMMANDS.values())
+    assert all(set(entry.exits) <= set(EXIT_CODES) for entry in commands().values())
 
 
 @pytest.mark.parametrize(

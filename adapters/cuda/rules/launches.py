@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.adapters.cuda.rules.gpus import waits_for_gpu_in
-from livedbg.adapters.cuda.rules.launch_threads import ThreadLaunchesStopped
+from livedbg.adapters.cuda.rules.launch_threads import ThreadLaunchesStopped, silent_threads
 from livedbg.adapters.cuda.rules.launch_words import HABIT, heard, next_steps, often
 from livedbg.adapters.cuda.rules.sentences import launched_last
-from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.diagnosis import Diagnosis, Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Evidence, Severity, Thread, ids
 from livedbg.model.launches import CALLS, LaunchTrail
 from livedbg.model.snapshot import Counter, Snapshot
 
-__all__ = ["LaunchesStopped", "rules"]
+__all__ = ["LaunchesStopped", "rules", "stacks_wanted"]
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -163,3 +163,14 @@ def _idle_by_will(threads: Sequence[Thread], state: RuleInput) -> bool:
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
     return (LaunchesStopped(), ThreadLaunchesStopped())
+
+
+def stacks_wanted(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Whose stacks may show a wait for the GPU: all of a process that stopped launching, single threads of others."""
+    for finding in diagnosis.findings.values():
+        if finding.rule == LaunchesStopped.name and finding.state is not VerdictState.STALLED:
+            yield finding.entities[0], ()
+    for thread, _, _ in silent_threads(snapshot, Settings()):
+        stack, activity = snapshot.stacks.get(thread.id), snapshot.activity[thread.id]
+        if stack is None or stack.taken_mono_ns < (activity.waiting_since_mono_ns or 0):
+            yield thread.process, (thread.id,)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.exceptions.known_calls import KNOWN_CALLS
-from livedbg.model.catchpoints import PRESETS, CatchpointState, Moment
+from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
+from livedbg.session.presets import presets
 from tests.adapters.exceptions.catching import Ear, functions, tell
 from tests.conftest import Target
 from tests.probes.refused import refused
@@ -100,5 +101,5 @@ def test_what_is_not_known_is_left_to_the_registers() -> None:
 
 @pytest.mark.parametrize("preset", ["iree", "cuda"])
 def test_every_function_of_a_preset_has_its_words(preset: str) -> None:
-    assert PRESETS[preset].moment is Moment.CALL
-    assert all(KNOWN_CALLS[name]((1, 0, 0, 0), ("a", "b", "c", "d")) for name in PRESETS[preset].patterns)
+    assert presets()[preset].moment is Moment.CALL
+    assert all(KNOWN_CALLS[name]((1, 0, 0, 0), ("a", "b", "c", "d")) for name in presets()[preset].patterns)

@@ -11,7 +11,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.common import running
-from livedbg.cli.launches import listen
+from livedbg.cli.launch_tracing import trace_launches
 from livedbg.model import Frame, Severity, Stack, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
@@ -185,7 +185,7 @@ def test_an_asynchronous_error_names_what_was_launched_last(started: Target, tmp
     block.write_bytes(fixture("illegal"))
     request = Request(host=host_name(), processes=(TargetProcess(started.pid),), stacks="none")
     with running(request) as view:
-        listen(view, [f"process:{request.host}/{started.pid}"], 1.0)
+        trace_launches(view, [f"process:{request.host}/{started.pid}"], 1.0)
         started.stdin.write(b"runtime 50 100\nconfig 3 10\n")
         eventually(lambda: {"moe::gate_kernel(float*)", "scale_kernel"} <= kernels(view), LONG_S)
         started.stdin.write(f"block:{block} 0 0\n".encode())

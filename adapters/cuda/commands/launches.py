@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator
 
 import click
 import msgspec
 
-from livedbg.cli.common import quit_on_signals, started, warn, warn_all
+from livedbg.cli.common import quit_on_signals, started, warn_all
+from livedbg.cli.launch_tracing import TracingStatus, trace_launches
 from livedbg.linux import procfs
-from livedbg.model import SourceHealth, ids
-from livedbg.model.errors import TargetError, UsageError
-from livedbg.model.intents import WatchLaunches
+from livedbg.model import ids
+from livedbg.model.errors import UsageError
 from livedbg.model.launches import CALLS, LaunchTrail, launch_text
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request
@@ -23,15 +20,10 @@ from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
 from livedbg.session.targets import resolve
-from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["HowHeard", "command", "listen"]
-
-_CHECK_S: Final = 0.1
-_SET_S: Final = 60.0  # for the probes to be set: every library that is loaded is searched
-_NUMBERS: Final = re.compile(r"[\d.,]+")
+__all__ = ["command"]
 
 
 @click.command("launches")
@@ -78,9 +70,9 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
     view = LiveView(request, adapters=[adapter_classes()[name]() for name in ("proc", "launches")])
     wanted = [f"process:{host}/{target.pid}" for target in found.processes]
     with quit_on_signals(), started(view):
-        listen(view, wanted, budget / 100)
+        trace_launches(view, wanted, budget / 100)
         with contextlib.suppress(KeyboardInterrupt):  # enough was heard
-            view.subscribe(HowHeard().look)
+            view.subscribe(TracingStatus().report)
             view.wait_ended(seconds)
     snapshot = view.latest().snapshot
     trails = sorted(snapshot.launches.values(), key=lambda trail: (trail.process, -trail.count))
@@ -92,51 +84,6 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
         calls = int(sum(counter.value for key, counter in snapshot.counters.items() if key.name == CALLS))
         click.echo(f"{calls:,} launch calls were counted." if calls else f"No launches in {seconds:g} s.")
     return 0
-
-
-def listen(view: LiveView, processes: Sequence[str], share: float = 0.0) -> None:
-    """Listen to the launches of processes; returns when the probes are set.
-
-    Args:
-        view: a session that has begun.
-        processes: their identifiers.
-        share: of the launching threads' time that it may take; 0 for the usual.
-
-    Raises:
-        TargetError: one can't be listened to.
-    """
-    for process in processes:
-        view.send(WatchLaunches(process=process, share=share))
-    end_s = time.monotonic() + _SET_S
-    while time.monotonic() < end_s and not view.wait_ended(_CHECK_S):
-        update = view.latest()
-        if update.notice:
-            message, _, remedy = update.notice.partition("\n")
-            raise TargetError(message, remedy.removeprefix("try: "), "not-listened")
-        if sum(touch.what == "probe" for touch in update.snapshot.intrusions) >= len(processes):
-            return
-    if not view.wait_ended(0):
-        raise TargetError(f"The probes were not set within {_SET_S:.0f} s.", "try again", "not-listened")
-
-
-class HowHeard:
-    """Says on standard error how launches are heard, as soon as that is known, and when it changes."""
-
-    def __init__(self) -> None:
-        self._said: dict[str, tuple[SourceHealth, str]] = {}
-
-    def look(self, update: Update) -> None:
-        """Say what is new; a sentence of which only the numbers changed is not."""
-        for key, status in update.snapshot.statuses.items():
-            now = (status.health, _NUMBERS.sub("", status.sentence))
-            if (
-                key.source == "launches"
-                and status.health is not SourceHealth.ENDED
-                and self._said.get(key.target) != now
-            ):
-                self._said[key.target] = now
-                with contextlib.suppress(OSError):  # nobody reads standard error; this is the session's thread
-                    warn(status.sentence, status.remedy)
 
 
 def _cut(trail: LaunchTrail, last: int) -> LaunchTrail:

@@ -15,8 +15,7 @@ from livedbg.adapters.nvfuser.dumps.material import Cut, Material, gather
 from livedbg.adapters.nvfuser.dumps.rerun import compare, run_script
 from livedbg.adapters.nvfuser.dumps.scripts import check
 from livedbg.adapters.nvfuser.dumps.segments import Group, SegmentedFusion
-from livedbg.cli.common import TIME_LIMIT, warn
-from livedbg.cli.report import write
+from livedbg.cli.common import TIME_LIMIT, warn, write
 from livedbg.model.errors import SourceError
 
 __all__ = ["command"]

@@ -1,0 +1,1 @@
+"""Commands of CUDA: `livedbg device`, `livedbg launches`."""

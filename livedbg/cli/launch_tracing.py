@@ -1,0 +1,67 @@
+"""Traces launches in a session of a command, and reports how well that works."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from livedbg.cli.common import warn
+from livedbg.model import SourceHealth
+from livedbg.model.errors import TargetError
+from livedbg.model.intents import WatchLaunches
+from livedbg.session.live import LiveView
+from livedbg.session.view import Update
+
+__all__ = ["TracingStatus", "trace_launches"]
+
+_CHECK_S: Final = 0.1
+_SET_S: Final = 60.0  # for the probes to be set: every library that is loaded is searched
+_NUMBERS: Final = re.compile(r"[\d.,]+")
+
+
+def trace_launches(view: LiveView, processes: Sequence[str], share: float = 0.0) -> None:
+    """Trace the launches of processes; returns when the probes are set.
+
+    Args:
+        view: a session that has begun.
+        processes: their identifiers.
+        share: of the launching threads' time that it may take; 0 for the usual share.
+
+    Raises:
+        TargetError: one can't be traced.
+    """
+    for process in processes:
+        view.send(WatchLaunches(process=process, share=share))
+    end_s = time.monotonic() + _SET_S
+    while time.monotonic() < end_s and not view.wait_ended(_CHECK_S):
+        update = view.latest()
+        if update.notice:
+            message, _, remedy = update.notice.partition("\n")
+            raise TargetError(message, remedy.removeprefix("try: "), "not-listened")
+        if sum(touch.what == "probe" for touch in update.snapshot.intrusions) >= len(processes):
+            return
+    if not view.wait_ended(0):
+        raise TargetError(f"The probes were not set within {_SET_S:.0f} s.", "try again", "not-listened")
+
+
+class TracingStatus:
+    """Reports on standard error how launches are traced, once that is known and whenever it changes."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, tuple[SourceHealth, str]] = {}
+
+    def report(self, update: Update) -> None:
+        """Report what is new; a sentence of which only the numbers changed is not."""
+        for key, status in update.snapshot.statuses.items():
+            now = (status.health, _NUMBERS.sub("", status.sentence))
+            if (
+                key.source == "launches"
+                and status.health is not SourceHealth.ENDED
+                and self._reported.get(key.target) != now
+            ):
+                self._reported[key.target] = now
+                with contextlib.suppress(OSError):  # nobody reads standard error; this is the session's thread
+                    warn(status.sentence, status.remedy)
