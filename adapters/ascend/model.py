@@ -164,11 +164,6 @@ class AscendModel:
         return key
 
     def _add(self, key: str, path: PurePath | None) -> _Record:
-        if path is not None and path.parts[:2] == (
-            "/",
-            "proc",
-        ):  # a deleted log, read at /proc/PID/fd: it names nothing
-            path = None
         label = "" if not self._records else self._label(key, path)
         job = Job(Names(label), place=clean_line(path.parent.name) if path is not None else "", loads=self.loads)
         record = _Record(job, Emitter(job), path.parent if path is not None else None, key)

@@ -251,7 +251,7 @@ def test_a_fifo_of_another_name_is_left_alone(spawn: Spawn, device: Device, fold
 def test_touches_are_asked_for_and_can_be_forbidden(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
     target = job(spawn, folder, gpu_core, **ASKABLE)
     plain = device(target.pid)
-    assert plain.code == 2 and "it must be touched" in plain.err and "--dump" in plain.err
+    assert plain.code == 2 and "is intrusive" in plain.err and "--dump" in plain.err
     for way in ("--dump", "--attach"):
         said = device(target.pid, way, "--read-only")
         assert said.code == 2 and "--read-only forbids" in said.err

@@ -163,7 +163,7 @@ def test_process_1_of_a_container_is_touched_from_inside_and_gets_no_children_of
     inside = ["nsenter", "--target", str(pid), "--user", "--pid", "--mount", "--preserve-credentials"]
     assert livedbg("stacks", 1, "--glance", prefix=inside).code == 0
     said = livedbg("catch", 1, "std::runtime_error", "--stop", "--count", "1", "--timeout", "90", prefix=inside)
-    assert said.code == 0 and "stood for" in said.err
+    assert said.code == 0 and "stopped for" in said.err
     assert child_pids(pid) == []
     is_as_before(pid, counted, COUNTERS[:-1])
 

@@ -386,7 +386,7 @@ def test_a_rethrow_tells_no_type_and_is_stopped_at_all_the_same(thrower: Target,
 def test_read_only_means_no_stop(thrower: Target, watch: Callable[..., Watch]) -> None:
     session = watch(thrower.pid, read_only=True)
     session.view.send(Catch(process=session.process, pattern="any", stop=True))
-    eventually(lambda: any("stop is a touch" in notice for notice in session.notices))
+    eventually(lambda: any("--stop stops a thread" in notice for notice in session.notices))
     assert untouched(thrower.pid)
 
 
