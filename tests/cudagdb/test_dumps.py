@@ -138,7 +138,7 @@ def test_a_kernel_that_stands_still_for_long_is_a_stall(
 )
 def test_what_would_have_no_effect_is_refused(device: Device, words: tuple[str, ...]) -> None:
     said = device(os.getpid(), *words)
-    assert said.code == 2 and "try:" in said.err and "must be touched" not in said.err
+    assert said.code == 2 and "try:" in said.err and "is intrusive" not in said.err
 
 
 def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
