@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from livedbg.probes.perf import RING_BYTES, TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
@@ -25,6 +25,10 @@ from livedbg.probes.processes import ProcessTree
 from livedbg.probes.tracefs import TraceEvent, TraceEvents
 
 __all__ = ["FunctionNotFound", "FunctionProbes", "NotTraceable", "Probed"]
+
+
+_LATE_NS: Final = 50_000_000
+"""So long after its time a sample may still come into a ring."""
 
 
 class FunctionNotFound(LookupError):
@@ -217,15 +221,21 @@ class FunctionProbes:
             armed.events.keep(alive)
 
     def read(self) -> list[tuple[Sample, Probed]]:
-        """The calls since the last time, in the order of time; events that have given way are closed."""
+        """The calls since the last time, in the order of time; events that gave way a while ago are closed.
+
+        A sample gets its time before it is in the ring. A CPU that is taken from the machine in between (a hypervisor
+        does that) writes it later than events that came after it, so events that gave way are read for a while more.
+        """
         found: list[tuple[Sample, Probed]] = []
+        began_ns = time.monotonic_ns()
         for armed in self._armed:
             samples = armed.events.read()
             self.lost += armed.events.take_lost()
             found += [(sample, armed.probed[sample.source]) for sample in samples if armed.covers(sample)]
-        for armed in self._armed[:-1]:
+        over_ns = began_ns - _LATE_NS
+        for armed in [one for one in self._armed if one.until_ns is not None and one.until_ns < over_ns]:
             armed.events.close()
-        del self._armed[:-1]
+            self._armed.remove(armed)
         found.sort(key=lambda call: call[0].mono_ns)
         return found
 

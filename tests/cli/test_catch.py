@@ -68,7 +68,7 @@ def test_text_ends_at_the_count(thrower: Target) -> None:
     assert process.returncode == 0
     assert "std::runtime_error: first one" in out and "demo::Broken: second one" in out and "not this" not in out
     assert re.search(r"#1 +innermost at .*throws\.cpp:\d+", out)
-    assert "C1 std::runtime_error: 2 caught of 3 seen." in err
+    assert "C1 std::runtime_error: 2 of 3 matched." in err
 
 
 def test_json_gives_one_object_a_line(thrower: Target) -> None:
@@ -84,7 +84,7 @@ def test_json_gives_one_object_a_line(thrower: Target) -> None:
 def test_time_limit(thrower: Target) -> None:
     done = run(str(thrower.pid), "any", "--timeout", "1")
     assert done.returncode == 4 and not done.stdout
-    assert "0 caught of 0 seen" in done.stderr
+    assert "0 of 0 matched" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -127,7 +127,7 @@ def test_a_broken_system_is_a_warning_with_its_name_and_ends_no_report(
     assert found["verdict"]["state"] in ("running", "unknown")
     words = json.dumps(found)
     assert "System broken of package livedbg-broken is left out" in words
-    assert "System half can't be used in full" in words and "pip install --upgrade livedbg-broken" in words
+    assert "System half can't be used completely" in words and "pip install --upgrade livedbg-broken" in words
 
 
 def test_ps_names_it(site: Path, worker: Target) -> None:

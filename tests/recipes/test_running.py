@@ -70,7 +70,7 @@ def test_E8_each_file_is_told_of_once_and_bad_ones_by_their_size(tmp_path: Path)
     assert sorted(line.partition("mine: ")[2] for line in said) == [
         "heap.1.heap, 22 B",
         "heap.2.heap, 18 B",
-        "heap.3.heap, 104.9 MB",
+        "heap.3.heap, 100 MiB",
     ]
     assert bytes_in_use(tmp_path / "none") is None
 
