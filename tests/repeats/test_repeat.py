@@ -205,7 +205,7 @@ def test_what_can_not_be_is_said(program: Path, home: dict[str, str]) -> None:
     for words, text in (
         (("--repeat", 2, "--", "/no/such/program"), "can't be run"),
         (("--repeat", 2, "--gpus", "x", "--", program), "--gpus"),
-        (("--gpus", "0", "--", program), "want --repeat"),
+        (("--gpus", "0", "--", program), "need --repeat"),
         (("--repeat", 2, "--gpus", "0-1", "--", program), "CUDA_VISIBLE_DEVICES=7 allows 1"),
         (("--repeat", 2, "--recipe", "none", "--", program), "There is no recipe"),
     ):

@@ -29,4 +29,4 @@ def test_of_two_systems_with_one_name_the_first_stays(monkeypatch: pytest.Monkey
     found = under_test.systems.__wrapped__()
     assert found == (SECOND,)
     [problem] = under_test._problems.values()
-    assert problem.system == "twin" and "is there already" in problem.sentence
+    assert problem.system == "twin" and "there is already a system" in problem.sentence
