@@ -39,7 +39,7 @@ class ValuesPanel(TablePanel):
 
     LABEL = "Values"
     HELP = (
-        "Tensors that an Ascend run dumped. The selected one is read and shown next to the list. `C` compares the "
+        "Tensors that a run dumped. The selected one is read and shown next to the list. `C` compares the "
         "dump with a golden run: a task whose inputs agree and whose outputs differ is the culprit."
     )
     HEAD = 1 + _SENTENCE_LINES

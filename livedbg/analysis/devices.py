@@ -35,7 +35,7 @@ def headline(state: DeviceState) -> str:
 
 
 def fault_sentence(fault: DeviceFault) -> str:
-    """`CUDA exception 14, Warp Illegal Address, in axpy at axpy.cu:17: A thread accessed …`."""
+    """`Device exception 14, Warp Illegal Address, in axpy at axpy.cu:17: A thread accessed …`."""
     place = f", in {_short(fault.function)}" if fault.function else ""
     line = f" at {_base(fault.file)}:{fault.line}" if fault.file and fault.line else ""
     return f"{fault.title or fault.name}{place}{line}: {fault.meaning}"
