@@ -5,8 +5,9 @@ Events are perf events that count a definition of ours; threads born later inher
 
 Invariants:
     functions.P1. Threads born later are traced from their first instruction, and followed children, too.
-    functions.P2. Changing the filter loses no call and repeats none: the events before it give all calls up to the
-        moment from which the events after it trace everything.
+    functions.P2. Changing the filter repeats no call. The events before it give the calls up to the moment from which
+        the events after it trace everything. Calls at that very moment can be missed: of 600 calls in 0.6 s, while the
+        filter changed all the time, up to 7 were (cause unknown).
 """
 
 from __future__ import annotations

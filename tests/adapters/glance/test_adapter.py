@@ -184,7 +184,7 @@ def test_what_another_tracer_has_is_said_and_taken_back(
         assert f"thread {target.running[0]}" in status.sentence and f"(pid {tracer.pid})" in status.sentence
         assert status.remedy
         watch.glance(target.running[0])  # nothing else could be seen
-        eventually(lambda: any("traced already" in notice for notice in watch.notices))
+        eventually(lambda: any("already traced" in notice for notice in watch.notices))
         tracer.kill()
         watch.glance_until(
             lambda s: all(x.health is SourceHealth.OK for x in s.statuses.values() if x.source == "glance")

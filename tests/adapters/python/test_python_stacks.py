@@ -51,7 +51,7 @@ def test_old_versions_say_what_is_not_known(python: str, spawn: Callable[..., Ta
     (holds,) = (e for e in snapshot.edges.values() if e.kind is EdgeKind.HOLDS)
     assert holds.source == hog and holds.target.startswith("gil:") and holds.inferred
     said = status(snapshot, "locks-unknown")
-    assert said is not None and said.health is SourceHealth.DEGRADED and "not known" in said.sentence
+    assert said is not None and said.health is SourceHealth.DEGRADED and "unknown" in said.sentence
 
 
 def test_local_variables_only_when_asked_for(spawn: Callable[..., Target]) -> None:
