@@ -122,10 +122,15 @@ class StoppingCatchpoint:
             raise UsageError(
                 f"No thread can be stopped at a {self.catchpoint.moment}.", "catch it without --stop", "usage"
             )
-        gdb = find_gdb(self._context.request.gdb)
+        named = self._context.request.gdb
+        gdb = find_gdb(named)
         if gdb is None:
             raise TargetUnsuitable(
-                "--stop needs gdb, which is not installed.", "install gdb, or name one: --gdb PATH", "gdb-missing"
+                f"--gdb names no program that can be run: {named}."
+                if named
+                else "--stop needs gdb; none is installed.",
+                "name another one: --gdb PATH" if named else "install gdb, or name one: --gdb PATH",
+                "gdb-missing",
             )
         return Stopper(
             await self._gdbs.of(gdb, self._pid),
