@@ -1,4 +1,4 @@
-"""What calls of known functions mean, in words instead of registers: the C library's, and those that systems declare."""
+"""What calls of known functions mean, in words instead of registers: of the C library, and those of systems."""
 
 from __future__ import annotations
 
