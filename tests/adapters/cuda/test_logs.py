@@ -15,7 +15,7 @@ from livedbg.model import Severity
 from livedbg.model.events import LaunchesSeen
 from livedbg.model.launches import Launch, LaunchTrail
 from livedbg.model.snapshot import Snapshot
-from tests.adapters.cuda.reading import FIXTURES, PID, STAMP, fixture, read, target
+from tests.adapters.cuda.fixture_logs import FIXTURES, PID, STAMP, fixture, read, target
 
 
 @dataclass(frozen=True)

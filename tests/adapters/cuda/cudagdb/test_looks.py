@@ -25,9 +25,9 @@ from livedbg.model.errors import SourceError, ToolMissing
 from livedbg.model.events import DeviceSeen, ProcessExited, ProcessSeen, Stamp
 from livedbg.session.rulebook import diagnostician
 from livedbg.state.store import Store
-from tests.cudagdb.conftest import EM_X86_64, core_bytes
-from tests.cudagdb.sessions import FIXTURES, SESSIONS, hang, illegal_address
-from tests.cudagdb.tables import Session, asked, mi
+from tests.adapters.cuda.cudagdb.conftest import EM_X86_64, core_bytes
+from tests.adapters.cuda.cudagdb.sessions import FIXTURES, SESSIONS, hang, illegal_address
+from tests.adapters.cuda.cudagdb.tables import Session, asked, mi
 
 Play = Callable[[Session | str], str]
 

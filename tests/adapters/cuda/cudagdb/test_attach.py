@@ -18,10 +18,10 @@ from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import Intrusion, ThreadState
 from livedbg.session.replay import last_update
 from livedbg.touch.guard_process import Guard
+from tests.adapters.cuda.cudagdb.sessions import hang
+from tests.adapters.cuda.cudagdb.tables import Session
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually
-from tests.cudagdb.sessions import hang
-from tests.cudagdb.tables import Session
 
 PROXY = Path(__file__).with_name("proxy.py")
 

@@ -24,10 +24,10 @@ from livedbg.model.intents import DumpDevice, Refresh
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.replay import last_update
+from tests.adapters.cuda.cudagdb.sessions import hang
+from tests.adapters.cuda.cudagdb.tables import Session
 from tests.cli.conftest import Said, livedbg
 from tests.conftest import Target, eventually
-from tests.cudagdb.sessions import hang
-from tests.cudagdb.tables import Session
 
 Spawn = Callable[..., Target]
 Play = Callable[[Session | str], str]
