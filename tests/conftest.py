@@ -32,6 +32,18 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """What a shell puts into the background ignores Ctrl-C, what nohup starts the end of the terminal, and all that the
 tests start would inherit that."""
 
+_leave = subprocess.Popen.__exit__
+
+
+def _leave_or_end(process: subprocess.Popen[bytes], kind: type[BaseException] | None, *rest: object) -> None:
+    """Leave `with Popen(…)`: where the test has failed, the program is ended, for it may wait for the test for ever."""
+    if kind is not None:
+        process.kill()
+    _leave(process, kind, *rest)  # type: ignore[arg-type]
+
+
+subprocess.Popen.__exit__ = _leave_or_end  # type: ignore[method-assign]
+
 TARGETS = Path(__file__).parent / "targets"
 BUILD = TARGETS / "build"
 

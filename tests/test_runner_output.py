@@ -27,7 +27,7 @@ def test_it():
 """
 
 STARTERS = {"Popen", "create_subprocess_exec", "create_subprocess_shell"}
-PASSED_ON = {"tests/cudagdb/proxy.py"}
+PASSED_ON = {"tests/adapters/cuda/cudagdb/proxy.py"}
 """A stand-in for a gdb, which passes on the output of the real one."""
 
 

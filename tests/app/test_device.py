@@ -15,10 +15,10 @@ from livedbg.model.devices import DUMP_READY, DeviceState
 from livedbg.model.intents import DumpDevice
 from livedbg.panels import device as device_panel
 from livedbg.panels.device import DevicePanel
+from tests.adapters.cuda.cudagdb.conftest import core_bytes, program_that_plays
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import stamp
 from tests.app.scenarios import scenario
-from tests.cudagdb.conftest import core_bytes, program_that_plays
 
 PROCESS = "process:box/4711"
 

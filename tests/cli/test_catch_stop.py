@@ -51,7 +51,7 @@ def test_one_stop_with_variables_and_source(thrower: Target) -> None:
     assert re.search(r"#1 +innermost at \S+throws\.cpp:\d+\n +kind=\"runtime\"\n +text=\"said so\"\n", out)
     assert re.search(r"> +\d+ +if \(kind == \"runtime\"\) throw std::runtime_error\(text\);", out)
     assert re.search(r"thread \d+ throws was stopped for [\d,.]+ ms and is resumed", err)
-    assert "S1 std::runtime_error: 1 caught of 1 seen." in err
+    assert "S1 std::runtime_error: 1 of 1 matched." in err
     assert status_fields(thrower.pid)["TracerPid"] == "0"
     tell(thrower, "runtime again")
 
@@ -102,7 +102,7 @@ def test_a_terminal_that_is_closed_lets_a_held_thread_go(thrower: Target) -> Non
     [
         (["any", "--hold", "3"], "--hold needs --stop."),
         (["any", "--stop", "--follow"], "--stop and --follow exclude each other."),
-        (["any", "--stop", "--gdb", "/nonexistent"], "There is no gdb here"),
+        (["any", "--stop", "--gdb", "/nonexistent"], "--gdb names no program that runs: /nonexistent."),
         (["no_such_function", "--stop", "--moment", "call"], "has no function no_such_function"),
     ],
 )

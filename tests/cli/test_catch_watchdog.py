@@ -153,7 +153,7 @@ def test_no_stop_where_the_watchdog_is_near(
     target.throw()
     assert target.says() == b"done 1\n"
     session.interrupt()
-    assert "0 caught of 1 seen, 1 went by" in session.says("S1 any: ")
+    assert "0 of 1 matched, 1 missed while another thread was stopped." in session.says("S1 any: ")
 
 
 def test_without_a_run_nothing_is_cut(

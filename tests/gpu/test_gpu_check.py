@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cudagdb.conftest import core_bytes, program_that_plays
-from tests.cudagdb.sessions import FIXTURES
+from tests.adapters.cuda.cudagdb.conftest import core_bytes, program_that_plays
+from tests.adapters.cuda.cudagdb.sessions import FIXTURES
 from tests.gpu.cases import Case, check
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.adapters.cuda.reading import FIXTURES, fixture
+from tests.adapters.cuda.fixture_logs import FIXTURES, fixture
 from tests.conftest import Target
 from tests.peak import peak_of
 

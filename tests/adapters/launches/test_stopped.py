@@ -18,7 +18,7 @@ from livedbg.model.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
-from tests.adapters.cuda.reading import fixture
+from tests.adapters.cuda.fixture_logs import fixture
 from tests.adapters.launches.commands import LISTENS, LONG_S, Beside, beside
 from tests.analysis.world import SECOND, World
 from tests.conftest import Target, eventually

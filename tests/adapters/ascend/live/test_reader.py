@@ -9,7 +9,7 @@ import pytest
 
 from livedbg.adapters.ascend.names import raw_id
 from livedbg.model import TaskState
-from tests.adapters.ascend_live.conftest import Simulator
+from tests.adapters.ascend.live.conftest import Simulator
 
 Start = Callable[..., Simulator]
 KINDS = pytest.mark.parametrize("kind", ["ringbuffer", "polling"])

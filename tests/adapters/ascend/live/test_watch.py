@@ -19,7 +19,7 @@ from livedbg.model.snapshot import CounterKey, StatusKey
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.session import Session
 from livedbg.session.view import Update
-from tests.adapters.ascend_live.conftest import Simulator
+from tests.adapters.ascend.live.conftest import Simulator
 from tests.conftest import Target
 
 Start = Callable[..., Simulator]

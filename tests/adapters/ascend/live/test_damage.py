@@ -9,7 +9,7 @@ import pytest
 
 from livedbg.adapters.ascend.live import image
 from livedbg.linux import memory
-from tests.adapters.ascend_live.conftest import Simulator
+from tests.adapters.ascend.live.conftest import Simulator
 
 _MOST = 256 << 20
 _read_many = memory.read_many

@@ -25,9 +25,9 @@ from livedbg.adapters.cuda.debugger.rows import focus_of
 from livedbg.gdbmi.records import parse_line
 from livedbg.gdbmi.tables import MiTable
 from livedbg.model.errors import SourceError
+from tests.adapters.cuda.cudagdb.conftest import EM_X86_64, core_bytes
+from tests.adapters.cuda.cudagdb.sessions import FIXTURES, hang
 from tests.cli.conftest import Said
-from tests.cudagdb.conftest import EM_X86_64, core_bytes
-from tests.cudagdb.sessions import FIXTURES, hang
 
 WHOLE = next(said[0] for command, said in hang(2).answers if command.startswith("-cuda-info-warps"))
 

@@ -1,7 +1,7 @@
-"""Looks at a process with the NVML adapter, and prints what became of it, as JSON; run by the tests in a process of
+"""Samples a process with the NVML adapter, and prints what it found, as JSON. The tests run it in a process of
 its own, because a library that was loaded once stays loaded.
 
-    look.py PID once|SECONDS [without-bindings|older-bindings]
+    sample_once.py PID once|SECONDS [without-bindings|older-bindings]
 """
 
 from __future__ import annotations

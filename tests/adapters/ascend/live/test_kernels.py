@@ -16,7 +16,7 @@ from livedbg.linux.procfs import blocked_syscall
 from livedbg.unwind.capture import capture
 from livedbg.unwind.labels import use_labellers
 from livedbg.unwind.unwinder import Unwinder
-from tests.adapters.ascend_live.conftest import Simulator
+from tests.adapters.ascend.live.conftest import Simulator
 from tests.conftest import eventually
 
 _PAUSE = 34  # x86-64

@@ -1,15 +1,15 @@
 """Sessions of cuda-gdb that the tests play: written after its source, around real texts (tests/fixtures/cuda-gdb).
 
-python -m tests.cudagdb.sessions      write those in tests/fixtures/cuda-gdb anew
+python -m tests.adapters.cuda.cudagdb.sessions      write those in tests/fixtures/cuda-gdb anew
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cudagdb.tables import Session
+from tests.adapters.cuda.cudagdb.tables import Session
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "cuda-gdb"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "cuda-gdb"
 SMS = 132
 H100 = (0, "1b:00.0", "NVIDIA H100 80GB HBM3", "GH100-A", "sm_90", SMS, 64, 32, 255)
 

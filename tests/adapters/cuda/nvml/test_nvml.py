@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import Target, eventually
 
-LOOK = Path(__file__).with_name("look.py")
+LOOK = Path(__file__).with_name("sample_once.py")
 GIB = 1 << 30
 VALUES = f"""\
 count=2

@@ -18,7 +18,7 @@ from livedbg.adapters.nvfuser.dumps.statements import (
     Segmented,
 )
 
-_HERE = Path(__file__).parents[1] / "fixtures/nvfuser"
+_HERE = Path(__file__).parents[2] / "fixtures/nvfuser"
 
 
 def statements(name: str, kind: type) -> list:  # type: ignore[type-arg]

@@ -16,7 +16,7 @@ from livedbg.adapters.nvfuser.dumps.rerun import alike
 from livedbg.adapters.nvfuser.dumps.scripts import check, inputs_of
 from tests.cli.conftest import livedbg
 
-_HERE = Path(__file__).parents[1] / "fixtures/nvfuser"
+_HERE = Path(__file__).parents[2] / "fixtures/nvfuser"
 
 
 def segment(log: str, number: int) -> str:

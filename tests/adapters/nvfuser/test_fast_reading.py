@@ -12,7 +12,7 @@ from livedbg.adapters.nvfuser.dumps import reading
 from livedbg.adapters.nvfuser.dumps.reading import Said, StatementReader
 from livedbg.adapters.nvfuser.dumps.statements import Domains, Segmented
 
-_LOGS = sorted((Path(__file__).parents[1] / "fixtures" / "nvfuser").glob("*.log"))
+_LOGS = sorted((Path(__file__).parents[2] / "fixtures" / "nvfuser").glob("*.log"))
 
 
 def _said(data: bytes, size: int) -> list[Said]:

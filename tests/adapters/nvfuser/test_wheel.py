@@ -26,7 +26,7 @@ from tests.conftest import Target, eventually
 
 _VARIABLE = "LIVEDBG_NVFUSER_PYTHON"
 _HERE = Path(__file__).parent
-_LOGS = _HERE.parent / "fixtures/nvfuser"
+_LOGS = _HERE.parents[1] / "fixtures/nvfuser"
 
 pytestmark = pytest.mark.timeout(400)  # torch with CUDA's libraries: some 10 s to import, longer on a busy box
 

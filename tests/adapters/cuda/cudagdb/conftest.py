@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from livedbg.cli import main
+from tests.adapters.cuda.cudagdb.sessions import FIXTURES
+from tests.adapters.cuda.cudagdb.tables import Session
 from tests.cli.conftest import Said
-from tests.cudagdb.sessions import FIXTURES
-from tests.cudagdb.tables import Session
 
-PLAYER = Path(__file__).parents[1] / "gdbmi" / "player.py"
+PLAYER = Path(__file__).parents[3] / "gdbmi" / "player.py"
 EM_CUDA, EM_X86_64 = 190, 62
 
 

@@ -13,8 +13,8 @@ from livedbg.model import EdgeKey, EdgeKind, EdgeState, TaskState
 from livedbg.model.events import Stamp, Tick
 from livedbg.model.snapshot import CounterKey, Snapshot
 from livedbg.session.rulebook import diagnostician
+from tests.adapters.ascend.live.conftest import Simulator
 from tests.adapters.ascend.replay import NOW, Replay
-from tests.adapters.ascend_live.conftest import Simulator
 
 Start = Callable[..., Simulator]
 T = "task:ascend/"

@@ -18,8 +18,8 @@ from livedbg.linux.pthreads import ThreadData
 from livedbg.model import EdgeKind
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.view import Update
-from tests.adapters.ascend_live.conftest import Simulator
-from tests.adapters.ascend_live.test_watch import Watched, _watching
+from tests.adapters.ascend.live.conftest import Simulator
+from tests.adapters.ascend.live.test_watch import Watched, _watching
 from tests.conftest import eventually
 
 Start = Callable[..., Simulator]
