@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.repeats import finding
-from livedbg.repeats.finding import found_pairs
+from livedbg.repeats import marker_pairs
 from livedbg.repeats.lines import compared, lines_of
+from livedbg.repeats.marker_pairs import found_pairs
 from livedbg.repeats.markers import Marker, known_pairs, last_open
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import RunEnd
@@ -80,7 +80,7 @@ def test_a_chain_of_marks_says_the_last_stage() -> None:
     assert found is not None and found.text == "epoch 4 forward"
 
 
-@pytest.mark.invariant("finding.K2")
+@pytest.mark.invariant("marker_pairs.K2")
 def test_K2_what_does_not_come_in_pairs_is_no_marker() -> None:
     assert found_pairs([[f"step {n} loss 0.{n}" for n in range(50)]]) == []
     assert found_pairs([["begin a", "end a"]]) == []  # once is no repetition
@@ -115,12 +115,12 @@ def test_L1_bad_and_huge_files_give_what_they_hold(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "none") == []
 
 
-@pytest.mark.invariant("finding.K4")
+@pytest.mark.invariant("marker_pairs.K4")
 def test_K4_many_long_runs_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_MOST_TOGETHER", 120)
+    monkeypatch.setattr(marker_pairs, "_MOST_TOGETHER", 120)
     counted: list[int] = []
-    count = finding._count
-    monkeypatch.setattr(finding, "_count", lambda lines, *more: (counted.append(len(lines)), count(lines, *more)))
+    count = marker_pairs._count
+    monkeypatch.setattr(marker_pairs, "_count", lambda lines, *more: (counted.append(len(lines)), count(lines, *more)))
     run = [line for step in range(100) for line in (f"begin step {step}", f"step {step} is over")]
     (pair,) = found_pairs([run] * 4)
     assert counted == [30] * 4 and pair.name == "begin * / * is over"
