@@ -139,7 +139,7 @@ def _print_hits(
 
 
 def _resume_stopped(view: LiveView, snapshot: Snapshot) -> None:
-    """Let a thread that stands go on where Enter was pressed."""
+    """Resume the stopped threads when Enter is pressed."""
     standing = [point.id for point in snapshot.catchpoints.values() if point.standing]
     if standing and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
         sys.stdin.readline()
