@@ -40,11 +40,11 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-@pytest.mark.invariant("tail.T1")
+@pytest.mark.invariant("tail.T1", "tail.T3")
 def test_T1_growth_is_read_once(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     tail = Tail(path)
-    assert not tail.poll() and tail.missing  # T3: not there yet
+    assert not tail.poll() and tail.missing  # not there yet
     append(path, b"one\ntwo")
     assert drain(tail) == [b"one\ntwo"]
     assert drain(tail) == [b""]
@@ -121,6 +121,7 @@ def test_truncation_also_when_it_has_grown_again(tmp_path: Path, regrown: bytes)
     assert drain(tail) == [b"", regrown]
 
 
+@pytest.mark.invariant("tail.T3")
 def test_a_deleted_file_is_read_to_its_end_and_let_go(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     append(path, b"one\n")
