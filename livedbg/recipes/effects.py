@@ -3,8 +3,7 @@
 Invariants:
     effects.E5. A recipe that says how its effect is seen, and of which nothing is seen, is named, with what is known
         of why.
-    effects.E7. Nothing is said of what was not seen because nobody looked: a process that was too short-lived to be
-        looked at loaded something, or not.
+    effects.E7. Where no process of the command lived long enough to be sampled, nothing is reported of what it loaded.
 """
 
 from __future__ import annotations
