@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.cuda.debugger.attach import look_attached
+from livedbg.adapters.cuda.cudagdb.attach import sample_attached
 from livedbg.gdbmi import GdbEngine
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import Intrusion, ThreadState
@@ -74,10 +74,10 @@ async def test_an_end_that_is_interrupted_stands_in_the_ledger_too(
         raise asyncio.CancelledError
 
     target = spawn([build_target("spinners"), "1"])
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.attach._let_go", interrupted)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.attach._detach", interrupted)
     touches: list[Intrusion] = []
     with pytest.raises(asyncio.CancelledError):
-        await look_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", touches.append)
+        await sample_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", touches.append)
     assert [touch.what for touch in touches] == ["cuda-gdb attach"]
     await asyncio.to_thread(eventually, lambda: free(target.pid))
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.cuda.cudagdb import CudaGdbAdapter
-from livedbg.adapters.cuda.debugger.dump import ask_for_dump
-from livedbg.adapters.cuda.debugger.pipes import find_place
+from livedbg.adapters.cuda.cudagdb.dump_pipe import find_dump_pipe
+from livedbg.adapters.cuda.cudagdb.dump_request import send_request
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.analysis.rules.base import Settings
 from livedbg.model.errors import TargetUnsuitable
@@ -43,7 +43,7 @@ ASKABLE = {
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An order stays a single byte, however late it is read."""
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 100.0)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.dump_request._PATIENCE_S", 100.0)
 
 
 def clock_from(begun: Callable[[], bool]) -> SimpleNamespace:
@@ -144,7 +144,7 @@ def test_what_would_have_no_effect_is_refused(device: Device, words: tuple[str, 
 def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
     spawn: Spawn, device: Device, folder: Path, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 0.5)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.dump_request._PATIENCE_S", 0.5)
     target = job(spawn, folder, gpu_core, "blocks", **ASKABLE)
     said = device(target.pid, "--dump-only")
     assert said.code == 0 and target.line() == f"ORDERED {1 << 20}"
@@ -153,7 +153,7 @@ def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
 def test_a_driver_that_closes_its_pipe_as_it_takes_the_order_is_waited_for(
     spawn: Spawn, device: Device, folder: Path, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 0.5)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.dump_request._PATIENCE_S", 0.5)
     target = job(spawn, folder, gpu_core, "closes", **ASKABLE)
     said = device(target.pid, "--dump-only")
     assert said.code == 0 and "paused for at most" in said.err, said.everything
@@ -170,17 +170,17 @@ def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, fold
     assert said.code == 3 and "has not read earlier orders" in said.err and "paused for" not in said.err
 
 
-@pytest.mark.invariant("pipes.Q1")
+@pytest.mark.invariant("dump_pipe.Q1")
 async def test_Q1_another_pipe_that_has_the_descriptor_by_then_gets_nothing(tmp_path: Path) -> None:
     named, other = tmp_path / "corepipe.cuda.box.1", tmp_path / "other"
     for path in (named, other):
         os.mkfifo(path)
     pipe, others = os.open(named, os.O_RDWR), os.open(other, os.O_RDWR | os.O_NONBLOCK)
     try:
-        place = find_place(os.getpid())
+        place = find_dump_pipe(os.getpid())
         os.dup2(others, place.descriptor)
         with pytest.raises(TargetUnsuitable, match="no longer reads"):
-            await ask_for_dump(place, limit_s=0.1)
+            await send_request(place, limit_s=0.1)
         with pytest.raises(BlockingIOError):
             os.read(others, 1)
     finally:
@@ -194,7 +194,7 @@ def test_a_dump_that_does_not_come_is_said_and_entered(
 ) -> None:
     target = job(spawn, folder, gpu_core, word, **ASKABLE)
     time_of_dump = clock_from(lambda: word == "never" or any(folder.glob("*.nvcudmp")))
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump.time", time_of_dump)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.dump_request.time", time_of_dump)
     said = device(target.pid, "--dump-only", "--timeout", "1")
     assert (said.code, said.out) == (3, "") and re.search(sentence, said.err) and "try:" in said.err
     assert re.search(r"paused for [1-9]\d*\.\d+ s", said.err)  # not measured, and not left out
