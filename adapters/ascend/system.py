@@ -48,6 +48,7 @@ SYSTEM: Final = System(
         ),
     ),
     recipes="livedbg.adapters.ascend.recipes",
+    environment=("ASCEND_", "HCCL_", "PTO2_", "SIMPLER_"),
     watchdogs=("ascend",),
     page="systems/ascend.md",
 )

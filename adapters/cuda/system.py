@@ -41,6 +41,9 @@ SYSTEM: Final = System(
     recipes="livedbg.adapters.cuda.recipes",
     stacks_wanted=Lazy("livedbg.adapters.cuda.rules.launches:stacks_wanted"),
     presets=Lazy("livedbg.adapters.cuda.catch_presets:PRESETS"),
+    known_calls=Lazy("livedbg.adapters.cuda.known_calls:KNOWN_CALLS"),
+    launch_functions=Lazy("livedbg.adapters.cuda.launch_functions:CUDA_LAUNCHES"),
+    environment=("CUDA_", "NCCL_"),
     commands=(
         Command(
             "device",

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from livedbg.adapters.exceptions.catch_request import catchpoint_of
 from livedbg.adapters.exceptions.catchpoint import TracingCatchpoint
-from livedbg.adapters.exceptions.known_calls import KNOWN_CALLS
+from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
@@ -91,6 +91,6 @@ class ExceptionsAdapter(Adapter):
             return  # livedbg.adapters.exceptions.stopping
         self._count += 1
         catchpoint, patterns = catchpoint_of(intent, f"C{self._count}", "listen")
-        armed = TracingCatchpoint(catchpoint, patterns, intent, context, self._pool, known=KNOWN_CALLS)
+        armed = TracingCatchpoint(catchpoint, patterns, intent, context, self._pool, known=known_calls())
         self._armed[catchpoint.id] = armed
         await armed.arm()

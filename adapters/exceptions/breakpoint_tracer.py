@@ -28,9 +28,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from livedbg.adapters.exceptions.call_memory import read_call
-from livedbg.adapters.exceptions.calls import Call, CallReader, Describe, TracedCall
+from livedbg.adapters.exceptions.calls import Call, CallReader, TracedCall
 from livedbg.linux import procfs
 from livedbg.model.catchpoints import Moment
+from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import BREAKPOINT, PerfEvents, Source

@@ -3,8 +3,8 @@
 At `__cxa_throw(object, type_info, destructor)` the object is made. `__cxa_begin_catch(unwind_header)` has it in the
 header's last word but four (Itanium C++ ABI: exception handling, 2.2.1: `adjustedPtr` is before `unwindHeader`,
 `exceptionType` nine words before that). The message of `std::runtime_error`, `std::logic_error` and their children is
-a character pointer behind the vtable pointer, in libstdc++ and libc++; so is the text of c10::Error (`std::string msg_`
-comes first: c10/util/Exception.h) and of nvfuser::nvfError (csrc/exceptions.h).
+a character pointer behind the vtable pointer, in libstdc++ and libc++; so is a `std::string` that is the first member
+of an exception (`System.text_exceptions`).
 
 Invariants:
     exceptions_calls.L1. A message is shown only of types whose layout is known, or where what is there is text.
@@ -14,25 +14,24 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import cache
+from typing import Final
 
 from livedbg.adapters.exceptions.type_info import TypeNames
 from livedbg.cpython.call_frames import PyFrames
 from livedbg.model.catchpoints import Moment
+from livedbg.probes.call_text import Describe
 from livedbg.probes.fetch import pieces, text_at, values
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.tracefs import Field
+from livedbg.session.systems import systems
 from livedbg.text.demangling import demangled_type
 from livedbg.text.sanitize import clean
 
-__all__ = ["ARGUMENTS", "Call", "CallReader", "Describe", "TracedCall"]
-
-Describe: TypeAlias = Callable[[Sequence[int], Sequence[str]], str]
-"""What a call of one known function means, in words: from its first four arguments as they are in registers, and what
-they point to, as text ("" where they point to none)."""
+__all__ = ["ARGUMENTS", "Call", "CallReader", "TracedCall"]
 
 _MESSAGE, _TYPE, _TEXT, _ARGUMENT = 256, 192, 64, 32  # bytes that are fetched: each word costs the target time
 _REGISTERS: Final = ("%di", "%si", "%dx", "%cx")
@@ -68,7 +67,7 @@ ARGUMENTS: Final[Mapping[Moment, tuple[str, ...]]] = {
 
 _TEXT_TYPES: Final = frozenset(("char const*", "char*"))
 _NUMBERS: Final = {"int": 32, "unsigned int": 32, "long": 64, "unsigned long": 64, "bool": 8, "char": 8, "short": 16}
-_WITH_TEXT: Final = frozenset(("std::runtime_error", "std::logic_error", "c10::Error", "nvfuser::nvfError"))
+_WITH_TEXT: Final = frozenset(("std::runtime_error", "std::logic_error"))
 _SHORTEST: Final = 3  # letters of what may be a message of a type that we don't know
 _LONGEST: Final = 4096
 _PROCESSES: Final = 256  # whose types are remembered
@@ -157,11 +156,17 @@ def _message(names: tuple[str, ...], read: Mapping[str, int | bytes], pid: int) 
         signed = not kind.startswith("unsigned") and number >> (bits - 1)
         return str(number - (1 << bits) if signed else number)
     message = _bytes(read, "message", pid, "message_at")
-    if not _WITH_TEXT.isdisjoint(names):
+    if not _with_text().isdisjoint(names):
         return _text(message)
     if kind.startswith("std::") or "std::exception" not in names:
         return ""  # no text of its own, or of a layout that is not known
     return _text(message) if _is_text(message) else ""
+
+
+@cache
+def _with_text() -> frozenset[str]:
+    """Types whose message is behind the vtable pointer."""
+    return _WITH_TEXT.union(*(system.text_exceptions for system in systems()))
 
 
 def _is_text(data: bytes) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from msgspec import structs
 
 from livedbg.adapters.exceptions.breakpoint_tracer import BreakpointTracer
-from livedbg.adapters.exceptions.calls import Call, Describe, TracedCall
+from livedbg.adapters.exceptions.calls import Call, TracedCall
 from livedbg.adapters.exceptions.catch_request import RUNTIME, matches, refused
 from livedbg.adapters.exceptions.function_tracer import FunctionTracer
 from livedbg.adapters.exceptions.hits import Hits, Kind
@@ -29,6 +29,7 @@ from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment, Patte
 from livedbg.model.errors import LivedbgError, TouchRefused
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch
+from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound, NotTraceable
 from livedbg.probes.perf import NoPerf
 from livedbg.probes.tracefs import NoTracefs

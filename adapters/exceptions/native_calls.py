@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, CallReader, Describe
+from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, CallReader
 from livedbg.adapters.exceptions.python_callers import PythonCallers
 from livedbg.cpython.call_frames import PyFrames
 from livedbg.model.catchpoints import Moment
+from livedbg.probes.call_text import Describe
 from livedbg.probes.fetch import values
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found

@@ -1,7 +1,7 @@
 """The Python frames that called native code, such as a throw.
 
 The kernel reads the frames of the thread that took the GIL last. A thread that gave the GIL up before it called native
-code (as torch's operators do) is still that one, unless another has taken it since; then its frames are read from
+code (as operators in C++ do) is still that one, unless another has taken it since; then its frames are read from
 memory just after the call.
 """
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.exceptions.calls import Call, Describe
+from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.catch_request import RUNTIME, matches, refused
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
 from livedbg.model import ExceptionHit, Intrusion, ids
@@ -18,6 +18,7 @@ from livedbg.model.catchpoints import HOLD_MOST_S, Catchpoint, CatchpointState, 
 from livedbg.model.errors import LivedbgError, TargetUnsuitable, UsageError
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch
+from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound
 from livedbg.session.adapter import Context
 from livedbg.session.tools import find_gdb

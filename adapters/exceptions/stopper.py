@@ -26,7 +26,7 @@ from signal import Signals
 from typing import Final
 
 from livedbg.adapters.exceptions.call_memory import read_call
-from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, CallReader, Describe
+from livedbg.adapters.exceptions.calls import ARGUMENTS, Call, CallReader
 from livedbg.adapters.exceptions.python_callers import PythonCallers
 from livedbg.adapters.exceptions.stop_places import StopPlaces
 from livedbg.linux.procfs import process_exists
@@ -34,6 +34,7 @@ from livedbg.linux.programs import Program
 from livedbg.model import Frame
 from livedbg.model.catchpoints import Moment
 from livedbg.model.errors import LivedbgError, TargetUnsuitable
+from livedbg.probes.call_text import Describe
 from livedbg.probes.functions import FunctionNotFound
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.stop_signal import harmless_signal

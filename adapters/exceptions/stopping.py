@@ -6,7 +6,7 @@ import asyncio
 from typing import ClassVar, Final
 
 from livedbg.adapters.exceptions.catch_request import catchpoint_of
-from livedbg.adapters.exceptions.known_calls import KNOWN_CALLS
+from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.adapters.exceptions.stop_catchpoint import StoppingCatchpoint
 from livedbg.model.intents import Catch, GoOn, Intent, Uncatch
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
@@ -69,7 +69,7 @@ class StoppingAdapter(Adapter):
             return
         self._count += 1
         catchpoint, patterns = catchpoint_of(intent, f"S{self._count}", "gdb")
-        point = StoppingCatchpoint(catchpoint, patterns, intent, context, self._gdbs, known=KNOWN_CALLS)
+        point = StoppingCatchpoint(catchpoint, patterns, intent, context, self._gdbs, known=known_calls())
         others = [other for other in self._points.values() if other.at_work and other.process == point.process]
         self._points[catchpoint.id] = point
         await point.arm(others[0].catchpoint if others else None)

@@ -19,4 +19,6 @@ SYSTEM: Final = System(
         modules=("(?:lib)?iree",),
     ),
     presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
+    known_calls=Lazy("livedbg.adapters.iree.known_calls:KNOWN_CALLS"),
+    environment=("IREE_",),
 )

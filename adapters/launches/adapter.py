@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from livedbg.adapters.launches.budget import SHARE, Detail
-from livedbg.adapters.launches.cuda_functions import CUDA_LAUNCHES
 from livedbg.adapters.launches.steps import Step, Steps
 from livedbg.adapters.launches.tracer import LaunchTracer, Traced
 from livedbg.adapters.launches.trails import Trails
@@ -19,7 +18,9 @@ from livedbg.model.events import CounterSeen, LaunchesSeen, StatusSeen, Touched
 from livedbg.model.intents import Intent, WatchLaunches
 from livedbg.model.launches import CALLS, HEARD, HEARD_TO, LaunchTrail
 from livedbg.probes.errors import probe_refused
+from livedbg.probes.launch_calls import all_functions
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
+from livedbg.session.systems import declared
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 
@@ -30,10 +31,10 @@ _CODE: Final = "launches"
 
 
 class LaunchesAdapter(Adapter):
-    """Traces what a process launches, by kernel probes on the driver's and the runtime's functions."""
+    """Traces what a process launches, by kernel probes on the functions that systems declare."""
 
     name: ClassVar[str] = "launches"
-    sees: ClassVar[str] = "CUDA kernel launches: thread, kernel, grid, block, stream, rate; on request"
+    sees: ClassVar[str] = "kernel launches: thread, kernel, grid, block, stream, rate; on request"
     cost: ClassVar[str] = (
         f"a trap at each launch (some microseconds); at most {SHARE:.0%} of the launching threads' time"
     )
@@ -97,7 +98,8 @@ class _Watched:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
         self._trails = Trails(context.request.host, self.pid, lambda mono_ns: mono_ns + self._offset_ns)
         self._steps = Steps(time.monotonic_ns())
-        self._tracer = LaunchTracer(self.pid, share, CUDA_LAUNCHES, self._take)
+        functions = all_functions(own for _, own in declared(lambda system: system.launch_functions))
+        self._tracer = LaunchTracer(self.pid, share, functions, self._take)
         self._taken_s = time.monotonic()
         self._reported: tuple[object, ...] = ()
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from livedbg.adapters.launches.calls import LaunchCall
+from livedbg.probes.launch_calls import LaunchCall
 from livedbg.probes.perf_count import Tally
 from livedbg.probes.perf_event import Source
 

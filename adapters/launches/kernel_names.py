@@ -1,8 +1,8 @@
 """Names of kernels.
 
-The runtime names a kernel by the address of a host function of its name, which nvcc makes (CUDA C++ Programming Guide,
-"Compilation with NVCC"); its symbol gives the name where the file has kept it. The driver's handle alone has no name;
-it is known where the program looked the kernel up while it was traced.
+Where a call names a kernel by the address of a host function (`LaunchCall.by_runtime`), the symbol of that function
+gives the name if the file has kept it. Any other handle has no name of its own: it is known if the program looked the
+kernel up while it was traced.
 
 Invariants:
     kernel_names.N1. A handle has a name only if it was read from where exactly one lookup had put it.
@@ -13,10 +13,10 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from livedbg.adapters.launches.calls import LaunchCall
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
 from livedbg.linux.maps import Mapping, parse_maps
+from livedbg.probes.launch_calls import LaunchCall
 from livedbg.probes.newest import Newest
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.sanitize import clean_line

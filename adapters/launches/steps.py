@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from livedbg.adapters.launches.calls import LaunchCall
 from livedbg.model.launches import BEAT_NS
+from livedbg.probes.launch_calls import LaunchCall
 
 __all__ = ["Step", "Steps"]
 

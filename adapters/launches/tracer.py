@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.adapters.launches.budget import Budget, Detail
-from livedbg.adapters.launches.calls import LaunchCall, LaunchFunctions
 from livedbg.adapters.launches.counting import LaunchCount
 from livedbg.probes.fetch import values
 from livedbg.probes.functions import FunctionProbes
+from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions
 from livedbg.probes.processes import ProcessTree
 from livedbg.probes.tracer import Tracer
 from livedbg.probes.trap_cost import UNKNOWN, trap_costs

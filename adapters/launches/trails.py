@@ -15,10 +15,10 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.launches.calls import LaunchCall, is_nested
 from livedbg.adapters.launches.kernel_names import HostNames, Lookups
 from livedbg.model import ids
 from livedbg.model.launches import BEAT_NS, Launch, LaunchTrail
+from livedbg.probes.launch_calls import LaunchCall, is_nested
 
 __all__ = ["LAST", "MOST", "Trails"]
 

@@ -26,6 +26,8 @@ SYSTEM: Final = System(
     judges_tasks=True,
     recipes="livedbg.adapters.nvfuser.recipes",
     presets=Lazy("livedbg.adapters.nvfuser.catch_presets:PRESETS"),
+    text_exceptions=("nvfuser::nvfError",),  # csrc/exceptions.h
+    environment=("NVFUSER_",),
     commands=(
         Command(
             "repro",

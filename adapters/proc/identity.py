@@ -6,25 +6,30 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from livedbg.linux import procfs
 from livedbg.linux.access import user_name
 from livedbg.linux.procfs import CLOCK_TICK_NS
+from livedbg.session.systems import systems
 from livedbg.text.sanitize import clean_line, redact_environment
 
 __all__ = ["Identity", "executable", "rank_of", "read_identity", "start_wall_ns"]
 
-_PREFIXES: Final = (
-    "ASCEND_", "CUDA_", "HCCL_", "IREE_", "LIVEDBG_", "NCCL_", "NVFUSER_", "OMP_", "PTO2_", "PYTORCH_", "SIMPLER_",
-    "TORCH",
-)  # fmt: skip
+_PREFIXES: Final = ("LIVEDBG_", "OMP_")
 _NAMES: Final = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
      "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}
 )  # fmt: skip
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+@cache
+def _prefixes() -> tuple[str, ...]:
+    """How the names of the variables begin that are shown."""
+    return (*_PREFIXES, *(prefix for system in systems() for prefix in system.environment))
 
 
 def _boot_wall_ns() -> int:
@@ -58,7 +63,7 @@ def start_wall_ns(start_ticks: int) -> int:
 
 
 def rank_of(environment: Mapping[str, str]) -> int | None:
-    """The rank that a launcher gave a process (torchrun, Open MPI, PMI, Slurm)."""
+    """The rank that a launcher gave a process (RANK, or that of Open MPI, PMI, Slurm)."""
     for name in _RANKS:
         value = environment.get(name, "")
         if value.isdecimal():
@@ -77,7 +82,8 @@ def read_identity(pid: int) -> Identity:
         everything = procfs.read_environment(pid)
     except OSError:
         everything = {}
-    wanted = {n: v for n, v in everything.items() if n in _NAMES or n.startswith(_PREFIXES)}
+    prefixes = _prefixes()
+    wanted = {n: v for n, v in everything.items() if n in _NAMES or n.startswith(prefixes)}
     environment = {clean_line(n, 100): clean_line(v, 400) for n, v in redact_environment(wanted).items()}
     uid = status.get("Uid", "").split()
     return Identity(

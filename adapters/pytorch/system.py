@@ -19,5 +19,7 @@ SYSTEM: Final = System(
         modules=("lib(?:torch|c10)",),
     ),
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
+    text_exceptions=("c10::Error",),  # c10/util/Exception.h
+    environment=("PYTORCH_", "TORCH"),
     continuations=("For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Set TORCH"),
 )

@@ -86,7 +86,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     job.watch.finish(child)
     how, sign = (cause, "") if cause is not None else how_ended(child.exit_code or 0)
     caught = tuple(hit for hit in snapshot.exceptions.values() if hit.stack or hit.message)
-    printed = _printed(child) if how in ("code", "signal") else ()
+    printed = () if how in ("hung", "cut") else _printed(child)
     told = told_of(how, caught, printed)
     end = RunEnd(
         run=number,

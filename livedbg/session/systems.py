@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from livedbg.model import ExceptionHit
     from livedbg.model.catchpoints import Preset
     from livedbg.model.snapshot import Snapshot
+    from livedbg.probes.call_text import Describe
+    from livedbg.probes.launch_calls import LaunchFunctions
     from livedbg.session.adapter import Adapter
     from livedbg.unwind.labels import Labeller
     from livedbg.values.readers import DumpReader
@@ -200,6 +202,10 @@ class System:
         recipes: the package that holds its launch presets as `*.toml`.
         device_variables: what `launch --gpus` sets.
         presets: catch presets by name.
+        known_calls: what calls of its functions mean, by the function's name: `catch` shows that instead of registers.
+        text_exceptions: C++ exception classes whose first member is a `std::string` with the message.
+        launch_functions: the functions that launch its kernels, for `livedbg launches`.
+        environment: how the names of its environment variables begin; they are shown with a process.
         watchdogs: adapters that learn from the logs of a process which watchdogs it has: a stop must not outlast one.
         stacks_wanted: takes a state and its diagnosis; gives processes, each with threads of it (all where none is
             named), whose stacks would explain what was found.
@@ -231,6 +237,10 @@ class System:
     recipes: str = ""
     device_variables: tuple[DeviceVariable, ...] = ()
     presets: Lazy[Mapping[str, Preset]] | None = None
+    known_calls: Lazy[Mapping[str, Describe]] | None = None
+    text_exceptions: tuple[str, ...] = ()
+    launch_functions: Lazy[LaunchFunctions] | None = None
+    environment: tuple[str, ...] = ()
     watchdogs: tuple[str, ...] = ()
     stacks_wanted: Lazy[Callable[[Snapshot, Diagnosis], Iterable[tuple[str, tuple[str, ...]]]]] | None = None
     label_code: Lazy[Labeller] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from livedbg.adapters.launches.cuda_functions import CUDA_LAUNCHES, FUNCTIONS
+from livedbg.adapters.cuda.launch_functions import CUDA_LAUNCHES, FUNCTIONS
 from livedbg.adapters.launches.tracer import LaunchTracer
 from livedbg.linux import procfs
 from livedbg.probes.perf import TRACEPOINT, Source

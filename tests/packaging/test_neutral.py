@@ -51,8 +51,9 @@ def test_a_file_that_is_clean_stands_in_no_list() -> None:
 
 
 def _files() -> Iterator[Path]:
-    """The core's own files, and those of the panels: not what is behind the links of the package."""
-    for folder in (ROOT / "livedbg", ROOT / "panels"):
+    """The core's own files, those of the panels, and those of the adapters that belong to no system."""
+    adapters = (path for path in (ROOT / "adapters").iterdir() if path.is_dir() and not (path / "system.py").exists())
+    for folder in (ROOT / "livedbg", ROOT / "panels", *adapters):
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts and not _behind_a_link(path):
                 yield path

@@ -14,14 +14,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from livedbg.adapters.cuda.launch_functions import CUDA_LAUNCHES, FUNCTIONS, LOOKUPS
 from livedbg.adapters.launches.budget import Budget, Detail
-from livedbg.adapters.launches.calls import LaunchCall, is_nested
-from livedbg.adapters.launches.cuda_functions import CUDA_LAUNCHES, FUNCTIONS, LOOKUPS
 from livedbg.adapters.launches.tracer import LaunchTracer, Traced
 from livedbg.adapters.launches.trails import LAST, MOST, Trails
 from livedbg.linux import memory
 from livedbg.model import ids
 from livedbg.model.launches import LaunchTrail
+from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions, all_functions, is_nested
 from livedbg.probes.perf import PerfEvents
 from livedbg.probes.places import Found, find_places
 from livedbg.probes.tracefs import TraceEvents
@@ -255,7 +255,7 @@ def _call(function: str, **changes: object) -> LaunchCall:
     return call._replace(**changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.invariant("launches_calls.K1")
+@pytest.mark.invariant("launch_calls.K1")
 def test_K1_only_the_drivers_call_inside_the_runtimes_is_the_same_launch() -> None:
     outer = _call("cudaLaunchKernel")
     assert is_nested(outer, _call("cuLaunchKernel", stack=0x6F00))
@@ -290,3 +290,16 @@ def test_T2_a_rate_that_nobody_looks_at_is_not_0() -> None:
     trails.add([], 0.5, 500)
     (after,) = trails.changed()
     assert after.seen and after.rate_per_s == 0
+
+
+def test_functions_of_several_runtimes_are_traced_together() -> None:
+    def call(function: str, sample: object, read: object) -> LaunchCall:
+        return _call(f"other {function}")
+
+    other = LaunchFunctions({"cuLaunchKernel": ("x=%di:x64",), "myLaunch": ("f=%di:x64",)}, frozenset(), call)
+    both = all_functions((CUDA_LAUNCHES, other))
+    assert set(both.arguments) == {*CUDA_LAUNCHES.arguments, "myLaunch"}
+    assert both.arguments["cuLaunchKernel"] == CUDA_LAUNCHES.arguments["cuLaunchKernel"]
+    assert both.lookups == CUDA_LAUNCHES.lookups
+    assert both.call("myLaunch", Mock(), {}).function == "other myLaunch"
+    assert all_functions(()).arguments == {}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.adapters.launches.calls import LaunchCall
 from livedbg.adapters.launches.steps import Step, Steps
 from livedbg.model.launches import BEAT_NS
+from livedbg.probes.launch_calls import LaunchCall
 
 MS = 1_000_000
 BEGIN = 10**12

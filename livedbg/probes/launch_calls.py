@@ -1,22 +1,21 @@
 """A call that launches work or looks a kernel up, and what is known of the functions that do so.
 
-Which functions those are, and where their arguments are, is data of one runtime
-(livedbg.adapters.launches.cuda_functions); everything else works with `LaunchFunctions` alone.
+Which functions those are, and where their arguments are, a system declares (`System.launch_functions`).
 
 Invariants:
-    launches_calls.K1. A launch that the runtime hands on to the driver is one launch, not two.
+    launch_calls.K1. A launch that the runtime hands on to the driver is one launch, not two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from livedbg.model.launches import Dim3
 from livedbg.probes.perf_records import Sample
 
-__all__ = ["LaunchCall", "LaunchFunctions", "is_nested"]
+__all__ = ["LaunchCall", "LaunchFunctions", "all_functions", "is_nested"]
 
 
 class LaunchCall(NamedTuple):
@@ -60,6 +59,19 @@ class LaunchFunctions:
     arguments: Mapping[str, tuple[str, ...]]
     lookups: frozenset[str]
     call: Callable[[str, Sample, Mapping[str, int | bytes]], LaunchCall]
+
+
+def all_functions(runtimes: Iterable[LaunchFunctions]) -> LaunchFunctions:
+    """The functions of several runtimes. Of two with one name, that of the first runtime counts."""
+    owners: dict[str, LaunchFunctions] = {}
+    for runtime in runtimes:
+        for name in runtime.arguments:
+            owners.setdefault(name, runtime)
+    return LaunchFunctions(
+        arguments={name: owner.arguments[name] for name, owner in owners.items()},
+        lookups=frozenset(name for name, owner in owners.items() if name in owner.lookups),
+        call=lambda function, sample, read: owners[function].call(function, sample, read),
+    )
 
 
 def is_nested(outer: LaunchCall, inner: LaunchCall) -> bool:

@@ -3,6 +3,8 @@
 Arguments are where the System V ABI for x86-64 has them (3.2.3: a `dim3` of 12 bytes takes two registers; the stack
 begins at 8(%rsp)). Signatures and structs: CUDA's cuda.h (cuLaunchKernel, CUlaunchConfig) and cuda_runtime_api.h with
 driver_types.h (cudaLaunchKernel, cudaLaunchConfig_t), CUDA 12. A `_ptsz` in a name means the per-thread default stream.
+The runtime's functions take the address of a host function that nvcc makes and that has the kernel's name (CUDA C++
+Programming Guide, "Compilation with NVCC").
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from livedbg.adapters.launches.calls import LaunchCall, LaunchFunctions
 from livedbg.probes.fetch import pieces
+from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions
 from livedbg.probes.perf_records import Sample
 
 __all__ = ["CUDA_LAUNCHES", "FUNCTIONS", "LOOKUPS"]

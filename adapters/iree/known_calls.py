@@ -1,0 +1,30 @@
+"""What the calls mean by which IREE makes a status that is not OK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from livedbg.probes.call_text import Describe, failure, source_line
+
+__all__ = ["KNOWN_CALLS"]
+
+_CODES: Final = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED", "DEFERRED", "INCOMPATIBLE",
+)  # fmt: skip
+"""iree_status_code_e (runtime/src/iree/base/status.h)."""
+
+
+def _status(numbers: Sequence[int], texts: Sequence[str]) -> str:
+    """iree_status_allocate(code, file, line, message), and _f with a format for the message."""
+    code = numbers[0] & 0x1F  # IREE_STATUS_CODE_MASK
+    name = _CODES[code] if code < len(_CODES) else str(code)
+    return failure(name, texts[3], source_line(texts[1], numbers[2]))
+
+
+KNOWN_CALLS: Final[Mapping[str, Describe]] = MappingProxyType(
+    {"iree_status_allocate": _status, "iree_status_allocate_f": _status}
+)
