@@ -57,7 +57,7 @@ def clock_from(begun: Callable[[], bool]) -> SimpleNamespace:
             late_ns = now_ns
         return now_ns - late_ns + first_ns
 
-    return SimpleNamespace(monotonic_ns=monotonic_ns, monotonic=time.monotonic)
+    return SimpleNamespace(monotonic_ns=monotonic_ns, monotonic=time.monotonic, time_ns=time.time_ns)
 
 
 def job(spawn: Spawn, folder: Path, core: Path, *words: str, **variables: str) -> Target:
