@@ -3,7 +3,8 @@
 Invariants:
     book.B1. Statements of one process (or log, or rank in a log) that are alike are one Diagnostic, with their count
         and the range of threads and blocks, however many there are.
-    book.B2. At most `MOST` different statements are kept; what comes beyond is counted in one more.
+    book.B2. At most `MOST` different statements are kept apart; those beyond are counted in one more for each process
+        (or log, or rank in a log).
 """
 
 from __future__ import annotations

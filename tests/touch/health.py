@@ -11,7 +11,7 @@ from typing import Final
 
 from livedbg.linux.elf import mapped_file
 from livedbg.linux.maps import parse_maps
-from livedbg.linux.procfs import child_pids, read_stat, status_fields, thread_ids
+from livedbg.linux.procfs import child_pids, process_ids, read_file, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
 
 COUNTERS: Final = ("heartbeat", "runtime_error", "sold_out", "closed", "number", "forks")
@@ -75,4 +75,17 @@ def changed_code(pid: int) -> list[str]:
                     at += len(kept)
     finally:
         os.close(memory)
+    return found
+
+
+def guards(pid: int) -> list[int]:
+    """The guards over a process."""
+    found = []
+    for other in process_ids():
+        try:
+            words = read_file(f"/proc/{other}/cmdline").split(b"\0")
+        except OSError:
+            continue
+        if b"guard.py" in words and str(pid).encode() in words[words.index(b"guard.py") :][1:3]:
+            found.append(other)
     return found

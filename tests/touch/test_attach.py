@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from livedbg.linux.procfs import process_exists, read_stat, status_fields
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetGone, TargetUnsuitable
 from livedbg.touch import Attachment
+from livedbg.touch import attach as module
+from livedbg.touch.guard_process import Guard
 from tests.conftest import eventually
-from tests.touch.health import changed_code, counts_on, untouched
+from tests.touch.health import changed_code, counts_on, guards, untouched
 
 Make = Callable[..., Awaitable[Attachment]]
 
@@ -73,6 +76,33 @@ async def test_A2_the_target_counts_on_while_attached_and_is_as_before_after_the
         assert not process_exists(guard)
 
 
+@pytest.mark.invariant("attach.A1")
+async def test_A1_a_guard_watches_from_before_the_first_touch_until_after_the_last(
+    thrower: Any, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, bool]] = []
+    start, release = Guard.start, Guard.release
+
+    async def started(*numbers: int) -> Guard:
+        guard = await start(*numbers)
+        seen.append(("guarded", tracer(thrower.pid) != 0))
+        return guard
+
+    async def released(guard: Guard) -> bool:
+        seen.append(("released", tracer(thrower.pid) != 0))
+        assert process_exists(guard.pid)
+        return await release(guard)
+
+    monkeypatch.setattr(Guard, "start", started)
+    monkeypatch.setattr(Guard, "release", released)
+    attachment = await make(thrower.pid)
+    assert seen == []
+    await attachment.attach(100)
+    assert tracer(thrower.pid) == attachment.engine.pid and guards(thrower.pid)
+    await attachment.detach()
+    assert seen == [("guarded", False), ("released", False)]
+
+
 async def test_a_held_thread_stands_and_the_others_go_on(thrower: Any, make: Make) -> None:
     attachment = await make(thrower.pid)
     await attachment.attach(100)
@@ -101,6 +131,43 @@ async def test_A3_a_held_thread_goes_on_when_its_time_is_over(thrower: Any, make
         except GdbTimeout as error:
             assert "did not stop within" in error.message and limit_s < 30, error
             limit_s *= 4
+
+
+@pytest.mark.invariant("attach.A5")
+async def test_A5_a_thread_that_is_stopped_by_a_stop_signal_is_resumed_when_its_time_is_over(
+    spawn: Any, make: Make
+) -> None:
+    target = spawn([sys.executable, "-c", "print('READY', flush=True)\nwhile True: pass"])
+    stopped: list[str] = []
+    attachment = await make(target.pid)
+    await attachment.attach(100)
+    await attachment.stop_at_signal(signal.SIGURG, stopped.append, 0.5)
+    os.kill(target.pid, signal.SIGURG)
+    while not stopped:
+        await attachment.engine.command("-data-list-register-names", 60)
+    while read_stat(target.pid).state is ThreadState.TRACED:
+        await attachment.engine.command("-data-list-register-names", 60)  # lets the loop run
+    assert len(stopped) == 1 and tracer(target.pid) == attachment.engine.pid
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["ends at SIGTERM", "is killed"])
+@pytest.mark.invariant("attach.A6")
+async def test_A6_a_gdb_that_does_not_answer_is_ended(
+    thrower: Any, make: Make, monkeypatch: pytest.MonkeyPatch, deaf: bool
+) -> None:
+    monkeypatch.setattr(module, "_DETACH_S", 0.2)
+    monkeypatch.setattr(module, "_TERM_S", 0.5 if deaf else 100.0)
+    attachment = await make(thrower.pid)
+    await attachment.attach(100)
+    gdb = attachment.engine.pid
+    assert gdb is not None
+    os.kill(gdb, signal.SIGSTOP)
+    if deaf:
+        monkeypatch.setattr(module, "os", SimpleNamespace(kill=lambda *_words: None))
+    await attachment.detach()
+    assert not attachment.attached and not process_exists(gdb)
+    assert counts_on(thrower.counted)
+    eventually(lambda: untouched(thrower.pid))
 
 
 async def test_signals_reach_the_target_while_attached(spawn: Any, make: Make) -> None:

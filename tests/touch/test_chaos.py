@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from livedbg.linux.procfs import process_ids, read_file, read_stat
+from livedbg.linux.procfs import read_stat
 from livedbg.model import ThreadState
 from tests.conftest import eventually
 from tests.touch.aims import AIMS
 from tests.touch.chaos import plan, rounds
-from tests.touch.health import counts_on, untouched
+from tests.touch.health import counts_on, guards, untouched
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -62,12 +62,12 @@ def test_W6_the_second_guard_wakes_the_target_when_all_others_die_at_once(throwe
     holder = spawn([sys.executable, HERE / "holder.py", str(thrower.pid)], env=ENVIRONMENT)
     gdb, guard = map(int, holder.words)
     assert read_stat(thrower.pid).state is ThreadState.TRACED
-    assert len(_guards(thrower.pid)) == 2
+    assert len(guards(thrower.pid)) == 2
     for pid in (guard, holder.pid, gdb):
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: untouched(thrower.pid))
     assert counts_on(thrower.counted)
-    eventually(lambda: _guards(thrower.pid) == [])
+    eventually(lambda: guards(thrower.pid) == [])
 
 
 @pytest.mark.invariant("guard.W4")
@@ -80,7 +80,7 @@ def test_W4_the_second_guard_acts_for_a_first_one_that_is_stopped(thrower: Any, 
     assert counts_on(thrower.counted)
     for pid in (guard, holder.pid):
         os.kill(pid, signal.SIGCONT)
-    eventually(lambda: _guards(thrower.pid) == [])
+    eventually(lambda: guards(thrower.pid) == [])
 
 
 @pytest.mark.invariant("guard.W7")
@@ -91,17 +91,4 @@ def test_W7_a_livedbg_that_is_stopped_in_a_glance_lets_go_first(thrower: Any, sp
     eventually(lambda: read_stat(glancer.pid).state is ThreadState.STOPPED)
     os.kill(glancer.pid, signal.SIGCONT)
     assert glancer.line() == "LET GO"
-    eventually(lambda: _guards(thrower.pid) == [])
-
-
-def _guards(pid: int) -> list[int]:
-    """The guards over a process."""
-    found = []
-    for other in process_ids():
-        try:
-            words = read_file(f"/proc/{other}/cmdline").split(b"\0")
-        except OSError:
-            continue
-        if b"guard.py" in words and str(pid).encode() in words[words.index(b"guard.py") :][1:3]:
-            found.append(other)
-    return found
+    eventually(lambda: guards(thrower.pid) == [])

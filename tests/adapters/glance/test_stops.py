@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import select
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.gdbmi import find_gdb
-from livedbg.linux import procfs
+from livedbg.linux import memory, procfs, ptrace
 from livedbg.model import ThreadState
 from livedbg.session.launch import launch
 from livedbg.touch.glance import Glanced, _Work, glance
@@ -27,6 +28,7 @@ from livedbg.unwind.capture import StackReader
 from livedbg.unwind.unwinder import Unwinder, Unwound
 from tests.adapters.glance.conftest import Spinners, goes_on, look, look_at_all, untouched
 from tests.conftest import Target, eventually
+from tests.touch.health import guards
 
 NOBODY = 65534
 LONG_S = 20.0  # for a number of rounds, of which a full machine may not do all
@@ -104,6 +106,48 @@ def test_L1_no_stop_for_blocked_threads_and_no_EINTR_in_them(spinners: Callable[
         assert target.blocked in {copy.tid for copy in found.copies}
     assert of_blocked() == before
     assert target.counts()[2] == 0
+
+
+@pytest.mark.invariant("glance.L1", "glance.L4")
+def test_L1_L4_one_thread_at_a_time_is_stopped_and_under_a_guard(
+    spinners: Callable[..., Spinners], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = spinners(4)
+    traced: list[int] = []
+    guarded: list[bool] = []
+    registers = ptrace.registers
+
+    def while_stopped(tid: int) -> tuple[int, ...]:
+        tids = procfs.thread_ids(target.pid)
+        traced.append(sum(procfs.status_fields(target.pid, one)["TracerPid"] != "0" for one in tids))
+        guarded.append(bool(guards(target.pid)))
+        return registers(tid)
+
+    monkeypatch.setattr(ptrace, "registers", while_stopped)
+    glances = [threading.Thread(target=look_at_all, args=(target.pid,)) for _ in range(2)]
+    for one in glances:
+        one.start()
+    for one in glances:
+        one.join(100)
+    assert len(traced) >= 8 and set(traced) == {1} and all(guarded)
+    eventually(lambda: guards(target.pid) == [])
+
+
+@pytest.mark.invariant("glance.L5")
+def test_L5_a_stop_is_measured_also_where_the_copy_fails(
+    spinners: Callable[..., Spinners], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_words: object) -> int:
+        raise OSError(errno.EFAULT, "Bad address")
+
+    target = spinners(3)
+    monkeypatch.setattr(memory, "read_into", unreadable)
+    found = look(target.pid)
+    late = {tid for tid, refusal in found.skipped.items() if refusal.code == "no-cpu"}  # on a full machine
+    assert set(found.skipped) >= set(target.running)
+    assert set(found.stops_ns) == set(target.running) - late and all(found.stops_ns.values())
+    monkeypatch.undo()
+    goes_on(target.pid, target.running)
 
 
 @pytest.mark.invariant("ptrace.T2")

@@ -19,8 +19,8 @@ from livedbg.adapters.cuda.cudagdb.dump_pipe import find_dump_pipe
 from livedbg.adapters.cuda.cudagdb.dump_request import send_request
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.analysis.rules.base import Settings
-from livedbg.model.errors import TargetUnsuitable
-from livedbg.model.intents import DumpDevice
+from livedbg.model.errors import SourceError, TargetUnsuitable
+from livedbg.model.intents import DumpDevice, Refresh
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.replay import last_update
@@ -83,6 +83,7 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=["defaults", "named", "as other drivers name it"],
 )
+@pytest.mark.invariant("dump_request.U1", "dump_request.U2")
 def test_a_dump_is_asked_for_read_and_entered(
     spawn: Spawn, player: Play, device: Device, folder: Path, *, gpu_core: Path, variables: dict[str, str]
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_dump_is_asked_for_read_and_entered(
     assert [path for path in folder.iterdir() if path.is_fifo()] == [folder / Path(target.words[0]).name]
 
 
+@pytest.mark.invariant("dump_request.U3")
 def test_the_dump_is_waited_for_until_it_is_whole(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
     target = job(spawn, folder, gpu_core, "slow", **ASKABLE)
     said = device(target.pid, "--dump-only")
@@ -108,6 +110,7 @@ def test_the_dump_is_waited_for_until_it_is_whole(spawn: Spawn, device: Device, 
     assert Path(said.out.strip()).read_bytes() == gpu_core.read_bytes()
 
 
+@pytest.mark.invariant("dump_request.U3")
 def test_a_second_dump_says_what_has_not_moved(
     spawn: Spawn, player: Play, device: Device, folder: Path, gpu_core: Path
 ) -> None:
@@ -141,6 +144,7 @@ def test_what_would_have_no_effect_is_refused(device: Device, words: tuple[str, 
     assert said.code == 2 and "try:" in said.err and "is intrusive" not in said.err
 
 
+@pytest.mark.invariant("dump_request.U2")
 def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
     spawn: Spawn, device: Device, folder: Path, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +163,7 @@ def test_a_driver_that_closes_its_pipe_as_it_takes_the_order_is_waited_for(
     assert said.code == 0 and "paused for at most" in said.err, said.everything
 
 
+@pytest.mark.invariant("dump_request.U2")
 def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
     target = job(spawn, folder, gpu_core, "deaf", **ASKABLE)
     pipe = os.open(folder / Path(target.words[0]).name, os.O_WRONLY | os.O_NONBLOCK)
@@ -170,7 +175,7 @@ def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, fold
     assert said.code == 3 and "has not read earlier orders" in said.err and "paused for" not in said.err
 
 
-@pytest.mark.invariant("dump_pipe.Q1")
+@pytest.mark.invariant("dump_pipe.Q1", "dump_request.U1")
 async def test_Q1_another_pipe_that_has_the_descriptor_by_then_gets_nothing(tmp_path: Path) -> None:
     named, other = tmp_path / "corepipe.cuda.box.1", tmp_path / "other"
     for path in (named, other):
@@ -189,6 +194,7 @@ async def test_Q1_another_pipe_that_has_the_descriptor_by_then_gets_nothing(tmp_
 
 
 @pytest.mark.parametrize(("word", "sentence"), [("never", r"wrote no dump within \d+ s"), ("cut", "still writing")])
+@pytest.mark.invariant("dump_request.U3")
 def test_a_dump_that_does_not_come_is_said_and_entered(
     spawn: Spawn, device: Device, folder: Path, *, gpu_core: Path, word: str, sentence: str, monkeypatch: Any
 ) -> None:
@@ -219,6 +225,7 @@ def test_a_process_that_ends_after_its_dump_is_read_all_the_same(
     ],
     ids=["not enabled", "to a command"],
 )
+@pytest.mark.invariant("dump_request.U1")
 def test_what_takes_no_order_is_refused_with_the_recipe(
     spawn: Spawn, device: Device, folder: Path, *, gpu_core: Path, variables: dict[str, str], sentence: str
 ) -> None:
@@ -278,6 +285,65 @@ def test_the_app_s_intent_takes_a_dump_and_says_what_stands(
         view.stop()
     assert snapshot.devices[process].kernels[0].warps == 64
     assert [touch.what for touch in snapshot.intrusions] == ["gpu dump"]
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["without an intent", "forbidden"])
+@pytest.mark.invariant("cudagdb_adapter.G1")
+def test_G1_no_dump_is_ordered_unasked_or_forbidden(
+    spawn: Spawn, player: Play, folder: Path, gpu_core: Path, read_only: bool
+) -> None:
+    target = job(spawn, folder, gpu_core, **ASKABLE, CUDA_ENABLE_COREDUMP_ON_EXCEPTION="1")
+    request = Request(
+        host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("hang"), read_only=read_only
+    )
+    adapter, notices, looks = CudaGdbAdapter(), list[str](), list[str]()
+    view = LiveView(request, adapters=[ProcAdapter(), adapter])
+    view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
+    view.start()
+    try:
+        eventually(lambda: any(s.code == "dump-ready" for s in view.latest().snapshot.statuses.values()))
+        if read_only:
+            view.send(DumpDevice(process=f"process:box/{target.pid}"))
+            eventually(lambda: bool(notices))
+        else:  # some more looks at the process
+            (watch,) = (watch for watch in adapter._watches.values() if watch is not None)
+            whole = watch.look
+            watch.look = lambda: (looks.append("look"), whole())[1]  # type: ignore[method-assign]
+            for number in range(3):
+                view.send(Refresh())
+                eventually(lambda least=number: len(looks) > least)
+        assert not view.latest().snapshot.intrusions
+    finally:
+        view.stop()
+    assert all("--read-only forbids" in notice for notice in notices)
+    assert not list(folder.glob("*.nvcudmp"))
+    pipe = os.open(folder / Path(target.words[0]).name, os.O_RDWR | os.O_NONBLOCK)
+    with pytest.raises(BlockingIOError):
+        os.read(pipe, 1)
+    os.close(pipe)
+
+
+@pytest.mark.invariant("cudagdb_adapter.G2")
+def test_G2_a_dump_that_can_t_be_read_stands_in_the_ledger(
+    spawn: Spawn, player: Play, folder: Path, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unreadable(*_words: object) -> None:
+        raise SourceError("This dump can't be read.", "", "unreadable")
+
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.adapter.read_dump", unreadable)
+    target = job(spawn, folder, gpu_core, **ASKABLE)
+    request = Request(host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("hang"))
+    notices: list[str] = []
+    view = LiveView(request, adapters=[ProcAdapter(), CudaGdbAdapter()])
+    view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
+    view.start()
+    try:
+        eventually(lambda: any(s.code == "dump-ready" for s in view.latest().snapshot.statuses.values()))
+        view.send(DumpDevice(process=f"process:box/{target.pid}"))
+        eventually(lambda: notices == ["This dump can't be read."])
+        eventually(lambda: [touch.what for touch in view.latest().snapshot.intrusions] == ["gpu dump"])
+    finally:
+        view.stop()
 
 
 @pytest.mark.parametrize("aborts", [False, True], ids=["goes on", "aborts"])

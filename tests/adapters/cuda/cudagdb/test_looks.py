@@ -152,6 +152,7 @@ async def test_no_kernel_and_no_focus_is_a_state_too(player: Play, gpu_core: Pat
     assert headline(state) == "No device is in use." and state.notes == ()
 
 
+@pytest.mark.invariant("cuda_gdb_queries.K2")
 async def test_refusals_are_notes(player: Play, gpu_core: Path) -> None:
     session = without(hang(4), "-cuda-info-lanes", "-cuda-info-blocks")
     session.says("-cuda-info-lanes *", '^error,msg="Focus not set on any active CUDA kernel."')
@@ -196,6 +197,7 @@ async def test_rows_of_nonsense_are_counted(player: Play, gpu_core: Path) -> Non
 
 
 @pytest.mark.parametrize("trouble", ["!die", "!half"])
+@pytest.mark.invariant("cuda_gdb_queries.K2")
 async def test_a_debugger_that_ends_in_the_midst_leaves_what_it_told(
     player: Play, gpu_core: Path, trouble: str
 ) -> None:
@@ -212,6 +214,7 @@ async def test_a_debugger_that_ends_at_once_is_an_error(player: Play, gpu_core: 
         await state_in(player(session), gpu_core)
 
 
+@pytest.mark.invariant("cuda_gdb_queries.K1")
 async def test_a_debugger_that_does_not_answer_is_given_up(
     player: Play, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
