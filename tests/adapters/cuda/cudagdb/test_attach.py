@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.cuda.cudagdb.engine import Queries
 from livedbg.adapters.cuda.cudagdb.attach import sample_attached
+from livedbg.adapters.cuda.cudagdb.engine import Queries
 from livedbg.adapters.cuda.cudagdb.sample import DeviceSample, sample_devices
 from livedbg.gdbmi import GdbEngine
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
