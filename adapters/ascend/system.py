@@ -50,5 +50,10 @@ SYSTEM: Final = System(
     recipes="livedbg.adapters.ascend.recipes",
     environment=("ASCEND_", "HCCL_", "PTO2_", "SIMPLER_"),
     watchdogs=("ascend",),
+    examples={
+        "attach": (("livedbg attach --logs ./ascend-log", "logs of a run whose process is gone"),),
+        "report": (("livedbg report --logs ./ascend-log --json", "diagnose a run from its logs"),),
+        "demo": (("livedbg demo ascend", "a recorded Ascend hang"),),
+    },
     page="systems/ascend.md",
 )

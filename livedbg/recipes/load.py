@@ -34,7 +34,7 @@ def own_folder() -> Path:
 
 def recipes() -> tuple[dict[str, Recipe], list[str]]:
     """All recipes by name, and a sentence for each file that can't be used."""
-    found = {recipe.name: recipe for recipe in _built_in()}
+    found = _shared({recipe.name: recipe for recipe in _built_in()})
     wrong: list[str] = []
     folder = own_folder()
     for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
@@ -99,6 +99,24 @@ def _built_in() -> Iterator[Recipe]:
                 yield from list(_of(files(system.recipes)))
             except Exception as error:  # a system that fails is a problem of its own (systems.Y2)
                 note_problem(system.name, f"its recipes in {system.recipes} can't be read", error)
+
+
+def _shared(found: dict[str, Recipe]) -> dict[str, Recipe]:
+    """The same recipes with the systems that they are for too, the narrower ones first, and what these say of them."""
+    for name, recipe in list(found.items()):
+        sharing = [
+            system for system in systems() if name in system.shared_recipes and system.name not in recipe.systems
+        ]
+        notes = [note for system in sharing if (note := system.shared_recipes[name])]
+        found[name] = structs.replace(
+            recipe,
+            systems=(*(system.name for system in sharing), *recipe.systems),
+            note=" ".join(filter(None, (*notes, recipe.note))),
+        )
+    for system in systems():
+        for name in system.shared_recipes.keys() - found.keys():
+            note_problem(system.name, f"it shares recipe {name}, which is none", None)
+    return found
 
 
 def _of(folder: Traversable) -> Iterator[Recipe]:

@@ -10,12 +10,13 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from livedbg.repeats.outcome import RunEnd
+from livedbg.session.systems import systems
 from livedbg.text.wording import many
 
 __all__ = ["Comparison", "Group", "compare"]
@@ -167,6 +168,14 @@ def _groups(ends: Sequence[RunEnd]) -> list[Group]:
     ]
 
 
+def _sanitizers() -> Iterator[str]:
+    """Recipes that find memory errors and races: of the host, and of the systems."""
+    yield "--recipe asan-gcc or asan-clang (host)"
+    for system in systems():
+        if system.sanitizers:
+            yield f"--recipe {' or '.join(system.sanitizers)} ({system.title})"
+
+
 def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd], buffered: bool) -> list[str]:
     lines = []
     if crashed and not any(end.stack for end in crashed):
@@ -174,7 +183,7 @@ def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd], 
     if buffered and any(end.how == "signal" for end in crashed):
         lines.append("--recipe unbuffered: a crash may lose the last lines of a program that buffers its output")
     if judged == "moves" and not any(end.reported for end in crashed):
-        lines.append("--recipe asan-gcc or asan-clang (host), --recipe compute-sanitizer=memcheck or =racecheck (CUDA)")
+        lines.append(", ".join(_sanitizers()))
     bad = [*crashed, *hung][:_MOST_NAMED]
     lines += [f"livedbg replay {end.recording}" for end in bad if end.recording]
     return lines

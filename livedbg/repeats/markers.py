@@ -16,6 +16,8 @@ from typing import Protocol
 
 import msgspec
 
+from livedbg.session.systems import systems
+
 __all__ = ["Marker", "Pair", "PatternPair", "known_pairs", "last_open"]
 
 
@@ -89,12 +91,11 @@ def _named(match: re.Match[str] | None) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=1)
 def known_pairs() -> tuple[PatternPair, ...]:
-    """The pairs of livedbg/repeats/data/markers.toml."""
+    """The pairs of livedbg/repeats/data/markers.toml, and those that systems declare."""
     text = files("livedbg.repeats").joinpath("data", "markers.toml").read_bytes()
-    return tuple(
-        PatternPair(entry.name, re.compile(entry.begin), re.compile(entry.end))
-        for entry in msgspec.toml.decode(text, type=_Data).pair
-    )
+    known = [(entry.name, entry.begin, entry.end) for entry in msgspec.toml.decode(text, type=_Data).pair]
+    known += [(pair.name, pair.begin, pair.end) for system in systems() for pair in system.markers]
+    return tuple(PatternPair(name, re.compile(begin), re.compile(end)) for name, begin, end in known)
 
 
 def last_open(lines: Sequence[str], pairs: Sequence[Pair]) -> Marker | None:

@@ -21,7 +21,7 @@ from livedbg.logs.skim import Skimmer
 from livedbg.logs.tail import PackedFile, Tail
 from livedbg.model import LogRecord
 from livedbg.model.errors import SourceError
-from livedbg.session.log_formats import known_log_formats
+from livedbg.session.log_formats import known_log_formats, no_log_suffixes
 
 
 def drain(tail: Tail | PackedFile, limit: int = 7) -> list[bytes]:
@@ -180,7 +180,7 @@ class TestPaths:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_bytes(b"text\n")
         (tmp_path / "core.4711").write_bytes(b"\x7fELF" + bytes(100))
-        found = scan(str(tmp_path))
+        found = scan(str(tmp_path), no_logs=no_log_suffixes())
         assert sorted(file.name for file in found.files) == sorted(names)
         assert [path.name for path in found.skipped] == ["core.4711"]
         assert [file.name for file in scan(f"{tmp_path}/**/*.out").files] == ["c.out"]

@@ -14,12 +14,12 @@ import pytest
 
 from livedbg.adapters.ascend.dumps.golden import golden_files
 from livedbg.model.errors import SourceError
-from livedbg.session.filereaders import dump_readers
+from livedbg.session.filereaders import dump_readers, tensor_formats
+from livedbg.values import tensor_files
 from livedbg.values.buffers import Buffer
 from livedbg.values.compare import Tolerance
 from livedbg.values.program import GoldenMatch, compare_program
 from livedbg.values.tensor import Held
-from livedbg.values.tensor_files import load
 from livedbg.values.wiring import wiring_of
 from tests.cli.conftest import ASCEND, Said, livedbg
 from tests.values.conftest import Arg, tensor, write_deps, write_dump
@@ -38,9 +38,13 @@ def golden(folder: Path, **tensors: Any) -> Path:
     return folder
 
 
+def load(path: Path) -> Held:
+    return tensor_files.load(path, tensor_formats())
+
+
 def matched(run: Path, data: Path) -> dict[str, GoldenMatch]:
     with dump_readers().open(run / "args_dump" / "args_dump.json") as dump:
-        found = compare_program(dump, wiring_of(dump), golden_files(data), Tolerance())
+        found = compare_program(dump, wiring_of(dump), golden_files(data), Tolerance(), dump_readers().formats)
     return {match.file.label: match for match in found.matches}
 
 

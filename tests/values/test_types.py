@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from livedbg.session.filereaders import dump_readers
+from livedbg.session.filereaders import dump_readers, tensor_formats
 from livedbg.values.buffers import places_of
 from livedbg.values.dtypes import element_type
 from livedbg.values.dump import Selection
@@ -58,11 +58,11 @@ def test_every_type_that_the_runtime_writes(name: str, tmp_path: Path) -> None:
         assert dump.problems == [] and dump.state(entry) == "" and found is not None
         block = found.block(0, 100)
         assert found.shape == (2, 3) and (block.astype(np.float64) == values.astype(np.float64).reshape(-1)).all()
-        export(found, tmp_path / "t.npy", {})
+        export(found, tmp_path / "t.npy", {}, tensor_formats())
         back = np.load(tmp_path / "t.npy", allow_pickle=False)
         assert (back.astype(np.float64) == values.astype(np.float64)).all()
-        export(found, tmp_path / "t.pt", {})
-        again = load(tmp_path / "t.pt")
+        export(found, tmp_path / "t.pt", {}, tensor_formats())
+        again = load(tmp_path / "t.pt", tensor_formats())
         assert again.shape == (2, 3)
         assert (again.block(0, 6).astype(np.float64) == values.astype(np.float64).reshape(-1)).all()
         if name.upper() not in {"UINT64", "UINT16", "UINT32"}:  # torch keeps these as they are, numpy's names differ
@@ -80,7 +80,7 @@ def test_four_bits_are_two_in_a_byte_low_half_first(tmp_path: Path) -> None:
         assert found.block(0, 16).astype(float).tolist() == expected
         assert found.block(3, 4).astype(float).tolist() == expected[3:7]
         assert statistics(found).minimum == -6
-        export(found, tmp_path / "t.npy", {})
+        export(found, tmp_path / "t.npy", {}, tensor_formats())
         assert np.load(tmp_path / "t.npy").reshape(-1).tolist() == expected
 
 
