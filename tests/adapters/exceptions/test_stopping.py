@@ -18,7 +18,7 @@ from livedbg.adapters.proc import ProcAdapter
 from livedbg.linux.procfs import child_pids, read_stat, status_fields
 from livedbg.model import ExceptionHit, ThreadState
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
-from livedbg.model.intents import Catch, GoOn, Uncatch
+from livedbg.model.intents import Catch, Resume, Uncatch
 from livedbg.probes.tracefs import NoTracefs
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
@@ -239,7 +239,7 @@ def test_J2_a_held_thread_stands_until_it_is_let_go(thrower: Target, watch: Call
     assert point.standing == f"thread:box/{thrower.pid}/{thrower.pid}" and point.until_wall_ns is not None
     assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
     assert session.hits[0].stack[1].local_variables
-    session.view.send(GoOn(catchpoint=point.id))
+    session.view.send(Resume(catchpoint=point.id))
     assert answer(thrower) == 1
     session.saw(1)
     eventually(lambda: session.point.standing is None)
