@@ -21,7 +21,6 @@ SYSTEM: Final = System(
         ),
         devices=("/dev/davinci",),
         arguments=(r"pypto|simpler_setup", r"^a[235]a?3?sim$|^a2a3$"),
-        variables=(r"ASCEND_(?:PROCESS_LOG_PATH|WORK_PATH|RT_VISIBLE_DEVICES|GLOBAL_LOG_LEVEL)",),
         formats=("simpler", "cann"),
         modules=("lib(?:host_runtime|ascendcl|aicpu_kernel)",),
     ),

@@ -16,7 +16,6 @@ SYSTEM: Final = System(
     signs=Signs(
         files=(r"/libcuda(?:rt|dart)?[.-]|/libnvrtc",),
         devices=("/dev/nvidia",),
-        variables=(r"CUDA_\w+",),
         formats=("cuda", "compute-sanitizer", "nccl"),
         modules=(r"libcuda(?:rt)?\.so",),
     ),

@@ -15,7 +15,6 @@ SYSTEM: Final = System(
     rank=40,
     signs=Signs(
         files=(r"/libtorch(?:_cpu|_cuda|_python)?\.so|/libc10\.so",),
-        variables=(r"TORCH_\w+",),
         modules=("lib(?:torch|c10)",),
     ),
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
