@@ -1,4 +1,4 @@
-"""The catchpoints: what is listened for, how, what was seen and what can't be; and how a user writes one."""
+"""The catchpoints panel: what each catches, how, and what it counted; and the syntax of a catchpoint."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CatchpointsPanel(TablePanel):
 
     LABEL = "Catchpoints"
     HELP = (
-        "Catchpoints and their hits. ENGINE is how a catchpoint works: listen (kernel probes) and registers (debug "
+        "Catchpoints and their hits. ENGINE is how a catchpoint works: probes (kernel probes) and registers (debug "
         "registers) never stop the target; gdb (--stop) stops the throwing thread briefly. SEEN counts all throws, "
         "HITS those that matched, LOST those that the kernel dropped."
     )

@@ -141,9 +141,9 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         if text:
             yield SheetLine(text, lead=lead)
     how = {
-        "listen": "listen: kernel probes; the target is never stopped",
-        "registers": "registers: debug registers of the CPU; the target is never stopped",
-        "gdb": "gdb: each hit stops the throwing thread",
+        "probes": "kernel probes; the target is never stopped",
+        "registers": "debug registers of the CPU; the target is never stopped",
+        "gdb": "gdb; each hit stops the throwing thread",
     }
     yield SheetLine(how.get(point.engine, point.engine or "not chosen yet"), lead="engine")
     yield link(look, point.process, "process")

@@ -30,7 +30,7 @@ _MOST_ROWS: Final = 8
 
 
 class LaunchesPanel(TablePanel):
-    """Every thread that launched something while it was listened to."""
+    """Every thread that launched something while it was traced."""
 
     LABEL = "Launches"
     HELP = (
@@ -53,7 +53,7 @@ class LaunchesPanel(TablePanel):
     BINDINGS = bindings("launches", _KEYS)
 
     def source(self, look: Look) -> object:
-        """All trails, and how well they are heard."""
+        """All trails, and how completely they are traced."""
         return id(look.snapshot.launches), id(look.snapshot.statuses)
 
     def make_rows(self, look: Look, needle: str, sort: str) -> Rows:

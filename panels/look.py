@@ -48,7 +48,7 @@ class Look:
 
     @cached_property
     def now_ns(self) -> int:
-        """Wall clock of the state: of the last thing heard, not of this machine."""
+        """Wall clock of the state: of the newest event, not of this machine."""
         return self.snapshot.now().wall_ns
 
     @cached_property

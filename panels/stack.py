@@ -59,7 +59,7 @@ class StackPanel(LinePanel):
                 own = shape(stack)
                 self.same = [name for name, other in stacks.items() if name != self.thread and shape(other) == own]
         self.stack = stack
-        self.title(self.LABEL, f"{stack.source}" if stack is not None else "")
+        self.title(self.LABEL, stack.source.partition("+")[0] if stack is not None else "")
 
     def count(self) -> int:
         """Frames, and the note of a partial stack."""

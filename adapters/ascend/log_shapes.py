@@ -65,7 +65,7 @@ def _dlog(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 SHAPES: Final = (
-    Shape("simpler-host", "[", _SIMPLER_HOST, _simpler_host),
+    Shape("simpler-host", "[", _SIMPLER_HOST, _simpler_host, anchor=b"[CLOCK_ANCHOR]"),
     Shape("simpler-host", "[", _SIMPLER_DATED, _simpler_dated),
     Shape("cann-dlog", "[", _DLOG, _dlog),
     Shape("simpler-device", "[", _SIMPLER_DEVICE, _simpler_device),

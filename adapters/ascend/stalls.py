@@ -116,7 +116,7 @@ class StallReader:
         elif state == "READY":
             stall.ready.add(raw)
             record.deferred = record.dispatched > 0 or record.deferred
-            record.held_back = not record.deferred and run.shows_dispatches
+            record.buffered = not record.deferred and run.shows_dispatches
             self._leave_cores(raw)
             run.set_state(record, TaskState.READY, mark, earlier=True)
         else:
@@ -251,7 +251,7 @@ class StallReader:
         if fields["state"] == "READY":
             stall.ready.add(raw)
             record.deferred = record.dispatched > 0
-            record.held_back = not record.deferred and self.run.shows_dispatches
+            record.buffered = not record.deferred and self.run.shows_dispatches
             self._leave_cores(raw)
             self.run.set_state(record, TaskState.READY, mark, earlier=True)
         else:

@@ -21,7 +21,6 @@ SYSTEM: Final = System(
         ),
         devices=("/dev/davinci",),
         arguments=(r"pypto|simpler_setup", r"^a[235]a?3?sim$|^a2a3$"),
-        variables=(r"ASCEND_(?:PROCESS_LOG_PATH|WORK_PATH|RT_VISIBLE_DEVICES|GLOBAL_LOG_LEVEL)",),
         formats=("simpler", "cann"),
         modules=("lib(?:host_runtime|ascendcl|aicpu_kernel)",),
     ),
@@ -50,5 +49,10 @@ SYSTEM: Final = System(
     recipes="livedbg.adapters.ascend.recipes",
     environment=("ASCEND_", "HCCL_", "PTO2_", "SIMPLER_"),
     watchdogs=("ascend",),
+    examples={
+        "attach": (("livedbg attach --logs ./ascend-log", "logs of a run whose process is gone"),),
+        "report": (("livedbg report --logs ./ascend-log --json", "diagnose a run from its logs"),),
+        "demo": (("livedbg demo ascend", "a recorded Ascend hang"),),
+    },
     page="systems/ascend.md",
 )

@@ -29,7 +29,7 @@ class TaskRecord:
         deferred: its kernel has returned and it waits for an asynchronous completion.
         waits: what it waits for, where the scheduler's memory says so.
         already: the state that it had when it was first seen in memory: `since_wall_ns` is then.
-        held_back: it is ready, and the log, which shows what others were given to cores, shows no core that got it.
+        buffered: it is ready, and the log, which shows what others were given to cores, shows no core that got it.
         inferred: why its state is believed, where no line states it.
         evidence: `file:line` of the newest statement about it, whose text and time follow.
         entered: the line that gave it to a core, while it runs.
@@ -49,7 +49,7 @@ class TaskRecord:
     fanin: int | None = None
     missing: int | None = None
     deferred: bool = False
-    held_back: bool = False
+    buffered: bool = False
     waits: str = ""
     already: TaskState | None = None
     inferred: str = ""
@@ -78,7 +78,7 @@ class TaskRecord:
             attributes["blocks"] = str(self.blocks)
         attributes["inferred"] = self.inferred
         attributes["deferred"] = "yes" if self.deferred else ""
-        attributes["held_back"] = "yes" if self.held_back and self.open else ""
+        attributes["buffered"] = "yes" if self.buffered and self.open else ""
         attributes["waits_for"] = self.waits if self.open else ""
         seen = "not after" if self.already is self.state else "not before"
         attributes["since"] = "exact" if self.since_exact else seen

@@ -62,5 +62,5 @@ def _tools(needed: bool) -> Capability:
         not missing or not needed,
         value,
         "device state (cuda-gdb), the recipes compute-sanitizer, nsys and ncu",
-        "" if not missing or not needed else "install the CUDA toolkit, or put its bin folder on the PATH",
+        "" if not missing or not needed else "install the CUDA toolkit, or add its bin directory to PATH",
     )

@@ -16,7 +16,6 @@ SYSTEM: Final = System(
     signs=Signs(
         files=(r"/libcuda(?:rt|dart)?[.-]|/libnvrtc",),
         devices=("/dev/nvidia",),
-        variables=(r"CUDA_\w+",),
         formats=("cuda", "compute-sanitizer", "nccl"),
         modules=(r"libcuda(?:rt)?\.so",),
     ),
@@ -39,11 +38,16 @@ SYSTEM: Final = System(
     log_places=LogPlaces(("CUDA_LOG_FILE", "NCCL_DEBUG_FILE"), Lazy("livedbg.adapters.cuda.log_places:paths")),
     device_variables=(DeviceVariable("CUDA_VISIBLE_DEVICES"),),  # CUDA C++ Programming Guide, environment variables
     recipes="livedbg.adapters.cuda.recipes",
+    shared_recipes=dict.fromkeys(
+        ("asan-clang", "asan-gcc"), "protect_shadow_gap=0: the CUDA driver maps memory in the gap."
+    ),
+    sanitizers=("compute-sanitizer=memcheck", "compute-sanitizer=racecheck"),
     stacks_wanted=Lazy("livedbg.adapters.cuda.rules.launches:stacks_wanted"),
     presets=Lazy("livedbg.adapters.cuda.catch_presets:PRESETS"),
     known_calls=Lazy("livedbg.adapters.cuda.known_calls:KNOWN_CALLS"),
     launch_functions=Lazy("livedbg.adapters.cuda.launch_functions:CUDA_LAUNCHES"),
     environment=("CUDA_", "NCCL_"),
+    no_logs=(".cu", ".cuh", ".ptx", ".cubin", ".fatbin", ".nsys-rep", ".ncu-rep", ".qdrep"),
     commands=(
         Command(
             "device",

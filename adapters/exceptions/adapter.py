@@ -29,7 +29,7 @@ class ExceptionsAdapter(Adapter):
     name: ClassVar[str] = "exceptions"
     sees: ClassVar[str] = "C++ and Python exceptions with type, message and stack; calls of any function; signals."
     cost: ClassVar[str] = "a trap at each call (some microseconds), and a stack copy if the type matches; no stop"
-    level: ClassVar[Level] = Level.LISTEN
+    level: ClassVar[Level] = Level.TRACE
     handles: ClassVar[tuple[type[Intent], ...]] = (Catch, Uncatch)
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class ExceptionsAdapter(Adapter):
         if intent.stop:
             return  # livedbg.adapters.exceptions.stopping
         self._count += 1
-        catchpoint, patterns = catchpoint_of(intent, f"C{self._count}", "listen")
+        catchpoint, patterns = catchpoint_of(intent, f"C{self._count}", "probes")
         armed = TracingCatchpoint(catchpoint, patterns, intent, context, self._pool, known=known_calls())
         self._armed[catchpoint.id] = armed
         await armed.arm()

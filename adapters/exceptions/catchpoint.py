@@ -117,7 +117,7 @@ class TracingCatchpoint:
             self._put(state=CatchpointState.FAILED, note=why.message, remedy=why.remedy)
             raise why from None
         self._tracer = tracer
-        engine = "registers" if isinstance(tracer, BreakpointTracer) else "listen"
+        engine = "registers" if isinstance(tracer, BreakpointTracer) else "probes"
         self._put(state=CatchpointState.ARMED, engine=engine, note=self._note(tracer))
         probe = Intrusion(
             target=catchpoint.process,

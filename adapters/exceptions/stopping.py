@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from livedbg.adapters.exceptions.catch_request import catchpoint_of
 from livedbg.adapters.exceptions.known_calls import known_calls
 from livedbg.adapters.exceptions.stop_catchpoint import StoppingCatchpoint
-from livedbg.model.intents import Catch, GoOn, Intent, Uncatch
+from livedbg.model.intents import Catch, Intent, Resume, Uncatch
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
 from livedbg.touch.warm import WarmGdbs
 
@@ -27,7 +27,7 @@ class StoppingAdapter(Adapter):
         "gdb attached in non-stop mode; the throwing thread is stopped for some hundredths of a second"
     )
     level: ClassVar[Level] = Level.TOUCH
-    handles: ClassVar[tuple[type[Intent], ...]] = (Catch, GoOn, Uncatch)
+    handles: ClassVar[tuple[type[Intent], ...]] = (Catch, Resume, Uncatch)
 
     def __init__(self) -> None:
         self._points: dict[str, StoppingCatchpoint] = {}
@@ -59,7 +59,7 @@ class StoppingAdapter(Adapter):
             UsageError: the pattern is none, or can't be stopped at.
             LivedbgError: the process can't be attached to.
         """
-        if isinstance(intent, Uncatch | GoOn):
+        if isinstance(intent, Uncatch | Resume):
             point = self._points.get(intent.catchpoint)
             if point is not None:
                 await (point.disarm() if isinstance(intent, Uncatch) else point.resume())

@@ -36,7 +36,7 @@ def stacks_of(host: str, found: Glanced, unwound: dict[int, Unwound], taken_ns: 
                     thread=ids.thread(host, found.pid, tid),
                     frames=stack.frames,
                     taken_mono_ns=taken_ns,
-                    source="glance" if stopped else "zero",
+                    source="glance" if stopped else "no stop",
                     layer="native",
                     partial=not stack.whole,
                     note=None if stack.whole else _LOST if stopped else _GUESSED,

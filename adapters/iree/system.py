@@ -21,4 +21,5 @@ SYSTEM: Final = System(
     presets=Lazy("livedbg.adapters.iree.catch_presets:PRESETS"),
     known_calls=Lazy("livedbg.adapters.iree.known_calls:KNOWN_CALLS"),
     environment=("IREE_",),
+    no_logs=(".vmfb", ".ireeprof", ".ireereplay"),
 )

@@ -16,7 +16,7 @@ from livedbg.linux.procfs import process_exists
 from livedbg.model import Intrusion, SourceHealth, SourceStatus, ids
 from livedbg.model.events import CounterSeen, LaunchesSeen, StatusSeen, Touched
 from livedbg.model.intents import Intent, WatchLaunches
-from livedbg.model.launches import CALLS, HEARD, HEARD_TO, LaunchTrail
+from livedbg.model.launches import CALLS, TRACED, TRACED_TO, LaunchTrail
 from livedbg.probes.errors import probe_refused
 from livedbg.probes.launch_calls import all_functions
 from livedbg.session.adapter import Adapter, Context, Level, Request, targets_ended
@@ -38,7 +38,7 @@ class LaunchesAdapter(Adapter):
     cost: ClassVar[str] = (
         f"a trap at each launch (some microseconds); at most {SHARE:.0%} of the launching threads' time"
     )
-    level: ClassVar[Level] = Level.LISTEN
+    level: ClassVar[Level] = Level.TRACE
     handles: ClassVar[tuple[type[Intent], ...]] = (WatchLaunches,)
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class _Watched:
         await asyncio.to_thread(self._tracer.stop)
         await asyncio.sleep(0)  # what it traced last
         self._emit_steps(self._steps.end())
-        self._context.emit(CounterSeen(entity=self.process, name=HEARD, value=0.0, **self._context.stamp()))
+        self._context.emit(CounterSeen(entity=self.process, name=TRACED, value=0.0, **self._context.stamp()))
 
     def report_end(self) -> None:
         """Report that launches are traced no more."""
@@ -157,8 +157,8 @@ class _Watched:
         files = self._tracer.files
         traces = bool(files) and traced.detail is not Detail.OFF and not self._tracer.counts.failure
         self._context.emit(
-            CounterSeen(entity=self.process, name=HEARD, value=float(traces), **stamp),
-            CounterSeen(entity=self.process, name=HEARD_TO, value=traced_to_s, **stamp),
+            CounterSeen(entity=self.process, name=TRACED, value=float(traces), **stamp),
+            CounterSeen(entity=self.process, name=TRACED_TO, value=traced_to_s, **stamp),
         )
         if self._tracer.counts.failure:
             self._report(

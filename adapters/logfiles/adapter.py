@@ -108,7 +108,7 @@ class LogAdapter(Adapter):
                 if self._decoding.fed:
                     self._flush(context)
                 if ended and not round_.records:
-                    self._end_held_back(context, self._feeds)
+                    self._end_buffered(context, self._feeds)
                     return
                 await context.sleep(reads.reset() if round_.records else max(reads.grow(), _LIMIT.rest_s(cost)))
 
@@ -190,10 +190,10 @@ class LogAdapter(Adapter):
 
     async def _settle(self, context: Context) -> None:
         """The first full look is done: end what is held back in logs that nobody writes to now."""
-        self._end_held_back(context, [feed for feed in self._feeds if context.request.once or feed.old])
+        self._end_buffered(context, [feed for feed in self._feeds if context.request.once or feed.old])
         context.settled()
 
-    def _end_held_back(self, context: Context, feeds: Sequence[SourceFeed]) -> None:
+    def _end_buffered(self, context: Context, feeds: Sequence[SourceFeed]) -> None:
         """Logs that nobody writes to any more: their last records end."""
         stamp = context.stamp()
         ended = _Round()

@@ -19,6 +19,7 @@ from livedbg.logs.paths import Scan, scan
 from livedbg.logs.tail import Identity, read_head
 from livedbg.model import LogSource, SourceHealth, SourceStatus, ids
 from livedbg.session.adapter import Request
+from livedbg.session.log_formats import no_log_suffixes
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["Candidate", "Catalogue", "Look"]
@@ -89,7 +90,7 @@ class Catalogue:
                     )
                     yield self._new(captured, source)
         for named in self._request.logs:
-            found = scan(named, frozenset(self._known))
+            found = scan(named, frozenset(self._known), no_log_suffixes())
             for file in found.files:
                 path = file.path.absolute()
                 yield self._new(path, LogSource(id=_id(host, path), name=clean_line(file.name), path=str(path)))

@@ -194,7 +194,7 @@ class NativeAdapter(Adapter):
                 thread=ids[tid],
                 frames=stack.frames,
                 taken_mono_ns=taken_ns,
-                source="zero",
+                source="no stop",
                 layer="native",
                 partial=not stack.whole,
                 note=None if stack.whole else _GUESSED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Command, Lazy, Signs, System
+from livedbg.session.systems import Command, Lazy, MarkerPair, Signs, System
 
 __all__ = ["SYSTEM"]
 
@@ -16,7 +16,6 @@ SYSTEM: Final = System(
     signs=Signs(
         files=(r"/libnvfuser|/nvfuser(?:_direct)?/|libnvfuser_codegen",),
         arguments=(r"(?i:nvfuser)",),
-        variables=(r"NVFUSER_\w+",),
         formats=("nvfuser",),
         modules=("(?:lib)?nvfuser",),
     ),
@@ -25,6 +24,20 @@ SYSTEM: Final = System(
     judges_diagnostics=(".*",),
     judges_tasks=True,
     recipes="livedbg.adapters.nvfuser.recipes",
+    shared_recipes=dict.fromkeys(("asan-clang", "asan-gcc", "cpu-profile", "heap-profile"), ""),
+    markers=(
+        MarkerPair(  # csrc/instrumentation.cpp
+            "nvFuser's trace",
+            r'"name": "(?P<what>[^"]+)", "ph": "B", .*"tid": (?P<lane>[^,]+),',
+            r'"name": "(?P<what>[^"]+)", "ph": "E", .*"tid": (?P<lane>[^,]+),',
+        ),
+    ),
+    examples={
+        "recipes": (
+            ("livedbg recipes nvfuser-dump", "what it sets, costs and shows"),
+            ("livedbg launch --recipe nvfuser-trace -- python bench.py", "launch with a recipe"),
+        )
+    },
     presets=Lazy("livedbg.adapters.nvfuser.catch_presets:PRESETS"),
     text_exceptions=("nvfuser::nvfError",),  # csrc/exceptions.h
     environment=("NVFUSER_",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Lazy, Signs, System
+from livedbg.session.systems import Lazy, Signs, System, TensorFiles
 
 __all__ = ["SYSTEM"]
 
@@ -15,11 +15,20 @@ SYSTEM: Final = System(
     rank=40,
     signs=Signs(
         files=(r"/libtorch(?:_cpu|_cuda|_python)?\.so|/libc10\.so",),
-        variables=(r"TORCH_\w+",),
         modules=("lib(?:torch|c10)",),
     ),
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),
+    launchers=("torchrun",),
+    no_logs=(".pt", ".pth", ".pt2"),
+    tensor_files=(
+        TensorFiles(
+            "pt",
+            Lazy("livedbg.adapters.pytorch.tensor_files:load"),
+            Lazy("livedbg.adapters.pytorch.tensor_files:write"),
+            "save one tensor a file: torch.save(tensor, path)",
+        ),
+    ),
     continuations=("For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Set TORCH"),
 )

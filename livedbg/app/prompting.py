@@ -12,7 +12,7 @@ from livedbg.app.basics import BasicApp
 from livedbg.app.overlays import Prompt, SheetScreen
 from livedbg.app.views import Values
 from livedbg.model.errors import UsageError
-from livedbg.model.intents import CompareValues, GoOn
+from livedbg.model.intents import CompareValues, Resume
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch_in
 from livedbg.panels.logs import LogsPanel
@@ -99,7 +99,7 @@ class PromptingApp(BasicApp):
         """Resume all threads that stopped at a catchpoint."""
         standing = [point for point in self.look.snapshot.catchpoints.values() if point.standing is not None]
         for point in standing:
-            self.view.send(GoOn(catchpoint=point.id))
+            self.view.send(Resume(catchpoint=point.id))
         labels = ", ".join(self.look.names.label(point.standing or "") for point in standing)
         self.say(f"Resuming {labels}" if standing else "No thread is stopped at a catchpoint.")
 

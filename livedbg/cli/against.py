@@ -41,7 +41,7 @@ def against(
         UsageError: which dump is meant can't be told.
     """
     readers = dump_readers()
-    if golden.is_file() and golden.suffix in {".pt", ".npy"}:
+    if readers.holds_one_tensor(golden):
         return _compare_one(paths, golden, select, tolerance, as_json=as_json)
     files = readers.golden_files(golden)
     others: list[Path] = []
@@ -143,10 +143,11 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
     from livedbg.values.sentences import program_json, program_lines
     from livedbg.values.wiring import wiring_of
 
-    with dump_readers().open(path) as dump:
+    readers = dump_readers()
+    with readers.open(path) as dump:
         for problem in dump.problems:
             warn(problem)
-        found = compare_program(dump, wiring_of(dump), files, tolerance)
+        found = compare_program(dump, wiring_of(dump), files, tolerance, readers.formats)
         if as_json:
             head: dict[str, object] = {"path": clean_line(str(path))}
             document = {"schema": "livedbg.values/1", "golden": head | program_json(dump, found)}
@@ -170,8 +171,9 @@ def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, toleran
     from livedbg.values.sentences import difference_json, difference_text
     from livedbg.values.tensor_files import load
 
-    expected = load(golden)
-    with dump_readers().open(paths[0]) as dump:
+    readers = dump_readers()
+    expected = load(golden, readers.formats)
+    with readers.open(paths[0]) as dump:
         for problem in dump.problems:
             warn(problem)
         there = [(entry, tensor) for entry in select.of(dump) if (tensor := dump.tensor(entry)) is not None]

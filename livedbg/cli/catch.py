@@ -14,7 +14,7 @@ from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started, warn_all
 from livedbg.cli.hits import HitPrinter
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.errors import TargetError, UsageError
-from livedbg.model.intents import GoOn
+from livedbg.model.intents import Resume
 from livedbg.model.snapshot import Snapshot
 from livedbg.session import presets as catch_presets
 from livedbg.session.adapter import Request
@@ -83,10 +83,10 @@ def command(
         try:
             with started(view):
                 if options["stop"]:
-                    view.wait_settled(_LOGS_S)  # a watchdog that is not known of yet would be overlooked
+                    view.wait_settled(_LOGS_S)  # a watchdog is known once the logs are read
                 for intent in intents:
                     view.send(intent)
-                in_time = _listen(view, updates, printer, len(found.processes), count, timeout)
+                in_time = _print_hits(view, updates, printer, len(found.processes), count, timeout)
         except KeyboardInterrupt:
             in_time = True
         finally:
@@ -95,7 +95,7 @@ def command(
     return 0 if in_time else TIME_LIMIT
 
 
-def _listen(
+def _print_hits(
     view: LiveView,
     updates: queue.SimpleQueue[Update],
     printer: HitPrinter,
@@ -103,10 +103,13 @@ def _listen(
     count: int | None,
     timeout: float | None,
 ) -> bool:
-    """Print until it is over; False when the time limit ended it, which begins as it listens.
+    """Print hits until done. The time limit begins when the catchpoints are armed.
+
+    Returns:
+        False if the time limit ended it.
 
     Raises:
-        TargetError: nothing could be listened to.
+        TargetError: no probe could be set.
     """
     end = None if timeout is None else time.monotonic() + timeout + _BEGINS_S
     begun = False
@@ -117,11 +120,11 @@ def _listen(
         try:
             update = updates.get(timeout=_CHECK_S if left is None else min(left, _CHECK_S))
         except queue.Empty:
-            _let_go(view, view.latest().snapshot)
+            _resume_stopped(view, view.latest().snapshot)
             continue
         snapshot = update.snapshot
         printer.show(snapshot)
-        _let_go(view, snapshot)
+        _resume_stopped(view, snapshot)
         points = list(snapshot.catchpoints.values())
         if not begun and len(points) == targets and all(p.state is not CatchpointState.ARMING for p in points):
             begun, end = True, None if timeout is None else time.monotonic() + timeout
@@ -135,10 +138,10 @@ def _listen(
             return True
 
 
-def _let_go(view: LiveView, snapshot: Snapshot) -> None:
-    """Let a thread that stands go on where Enter was pressed."""
+def _resume_stopped(view: LiveView, snapshot: Snapshot) -> None:
+    """Resume the stopped threads when Enter is pressed."""
     standing = [point.id for point in snapshot.catchpoints.values() if point.standing]
     if standing and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
         sys.stdin.readline()
         for point in standing:
-            view.send(GoOn(catchpoint=point))
+            view.send(Resume(catchpoint=point))

@@ -35,6 +35,13 @@ class _LazyGroup(click.Group):
         command.epilog = f"\b\nExample:\n{lines}"
         return command
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from livedbg.session.targets import target_forms  # only the help needs it
+
+        if self.help:
+            self.help = self.help.replace("{target_forms}", target_forms())
+        super().format_help_text(ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(entry.name, entry.summary) for entry in commands().values()])
@@ -57,5 +64,5 @@ dependency, 2 usage error, 3 target can't be inspected, 4 time limit reached."""
 def livedbg() -> None:
     """Debug a GPU or NPU job that hangs or throws, while it keeps running.
 
-    TARGET is a PID, a process NAME that is unique on this host, or torchrun:PID.
+    TARGET is {target_forms}.
     """

@@ -40,11 +40,11 @@ def trace_launches(view: LiveView, processes: Sequence[str], share: float = 0.0)
         update = view.latest()
         if update.notice:
             message, _, remedy = update.notice.partition("\n")
-            raise TargetError(message, remedy.removeprefix("try: "), "not-listened")
+            raise TargetError(message, remedy.removeprefix("try: "), "not-traced")
         if sum(touch.what == "probe" for touch in update.snapshot.intrusions) >= len(processes):
             return
     if not view.wait_ended(0):
-        raise TargetError(f"The probes were not set within {_SET_S:.0f} s.", "try again", "not-listened")
+        raise TargetError(f"The probes were not set within {_SET_S:.0f} s.", "try again", "not-traced")
 
 
 class TracingStatus:

@@ -1,4 +1,4 @@
-"""One of the runs of `livedbg launch --repeat`: started, watched, recorded, and looked at once it has ended."""
+"""Performs one run of `livedbg launch --repeat`: starts it, watches and records it, and explains its end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.recipes import Recipe
 from livedbg.recording.file import Recorder
 from livedbg.repeats.devices import visible
+from livedbg.repeats.end_cause import end_cause
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import How, RunEnd, frames_shown, how_ended, stack_of
-from livedbg.repeats.telling import told_of
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched
@@ -29,8 +29,8 @@ from livedbg.text.sanitize import clean_line
 __all__ = ["Order", "run_once"]
 
 _LOOK_S: Final = 0.1
-_AFTER_S: Final = 30.0  # at most, until what was caught stands in the state
-_QUIET_S: Final = 0.5  # where nothing is caught
+_AFTER_S: Final = 30.0  # at most, until what was caught is in the state
+_QUIET_S: Final = 0.5  # if nothing is caught
 _LOGS_S: Final = 60.0  # at most, until its output was read
 
 
@@ -39,7 +39,7 @@ class Order:
     """What is run, and how.
 
     Attributes:
-        timeout_s: a run that lasts longer hangs.
+        timeout_s: a run that lasts longer is a hang.
         folder: each run gets a folder in it.
     """
 
@@ -87,7 +87,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     how, sign = (cause, "") if cause is not None else how_ended(child.exit_code or 0)
     caught = tuple(hit for hit in snapshot.exceptions.values() if hit.stack or hit.message)
     printed = () if how in ("hung", "cut") else _printed(child)
-    told = told_of(how, caught, printed)
+    why = end_cause(how, caught, printed)
     end = RunEnd(
         run=number,
         device=device,
@@ -95,14 +95,14 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
         code=child.exit_code if cause is None else None,
         signal=sign,
         seconds=round(seconds, 3),
-        exception=clean_line(told.what.type, 200) if told.what is not None else "",
-        message=clean_line(told.what.message, 300) if told.what is not None else "",
-        reported=told.reported,
-        stack=stack_of(_stacks(snapshot)) if how == "hung" else frames_shown(told.where.stack) if told.where else (),
+        exception=clean_line(why.what.type, 200) if why.what is not None else "",
+        message=clean_line(why.what.message, 300) if why.what is not None else "",
+        reported=why.reported,
+        stack=stack_of(_stacks(snapshot)) if how == "hung" else frames_shown(why.where.stack) if why.where else (),
         verdict=verdict if how == "hung" else "",
         folder=str(folder),
         recording=str(recording),
-        notes=tuple(dict.fromkeys(clean_line(note) for note in (*notes, told.note) if note)),
+        notes=tuple(dict.fromkeys(clean_line(note) for note in (*notes, why.note) if note)),
     )
     return next(iter(marked([Ran(end, (*map(Path, job.plan.logs), child.stdout, child.stderr))])))
 
@@ -110,7 +110,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
 def _watched(
     job: Job, child: Launched, recorder: Recorder, timeout_s: float | None, stop: threading.Event
 ) -> tuple[Snapshot, str, How | None, float]:
-    """The last state, the verdict, why livedbg ended it (None where it ended by itself), and how long it ran."""
+    """The last state, the verdict, why livedbg killed it (None if it ended by itself), and its duration."""
     began_s = time.monotonic()
     view = LiveView(job.request(child), sink=recorder)
     job.arm(view, child)
@@ -131,12 +131,12 @@ def _watched(
         else:
             view.wait_ended(_AFTER_S if job.plan.catch else _QUIET_S)
             update = view.latest()
-    child.end()  # what it left behind
+    child.end()  # processes that it left behind
     return update.snapshot, update.diagnosis.verdict.sentence, cause, seconds
 
 
 def _printed(child: Launched) -> tuple[ExceptionHit, ...]:
-    """The exceptions that its output tells of. A session may not read the last lines of a program that is gone."""
+    """The exceptions in its output. The session of the run may miss the last lines of a program that has exited."""
     request = Request(host=host_name(), logs=(str(child.stdout), str(child.stderr)), once=True, read_only=True)
     with started(LiveView(request)) as view:
         view.wait_settled(_LOGS_S)
@@ -144,7 +144,7 @@ def _printed(child: Launched) -> tuple[ExceptionHit, ...]:
 
 
 def _stacks(snapshot: Snapshot) -> tuple[Stack, ...]:
-    """Stacks of threads, those of what the verdict names and of main threads first."""
+    """Stacks of threads, main threads first."""
 
     def weight(stack: Stack) -> tuple[bool, str]:
         thread = snapshot.threads.get(stack.thread)

@@ -1,4 +1,4 @@
-"""`livedbg launch --repeat N`: many runs, how each ended as it ends, and what they have in common."""
+"""`livedbg launch --repeat N`: many runs, the end of each, and their comparison."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ALSO: Final = 3  # runs before it in which markers are looked for as one ends
 
 
 def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_json: bool) -> int:
-    """Run it many times and say how the runs ended.
+    """Run a command many times and report how the runs ended.
 
     Raises:
         UsageError: it can't be started.
         SourceError: its output can't be kept.
-        KeyboardInterrupt: the user ended it; what there is was said.
+        KeyboardInterrupt: the user ended it; the runs so far were reported.
     """
     pool = Pool(count, parallel, devices, lambda number, device, stop: run_once(order, number, device, stop))
     ran: list[Ran] = []
@@ -41,7 +41,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
     pool.start()
     try:
         _collect(pool, ran, count)
-    except LivedbgError as error:  # a run could not be started or kept: what there is counts still
+    except LivedbgError as error:  # a run could not be started or kept: the others still count
         if not ran:
             raise
         interruption = error
@@ -54,7 +54,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
         pool.stop()
         pool.join()
     ends = [one.end for one in marked(sorted(ran, key=lambda one: one.end.run))]
-    outcome = compare(ends, held_back=not any(recipe.wrapper[:1] == ("stdbuf",) for recipe, _ in order.recipes))
+    outcome = compare(ends, buffered=not any(recipe.wrapper[:1] == ("stdbuf",) for recipe, _ in order.recipes))
     if as_json:
         click.echo(msgspec.json.format(_encoded(order, count, ends, outcome, interruption is not None)).decode())
     else:
@@ -79,7 +79,7 @@ def _collect(pool: Pool[Ran], ran: list[Ran], count: int) -> None:
 
 def _progress(end: RunEnd, count: int) -> str:
     on = f" on device {end.device}" if end.device else ""
-    where = f" {_place(end)}" if end.told and end.place else ""
+    where = f" {_place(end)}" if end.notable and end.place else ""
     return clean_line(f"run {end.run} of {count}{on}: {end.ending}{where} ({end.seconds:.1f} s)")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -12,12 +13,20 @@ from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
 from livedbg.report import build, to_json, to_markdown, to_text
 from livedbg.session.replay import last_update
+from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
 
 __all__ = ["command", "render"]
 
 
-@click.command("report")
+_HELP: Final = f"""\
+Diagnose TARGET once and print what it is stuck on. Does not stop the target.
+
+TARGET is {target_forms("a recording FILE")}.
+"""
+
+
+@click.command("report", help=_HELP)
 @look_options
 @click.option("--json", "form", flag_value="json", help="Print JSON, schema livedbg.report/1.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a bug report.")
@@ -39,10 +48,7 @@ __all__ = ["command", "render"]
     help="Report what is known after SECONDS.",
 )
 def command(look: Look, form: str, output: Path | None, seconds: float | None, timeout: float) -> int:
-    """Diagnose TARGET once and print what it is stuck on. Does not stop the target.
-
-    TARGET is a PID, a process NAME, torchrun:PID, or a recording FILE.
-    """
+    """Run the command."""
     recording = _recording(look)
     if recording is not None:
         update, damage = last_update(recording)

@@ -5,6 +5,7 @@ A command's module is imported only when the command runs, or its own help is as
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -42,10 +43,7 @@ _CORE: Final = (
     _core(
         "attach",
         "Debug running processes or logs in the terminal app.",
-        (
-            ("livedbg attach 4711", "process 4711 and its children"),
-            ("livedbg attach --logs ./ascend-log", "logs of a run whose process is gone"),
-        ),
+        (("livedbg attach 4711", "process 4711 and its children"),),
     ),
     _core(
         "launch",
@@ -71,7 +69,6 @@ _CORE: Final = (
         "Print one diagnosis as text, Markdown or JSON.",
         (
             ("livedbg report 4711", "what is process 4711 stuck on?"),
-            ("livedbg report --logs ./ascend-log --json", "diagnose a run from its logs"),
             ("livedbg report hang.livedbg --markdown", "the end of a recording, for a bug report"),
         ),
         (*_CONCLUDES, 4),
@@ -116,8 +113,6 @@ _CORE: Final = (
         "List launch presets: environment variables and wrappers for a debugging question.",
         (
             ("livedbg recipes", "list all recipes"),
-            ("livedbg recipes nvfuser-dump", "what it sets, costs and shows"),
-            ("livedbg launch --recipe nvfuser-trace -- python bench.py", "launch with a recipe"),
             ("livedbg recipes 4711", "recipes that apply to process 4711"),
         ),
         (0, 2, 3),
@@ -166,10 +161,7 @@ _CORE: Final = (
     _core(
         "demo",
         "Start a demo program that hangs, and attach to it.",
-        (
-            ("livedbg demo", "a C++ program: deadlock of three threads"),
-            ("livedbg demo ascend", "a recorded Ascend hang"),
-        ),
+        (("livedbg demo", "a C++ program: deadlock of three threads"),),
         _LOOKS,
         "Without a terminal: 1 if no hang was found.",
     ),
@@ -193,4 +185,11 @@ def commands() -> dict[str, Command]:
                 note_problem(system.name, f"there is another command called {command.name}", None)
             else:
                 found.insert(names.index(command.after) + 1 if command.after in names else len(found), command)
-    return {command.name: command for command in found}
+    listed = {command.name: command for command in found}
+    for system in systems():
+        for name, examples in system.examples.items():
+            if name in listed:
+                listed[name] = replace(listed[name], example=(*listed[name].example, *examples))
+            else:
+                note_problem(system.name, f"it has examples for {name}, which is no command", None)
+    return listed

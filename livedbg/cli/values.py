@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from livedbg.cli.saying import warn
 from livedbg.model.errors import SourceError, UsageError
-from livedbg.session.filereaders import dump_readers
+from livedbg.session.filereaders import dump_readers, tensor_formats, tensor_suffixes
 from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
@@ -65,12 +65,12 @@ class _Want:
     "--export",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Write to FILE.npy, FILE.pt, FILE.txt, or into a folder.",
+    help=f"Write to {', '.join(f'FILE.{form}' for form in tensor_suffixes())}, or into a folder.",
 )
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["npy", "pt", "txt"]),
+    type=click.Choice(tensor_suffixes()),
     default="npy",
     show_default=True,
     help="File format in a folder.",
@@ -260,18 +260,18 @@ def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
 
 def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) -> None:
     from livedbg.values.listing import title
-    from livedbg.values.tensor_files import FORMS, export
+    from livedbg.values.tensor_files import export
 
     assert want.export is not None
     there = [(entry, tensor) for entry in chosen if (tensor := dump.tensor(entry)) is not None]
-    if want.export.suffix.removeprefix(".") in FORMS:
+    if want.export.suffix.removeprefix(".") in tensor_suffixes():
         if len(there) != 1 or several:
             raise UsageError(
                 f"{want.export} holds one tensor, but {many(len(there), 'tensor is', 'tensors are')} selected.",
                 "select one by --task, --stage, --arg, or give a folder",
                 "several",
             )
-        export(there[0][1], want.export, {"tensor": title(dump, there[0][0])})
+        export(there[0][1], want.export, {"tensor": title(dump, there[0][0])}, tensor_formats())
         click.echo(str(want.export))
         return
     if several:
@@ -286,7 +286,7 @@ def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) 
     for entry, tensor in there[: want.limit]:
         name = f"{dump.short_name(entry.task)}_{entry.stage}_{entry.role}{entry.arg}.{want.form}"
         try:
-            export(tensor, want.export / name, {"tensor": title(dump, entry)})
+            export(tensor, want.export / name, {"tensor": title(dump, entry)}, tensor_formats())
         except SourceError as error:
             warn(error.message, error.remedy)
         else:
@@ -330,7 +330,7 @@ def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
     if tensor.count < tensor.total:
         warn(f"{tensor.count:,} of {many(tensor.total, 'element is', 'elements are')} in the file.")
     if want.export is not None:
-        export(tensor, want.export, {"tensor": what})
+        export(tensor, want.export, {"tensor": what}, tensor_formats())
         click.echo(str(want.export))
     elif want.as_json:
         views = want.views or frozenset({"stats"})

@@ -5,7 +5,7 @@ joined to, and a line over several rows led through points that take part in all
 by a weighted isotonic regression of the places that it wishes for.
 
 Invariants:
-    layout.L2. Time and size grow with the boxes, the lines and at most `POINTS`.
+    layout.L2. All lines together have at most `POINTS` points; where there are more, the longest lines have none.
     layout.L3. In a row, boxes and points keep their distance (`Spacing`), and don't overlap.
 """
 

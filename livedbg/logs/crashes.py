@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from livedbg.logs.decoder import LogDecoder
-from livedbg.logs.sanitizers import WORDS as _SANITIZER_WORDS
+from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.shapes import split_prefix
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity

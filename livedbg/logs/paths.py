@@ -24,14 +24,14 @@ _LOG_SUFFIXES: Final = frozenset({".log", ".txt", ".out", ".err", ".stdout", ".s
 # fmt: off
 _OTHER_SUFFIXES: Final = frozenset(
     (
-        ".json", ".jsonl", ".bin", ".pt", ".pth", ".pt2", ".npy", ".npz", ".pkl", ".pickle", ".safetensors", ".ckpt",
+        ".json", ".jsonl", ".bin", ".npy", ".npz", ".pkl", ".pickle", ".safetensors", ".ckpt",
         ".onnx", ".h5", ".parquet", ".arrow", ".csv", ".tsv", ".so", ".o", ".a", ".ko", ".exe", ".dll", ".whl",
-        ".pyc", ".zip", ".tar", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".jar", ".vmfb", ".cubin", ".fatbin",
-        ".ptx", ".ireeprof", ".ireereplay", ".py", ".pyi", ".pyx", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h",
+        ".pyc", ".zip", ".tar", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".jar",
+        ".py", ".pyi", ".pyx", ".c", ".cc", ".cpp", ".cxx", ".h",
         ".hh", ".hpp", ".inc", ".rs", ".go", ".js", ".ts", ".java", ".sh", ".bash", ".gdb", ".mlir", ".ll", ".s",
         ".dot", ".md", ".rst", ".html", ".htm", ".css", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf",
         ".ipynb", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".lock", ".db", ".sqlite", ".core", ".dump",
-        ".prof", ".trace", ".nsys-rep", ".ncu-rep", ".qdrep", ".pid", ".swp",
+        ".prof", ".trace", ".pid", ".swp",
     )
 )
 # fmt: on
@@ -85,24 +85,25 @@ class Scan:
     too_many: bool = False
 
 
-def scan(named: str, known: frozenset[Path] = frozenset()) -> Scan:
+def scan(named: str, known: frozenset[Path] = frozenset(), no_logs: frozenset[str] = frozenset()) -> Scan:
     """What `named` (a file, a directory or a glob) stands for now.
 
     Args:
         named: as the user wrote it; `~` is expanded.
         known: files of which the content need not be looked at again.
+        no_logs: suffixes of more files in directories that are no logs (`System.no_logs`).
     """
     result = Scan()
     path = Path(named).expanduser()
     if path.is_dir():
-        _add_directory(result, path, known)
+        _add_directory(result, path, known, no_logs)
     elif path.exists():
         _add_named(result, path)
     elif glob.has_magic(str(path)):
         matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (absolute patterns too)
         for match in map(Path, matches):
             if match.is_dir():
-                _add_directory(result, match, known)
+                _add_directory(result, match, known, no_logs)
             else:
                 _add_named(result, match)
         if not matches:
@@ -119,7 +120,7 @@ def _add_named(result: Scan, path: Path) -> None:
         result.odd.append(path)
 
 
-def _add_directory(result: Scan, top: Path, known: frozenset[Path]) -> None:
+def _add_directory(result: Scan, top: Path, known: frozenset[Path], no_logs: frozenset[str]) -> None:
     for path in _walk(top, result, set(), 0):
         if len(result.files) >= _MOST_FILES:
             result.too_many = True
@@ -128,7 +129,7 @@ def _add_directory(result: Scan, top: Path, known: frozenset[Path]) -> None:
             result.files.append(Found(path, str(path.relative_to(top)), False))
             continue
         suffix = _suffix(path.name)
-        if suffix in _OTHER_SUFFIXES or _DOCUMENTS.match(path.name):
+        if suffix in _OTHER_SUFFIXES or suffix in no_logs or _DOCUMENTS.match(path.name):
             continue
         if suffix not in _LOG_SUFFIXES and looks_binary(path):
             result.skipped.append(path)

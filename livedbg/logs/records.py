@@ -56,6 +56,7 @@ class RecordAssembler:
         self._source = source
         self._recogniser = Recogniser(formats.shapes, clock)
         self._details = formats.error_details
+        self._anchors = tuple({shape.anchor for shape in formats.shapes if shape.anchor})
         self._pending: dict[str, _Pending] = {}
         self._done: list[LogRecord] = []
         self._newest = ""  # prefix of the last line
@@ -74,6 +75,11 @@ class RecordAssembler:
     def mixed(self) -> bool:
         """Whether records of several ranks are held back at once."""
         return len(self._pending) > 1
+
+    @property
+    def anchors(self) -> tuple[bytes, ...]:
+        """What stands in lines that set the log's clock."""
+        return self._anchors
 
     def recognises(self, text: str) -> bool:
         """Whether a line begins with a header of a known shape."""

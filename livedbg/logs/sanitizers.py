@@ -18,24 +18,24 @@ from typing import Final, NamedTuple
 
 from livedbg.model import Frame
 
-__all__ = ["ENDED", "TOLD", "WORDS", "SanitizerReport", "own_frames", "place_of", "sanitizer_report"]
+__all__ = ["ENDED", "HEADINGS", "WARNED", "SanitizerReport", "own_frames", "place_of", "sanitizer_report"]
 
 ENDED: Final = "sanitizer"
 """Kind of a report with which the sanitizer ended the program."""
 
-TOLD: Final = "sanitizer-warning"
-"""Kind of a report after which the program went on, or that came at its end."""
+WARNED: Final = "sanitizer-warning"
+"""Kind of a report after which the program continued, or that was printed at its end."""
 
-WORDS: Final = ("Sanitizer: ", ": runtime error: ")
+HEADINGS: Final = ("Sanitizer: ", ": runtime error: ")
 """One of these is in each report."""
 
 _FRAMES: Final = 60
 _LINES: Final = 600
 _LONGEST: Final = 2000  # characters of a line
-_HEAD: Final = re.compile(r"^(?:==\d+==ERROR: |WARNING: |==\d+==WARNING: )(?P<tool>\w{2,20}Sanitizer): (?P<told>.*)$")
+_HEAD: Final = re.compile(r"^(?:==\d+==ERROR: |WARNING: |==\d+==WARNING: )(?P<tool>\w{2,20}Sanitizer): (?P<text>.*)$")
 _KIND_ENDS: Final = re.compile(r" (?:on|of) (?:unknown )?(?:address\b|0x)|: | \(| 0x")
 _UNDEFINED: Final = re.compile(
-    r"^(?:<unknown>|(?P<file>[^\s:][^:\n]{0,1000}):(?P<line>\d{1,9})(?::\d{1,9})?): runtime error: (?P<told>.+)$"
+    r"^(?:<unknown>|(?P<file>[^\s:][^:\n]{0,1000}):(?P<line>\d{1,9})(?::\d{1,9})?): runtime error: (?P<text>.+)$"
 )
 _VALUE: Final = re.compile(r"('[^'\n]*')|(?<!\w)-?(?:0x[0-9a-f]+|\d[\d.]*(?:e[-+]?\d+)?)")
 _ADDRESS: Final = re.compile(r"\b0x[0-9a-f]{5,}\b")
@@ -59,7 +59,7 @@ _LEAK: Final = re.compile(r"^Direct leak of (\d+) byte")
 _SECTIONS: Final = (
     ("freed", re.compile(r"^freed by thread")),
     ("allocated", re.compile(r"^(?:previously )?allocated by thread")),
-    ("and", re.compile(r"^ *Previous (?P<told>(?:atomic )?(?:read|write) of size \d+)")),
+    ("and", re.compile(r"^ *Previous (?P<text>(?:atomic )?(?:read|write) of size \d+)")),
 )
 _NOT_OWN_FUNCTION: Final = re.compile(
     r"^(?:__interceptor_|___interceptor_|__asan|__tsan|__msan|__lsan|__ubsan|__sanitizer|__libc_start|_start$|clone3?$"
@@ -77,7 +77,7 @@ class SanitizerReport(NamedTuple):
     """What a sanitizer reported.
 
     Attributes:
-        kind: ENDED or TOLD.
+        kind: ENDED or WARNED.
         type: the sanitizer and what it found, `AddressSanitizer: heap-use-after-free`.
         message: what it says of the access and of the memory.
         stack: where it was.
@@ -113,8 +113,8 @@ def own_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
 
 def _report(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
     text = "\n".join(lines)
-    told = head["told"]
-    kind = told[: found.start()] if (found := _KIND_ENDS.search(told)) is not None else told
+    title = head["text"]
+    kind = title[: found.start()] if (found := _KIND_ENDS.search(title)) is not None else title
     kind = kind.removeprefix("attempting ").removeprefix("detected ").strip()[:100]
     if kind == "free":
         kind = "bad-free"
@@ -122,11 +122,11 @@ def _report(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
     cut = "ERROR: " in head[0] and not leak and "\nSUMMARY: " not in text  # the last word of a program
     ended = cut or "==ABORTING" in text or "\nExiting" in text
     stack = _stack(lines, next((n for n, line in enumerate(lines) if _LEAK.match(line)), 0) if leak else 0)
-    message = "; ".join(dict.fromkeys(_told(text, lines)))
-    return SanitizerReport(ENDED if ended else TOLD, f"{head['tool']}: {kind}", message, stack)
+    message = "; ".join(dict.fromkeys(_details(text, lines)))
+    return SanitizerReport(ENDED if ended else WARNED, f"{head['tool']}: {kind}", message, stack)
 
 
-def _told(text: str, lines: Sequence[str]) -> Iterator[str]:
+def _details(text: str, lines: Sequence[str]) -> Iterator[str]:
     """What it says besides, without what differs from run to run."""
     access = _ACCESS.search(text)
     if access is not None:
@@ -148,7 +148,7 @@ def _told(text: str, lines: Sequence[str]) -> Iterator[str]:
             section = begin.match(line)
             if section is not None:
                 frames = own_frames(_stack(lines, number))
-                what = f"{word} {section['told']}" if begin.groups else word
+                what = f"{word} {section['text']}" if begin.groups else word
                 yield f"{what} in {place_of(frames)}" if frames else what
 
 
@@ -163,14 +163,14 @@ def place_of(stack: Sequence[Frame]) -> str:
 
 def _undefined(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
     """UBSan: one line, and frames with print_stacktrace=1."""
-    told = head["told"].strip()
-    kind = _VALUE.sub(lambda value: value[1] or "…", told.partition(": ")[0])[:100]
+    text = head["text"].strip()
+    kind = _VALUE.sub(lambda value: value[1] or "…", text.partition(": ")[0])[:100]
     stack = _stack(lines, 0)
     if not own_frames(stack):
         name = f"{head['file'].rpartition('/')[2]}:{head['line']}" if head["file"] else "an unknown place"
         stack = (Frame(function=name),)
-    more = told if "…" in kind else told.partition(": ")[2]
-    return SanitizerReport(TOLD, f"UndefinedBehaviorSanitizer: {kind}", _ADDRESS.sub("0x…", more), stack)
+    more = text if "…" in kind else text.partition(": ")[2]
+    return SanitizerReport(WARNED, f"UndefinedBehaviorSanitizer: {kind}", _ADDRESS.sub("0x…", more), stack)
 
 
 def _stack(lines: Sequence[str], begin: int) -> tuple[Frame, ...]:

@@ -54,6 +54,7 @@ class Shape:
         pattern: matches the header at the beginning of a line.
         read: makes the header of a match.
         general: it matches many things; it never comes before a shape that is not general.
+        anchor: what stands in its lines that set the log's clock; they are read even where others are passed over.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Shape:
     pattern: re.Pattern[str]
     read: Callable[[re.Match[str], SourceClock], Header]
     general: bool = False
+    anchor: bytes = b""
 
 
 class Recogniser:

@@ -21,10 +21,7 @@ from livedbg.logs.lines import Line, line_text
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogRecord
 
-__all__ = ["ANCHOR", "LOOK_BACK", "Skimmer"]
-
-ANCHOR = b"[CLOCK_ANCHOR]"
-"""Always read: it sets the clock of the log."""
+__all__ = ["LOOK_BACK", "Skimmer"]
 
 LOOK_BACK = 3
 """Lines before a hit that can be the beginning of its record."""
@@ -39,7 +36,7 @@ class Skimmer:
 
     Args:
         assembler: puts the lines together.
-        triggers: what to look for.
+        triggers: what to look for; what sets the log's clock (`Shape.anchor`) is looked for anyway.
         offset: where the first block begins.
         number: number of its first line.
         beats: what stands in lines of which the last in a row is enough (`LogDecoder.beats`).
@@ -54,7 +51,7 @@ class Skimmer:
         beats: Iterable[bytes] = (),
     ) -> None:
         self._assembler = assembler
-        self._matcher = BytesAhoCorasick(sorted({*triggers, ANCHOR}))
+        self._matcher = BytesAhoCorasick(sorted({*triggers, *assembler.anchors}))
         self._beats = tuple(beats)
         self._rest = b""  # what the next block follows on: lines to look back at, and the line that has not ended
         self._offset = offset  # of `_rest`

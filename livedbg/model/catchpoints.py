@@ -59,17 +59,17 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
         process: identifier of the process; what it starts is included where `follow` is set.
         pattern: as the user wrote it: a type, a preset, a function.
         message: only exceptions with this text in their message; "" for all.
-        engine: how it is done: `listen` (kernel probe), `registers` (debug registers), neither with a stop; or `gdb`,
-            for which a thread stands.
+        engine: `probes` (kernel probes) or `registers` (debug registers), both without a stop; or `gdb`, which stops
+            a thread.
         note: what it can't see, or why it failed.
         remedy: what to do about that.
         seen: all throws, whatever their type.
         hits: those that matched.
-        lost: those that the kernel could not hand over in time; of `gdb`: those that went on while another stood.
+        lost: events that the kernel dropped; of `gdb`: threads that hit it while another one was stopped.
         ending: how the process ended, in words, such as `was killed by SIGSEGV`; "" while it lives.
-        standing: identifier of the thread that stands at it now.
-        until_wall_ns: when that one goes on at the latest.
-        until_why: why that is earlier than was asked for.
+        standing: identifier of the thread that is stopped at it now.
+        until_wall_ns: when that thread is resumed at the latest.
+        until_why: why that is earlier than requested.
     """
 
     id: str

@@ -142,7 +142,7 @@ class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         partial: outer frames may be missing or wrong; `note` says why.
-        source: how it was taken: `py-spy`, `zero`, `glance`, `gdb`; merged: `zero+py-spy`.
+        source: how it was taken: `py-spy`, `no stop`, `glance`, `gdb`; merged: `no stop+py-spy`.
         layer: `python` (Python frames only), `native` (native frames only) or `merged`. The store
             keeps the newest stack of each layer and shows them merged (livedbg.state.stacks).
     """

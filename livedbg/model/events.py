@@ -200,7 +200,7 @@ class CounterSeen(EventBase, frozen=True, tag="counter"):
 
 
 class DiagnosticSeen(EventBase, frozen=True, tag="diagnostic"):
-    """A runtime said something about its own health; a newer one with the same id replaces it."""
+    """A runtime reported something about its own health; a newer one with the same id replaces it."""
 
     diagnostic: Diagnostic
 
@@ -212,7 +212,7 @@ class ExceptionSeen(EventBase, frozen=True, tag="exception"):
 
 
 class CatchpointSeen(EventBase, frozen=True, tag="catchpoint"):
-    """A catchpoint as it is now; replaces what was said of it before."""
+    """A catchpoint as it is now; replaces its former state."""
 
     catchpoint: Catchpoint
 

@@ -19,11 +19,11 @@ __all__ = [
     "CompareValues",
     "DumpDevice",
     "Glance",
-    "GoOn",
     "Intent",
     "LookAtValues",
     "OpenLog",
     "Refresh",
+    "Resume",
     "Uncatch",
     "WantStacks",
     "WatchLaunches",
@@ -78,9 +78,9 @@ class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
         message: only with this text in the message.
         count: take it out after so many hits; 0 never.
         follow: processes that it starts too.
-        files: files that the process has not loaded and may load: listened to from the first moment.
-        stop: have the thread stand for a look at its frames, variables and source, by an attached gdb.
-        hold_s: with `stop`: how long it stands after that, unless `GoOn` comes.
+        files: files that the process has not loaded and may load: probed from the moment they are loaded.
+        stop: stop the thread at each hit, and read its frames, variables and source with an attached gdb.
+        hold_s: with `stop`: how long it stays stopped after that, unless `Resume` is sent.
     """
 
     process: str
@@ -94,14 +94,14 @@ class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
     hold_s: float = 0.0
 
 
-class GoOn(Struct, frozen=True, kw_only=True, tag="go-on"):
-    """Let the thread that stands at a catchpoint go on."""
+class Resume(Struct, frozen=True, kw_only=True, tag="resume"):
+    """Resume the thread that stopped at a catchpoint."""
 
     catchpoint: str
 
 
 class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):
-    """Take a catchpoint out."""
+    """Remove a catchpoint."""
 
     catchpoint: str
 
@@ -121,11 +121,11 @@ class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
 
 
 class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
-    """Listen to what a process launches on its devices, or no more.
+    """Trace what a process launches on its devices, or stop tracing.
 
     Attributes:
         process: its identifier.
-        on: listen.
+        on: trace.
         share: of the launching threads' time that this may take; 0 for the usual.
     """
 
@@ -172,7 +172,7 @@ Intent: TypeAlias = (
     WantStacks
     | Glance
     | Catch
-    | GoOn
+    | Resume
     | Uncatch
     | WatchLaunches
     | DumpDevice

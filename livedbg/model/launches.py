@@ -10,23 +10,23 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["BEAT_NS", "CALLS", "HEARD", "HEARD_TO", "Dim3", "Launch", "LaunchTrail", "kernel_text", "launch_text"]
+__all__ = ["BEAT_NS", "CALLS", "TRACED", "TRACED_TO", "Dim3", "Launch", "LaunchTrail", "kernel_text", "launch_text"]
 
 Dim3 = tuple[int, int, int]
 """x, y, z."""
 
 CALLS: Final = "launch calls"
-"""Counter of a process: calls that launch, since it is listened to. A runtime's and its driver's call are two."""
+"""Counter of a process: launch calls since tracing began. A call of the runtime and its call of the driver are two."""
 
-HEARD: Final = "launches heard"
-"""Counter of a process: 1 while every call that launches is counted at least, else 0."""
+TRACED: Final = "launches traced"
+"""Counter of a process: 1 while every launch call is counted or traced, else 0."""
 
 
-HEARD_TO: Final = "launches heard to"
-"""Counter of a process: the time up to which its launches were heard, in seconds of CLOCK_MONOTONIC."""
+TRACED_TO: Final = "launches traced to"
+"""Counter of a process: the time up to which its launches were traced, in seconds of CLOCK_MONOTONIC."""
 
 BEAT_NS: Final = 500_000_000
-"""Launches within half a second are one beat: how many beats there were tells whether launching is a habit."""
+"""Launches within half a second are one beat: the number of beats shows whether a thread launches regularly."""
 
 
 class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,7 +34,7 @@ class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         function: that was called, such as `cuLaunchKernel`.
-        kernel: its name; None where it can't be told.
+        kernel: its name; None if unknown.
         handle: what the call names the kernel by: a CUfunction, the address of a host function, a graph.
         grid: blocks; None for a graph.
         block: threads of a block; None for a graph.
@@ -56,7 +56,7 @@ class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one thread launched since it is listened to.
+    """What one thread launched since tracing began.
 
     Attributes:
         thread: its identifier.

@@ -10,10 +10,10 @@ __all__ = ["Level", "Request", "TargetProcess"]
 
 
 class Level(IntEnum):
-    """How far an adapter may go (docs/architecture.md, DESIGN "Four levels of looking")."""
+    """How intrusive an adapter is, from reading only to attaching gdb (docs/glossary.md)."""
 
     OBSERVE = 0
-    LISTEN = 1
+    TRACE = 1
     GLANCE = 2
     TOUCH = 3
 

@@ -204,7 +204,7 @@ class Snapshot:
     comparisons: Mapping[str, ValueComparison] = field(default_factory=_empty)
 
     def now(self, host: str | None = None) -> Clock:
-        """The newest stamp of `host`, or of the host that was heard last."""
+        """The newest stamp of `host`, or of the host with the newest event."""
         if host is not None:
             return self.clocks.get(host, Clock(0, 0))
         return max(self.clocks.values(), key=lambda clock: clock.wall_ns, default=Clock(0, 0))

@@ -6,8 +6,9 @@ Invariants:
     perf.P1. An event counts in the threads that were added, and in what these start where it is inherited; nowhere
         else.
     perf.P2. Samples that the kernel had to drop are counted, never passed over.
-    perf.P3. Events are inherited, so none is of the PMU `uprobe`, which the kernel names by a path: it would read the
-        path from the *target's* memory when that starts a thread, and the start would fail (seen on Linux 6.18).
+    perf.P3. A thread whose events are inherited can start threads: no event is of the PMU `uprobe`, which the kernel
+        names by a path. It would read the path from the *target's* memory when that starts a thread, and the start
+        would fail (seen on Linux 6.18).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ A tracer sees such a signal all the same (kernel/signal.c, sig_ignored).
 Invariants:
     stop_signal.K1. However tracer and owner end, the target runs on: what is still on its way does nothing. A
         breakpoint's SIGTRAP would end the target (livedbg.touch.attach).
-    stop_signal.K2. No byte of the target changes; events end with our process.
+    stop_signal.K2. The events end with our process, however it ends, and their traps in the target with them.
     stop_signal.K3. Threads that are not traced pay a trap and nothing else: an ignored signal is not even queued for
         them.
 """

@@ -1,4 +1,4 @@
-"""Recipes: ways of launching a command that answer a question (`livedbg recipes`, `launch --recipe`)."""
+"""Recipes: launch presets, environment variables and wrappers for a debugging question (`livedbg recipes`)."""
 
 from livedbg.recipes.effects import Ended, without_effect
 from livedbg.recipes.load import chosen, own_folder, recipes

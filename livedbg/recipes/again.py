@@ -1,4 +1,4 @@
-"""How a process is run again by a recipe, in sentences: for the command line and for a sheet."""
+"""Describes a recipe, and how to rerun a process with it: for the command line and for a panel."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["WHEN", "facts_of", "told"]
 
 _MOST_WAYS = 3
 WHEN = {
-    "compile": "as something is compiled: what was compiled before has it not",
-    "load": "as it is loaded: a process that runs already does not take it",
-    "run": "as it runs, from its start on: a process that runs already does not take it",
+    "compile": "at compile time: code that is already compiled is not affected",
+    "load": "at load time: a process that is already running is not affected",
+    "run": "at process start: a process that is already running is not affected",
 }
-"""When a recipe's flags are read, and what that means for a process that runs."""
+"""When a recipe takes effect, and what that means for a process that is already running."""
 
 
 def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """What there is to know of a recipe, as (word, text)."""
+    """Facts about a recipe, as (label, text)."""
     yield "for", ", ".join(recipe.systems)
-    yield "read", WHEN[recipe.acts]
-    yield "costs", recipe.cost
+    yield "takes effect", WHEN[recipe.acts]
+    yield "cost", recipe.cost
     for name, value in recipe.environment.items():
         yield "sets", f"{name}={value}"
     for library in recipe.preload:
@@ -34,16 +34,16 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
     for pattern in recipe.catch:
         yield "catches", pattern
     for files in recipe.grows:
-        yield "tells of", f"{files.file} as they come"
+        yield "reports", f"{files.file} while the command runs"
     for end in recipe.after:
         yield "at the end", " ".join(end.command) or end.opens
     for way in recipe.effect[:_MOST_WAYS]:
         if way.says:
-            yield "is seen by", f"output like /{way.says}/"
+            yield "verified by", f"output that matches /{way.says}/"
         elif way.file:
-            yield "is seen by", f"the file {way.file}"
+            yield "verified by", f"file {way.file}"
         else:
-            yield "is seen by", f"a process that has loaded something like /{way.loaded}/"
+            yield "verified by", f"a process that loads a file that matches /{way.loaded}/"
     for made in recipe.cached:
         yield "too late", made.means
     if recipe.note:
@@ -54,8 +54,8 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def told(again: Again) -> Iterator[tuple[str, str]]:
-    """The same for a process that is to be run again: the command first."""
-    yield "run again", again.command
+    """Facts about a recipe that fits a process: first the command that reruns the process."""
+    yield "rerun", again.command
     fits = ", ".join(name for name in again.because if name != "any")
-    yield "fits", f"{fits} was found in the process" if fits else "any process"
+    yield "fits", f"the process uses {fits}" if fits else "any process"
     yield from facts_of(again.recipe)

@@ -1,9 +1,10 @@
-"""Looks whether recipes took effect: a flag that had none is reported, not swallowed.
+"""Checks whether recipes took effect, and reports those that did not.
 
 Invariants:
-    effects.E5. A recipe that says how its effect is seen, and of which nothing is seen, is named, with what is known
-        of why.
-    effects.E7. Where no process of the command lived long enough to be sampled, nothing is reported of what it loaded.
+    effects.E5. A recipe that declares how its effect is verified, and whose effect is not found, is reported, with
+        the likely cause.
+    effects.E7. What was not sampled is not reported as missing: a process that lived too short a time to be sampled may
+        have loaded the file.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ class Ended:
 
 
 def without_effect(parts: Sequence[Part], ended: Ended) -> Iterator[str]:
-    """A sentence for each recipe of which nothing was seen, and for what the program itself says of it."""
+    """A sentence for each recipe that had no visible effect, and for the program's own message about it."""
     for part in parts:
         unseen = bool(part.effects) and not any(_seen(way, part, ended) for way in part.effects)
         why = [text for reason in part.reasons if unseen or reason.always for text in _means(reason, ended.output)]
         if unseen:
             why = why or _astray(part, ended) or [way.hint for way in part.effects if way.hint]
             what = " or ".join(map(_expected, part.effects))
-            yield " ".join([f"recipe {part.label} had no effect that could be seen: {what}.", *why])
+            yield " ".join([f"recipe {part.label} had no visible effect: {what}.", *why])
         elif why:
             yield " ".join([f"recipe {part.label}:", *why])
 
 
 def _expected(way: Effect) -> str:
     if way.says:
-        return f"no line like /{way.says}/" if len(way.says) <= _SHOWN else "none of the lines that it prints"
-    return f"no file {way.file}" if way.file else f"nothing like /{way.loaded}/ was seen loaded"
+        return f"no line matches /{way.says}/" if len(way.says) <= _SHOWN else "the output has none of its lines"
+    return f"no file {way.file}" if way.file else f"no process loaded a file that matches /{way.loaded}/"
 
 
 def _seen(way: Effect, part: Part, ended: Ended) -> bool:
@@ -74,14 +75,14 @@ def _seen(way: Effect, part: Part, ended: Ended) -> bool:
 
 
 def _astray(part: Part, ended: Ended) -> list[str]:
-    """Variables that did not reach the processes that had what would have read them."""
+    """Variables that did not reach the processes that would have read them."""
     for seen in ended.processes:
         reads = not any(way.loaded for way in part.effects) or any(
             way.loaded and _has(seen, way.loaded) for way in part.effects
         )
         if reads and (lost := _lost(seen, part)):
             name = clean_line(Path(seen.name).name)
-            return [f"{', '.join(lost)} did not reach process {seen.pid} ({name}): something in between changed it."]
+            return [f"{', '.join(lost)} did not reach process {seen.pid} ({name}): a program in between changed it."]
     return []
 
 

@@ -1,7 +1,7 @@
-"""Which recipes fit a process, and the command that runs it again by one of them.
+"""Finds the recipes that fit a process, and makes the command that reruns it with one of them.
 
 Invariants:
-    fitting.E9. A command is shown whole: the folder, the recipe, the process's own words, quoted for a shell.
+    fitting.E9. A command is complete: directory, recipe and the process's own words, quoted for a shell.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Again:
     Attributes:
         recipe: which.
         because: the systems for which it fits.
-        command: the whole command that runs the process again by it.
+        command: the complete command that reruns the process with it.
     """
 
     recipe: Recipe
@@ -34,7 +34,7 @@ class Again:
 
     @property
     def name(self) -> str:
-        """The recipe with what stands behind its name."""
+        """The recipe's name and its option, as on a command line."""
         return f"{self.recipe.name}{self.recipe.asks}"
 
 
@@ -73,7 +73,7 @@ def fitting(
 
 
 def _command(recipe: Recipe, command: Sequence[str], cwd: str | None) -> str:
-    asks = "" if recipe.default else recipe.asks  # what need not be given stays out: it is pasted into a shell
+    asks = "" if recipe.default else recipe.asks  # an optional part is left out: the line is pasted into a shell
     words = ["livedbg", "launch", "--recipe", f"{recipe.name}{asks}", "--"]
     lead = f"cd {shlex.quote(cwd)} && " if cwd else ""
     return f"{lead}{' '.join(words)} {shlex.join(command)}"

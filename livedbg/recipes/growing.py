@@ -1,7 +1,7 @@
-"""Files that come while a command runs, such as heap dumps: each is told of as it appears, with how it grew.
+"""Reports files that a command writes while it runs, such as heap dumps, and how they grow.
 
 Invariants:
-    growing.E8. A file is told of once, when it has stopped growing, and at the latest at the end.
+    growing.E8. A file is reported once: when it stops growing, at the latest when the command ends.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from livedbg.text.quantities import byte_size
 __all__ = ["Growing", "bytes_in_use"]
 
 _LOOK_S: Final = 0.5
-_MOST: Final = 10_000  # files that are told of
+_MOST: Final = 10_000  # files that are reported
 _HEAP: Final = re.compile(rb"heap profile: *\d+: *(\d+) \[ *\d+: *(\d+)\]")
 """Objects and bytes in use, and those ever allocated (gperftools docs/heapprofile.html; src/heap-profile-table.cc)."""
 
 
 class Growing:
-    """Tells of files as they come, on a thread of its own.
+    """Reports files as they are written, on a thread of its own.
 
     Args:
         parts: of the plan.
@@ -39,20 +39,20 @@ class Growing:
         self._kinds = [(part.label, files) for part in parts for files in part.grows]
         self._say = say
         self._sizes: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._heaps: dict[str, list[int]] = {}
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look_on, name="livedbg-growing", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name="livedbg-growing", daemon=True)
         if self._kinds:
             self._thread.start()
 
     def stop(self) -> None:
-        """Tell of the last ones, and end."""
+        """Report the last files, and end."""
         self._done.set()
         if self._kinds:
             self._thread.join()
 
-    def _look_on(self) -> None:
+    def _poll(self) -> None:
         last = False
         while True:
             for label, files in self._kinds:
@@ -65,18 +65,18 @@ class Growing:
     def _new(self, label: str, files: Grows, last: bool) -> Iterator[str]:
         for path in matching(files.file):
             name = str(path)
-            if name in self._told or len(self._told) >= _MOST:
+            if name in self._reported or len(self._reported) >= _MOST:
                 continue
             try:
                 size = path.stat().st_size
             except OSError:
                 continue
             if size and (last or self._sizes.get(name) == size):
-                self._told.add(name)
-                yield f"{time.strftime('%H:%M:%S')} {label}: {self._told_of(label, files, path, size)}"
+                self._reported.add(name)
+                yield f"{time.strftime('%H:%M:%S')} {label}: {self._described(label, files, path, size)}"
             self._sizes[name] = size
 
-    def _told_of(self, label: str, files: Grows, path: Path, size: int) -> str:
+    def _described(self, label: str, files: Grows, path: Path, size: int) -> str:
         shown = path.name
         used = bytes_in_use(path) if files.form == "heap" else None
         if used is None:
@@ -92,7 +92,7 @@ class Growing:
 
 
 def bytes_in_use(path: Path) -> int | None:
-    """What a heap profile of gperftools says is in use; None where it is none."""
+    """Bytes in use according to a heap profile of gperftools; None if the file is none."""
     try:
         with path.open("rb") as file:
             match = _HEAP.match(file.read(256))

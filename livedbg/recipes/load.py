@@ -1,7 +1,7 @@
-"""Reads recipes: those of livedbg and of the systems, and a user's own, which win over those of the same name.
+"""Loads recipes: built-in ones, those of systems, and a user's own, which replace others of the same name.
 
 Invariants:
-    load.E2. A user's file that can't be understood stops nothing but itself: it is named, with what is wrong in it.
+    load.E2. A user's file that can't be parsed is reported with its error; all other recipes still load.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def own_folder() -> Path:
 
 
 def recipes() -> tuple[dict[str, Recipe], list[str]]:
-    """All of them by name, and a sentence for each file that can't be used."""
-    found = {recipe.name: recipe for recipe in _built_in()}
+    """All recipes by name, and a sentence for each file that can't be used."""
+    found = _shared({recipe.name: recipe for recipe in _built_in()})
     wrong: list[str] = []
     folder = own_folder()
     for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
@@ -48,10 +48,10 @@ def recipes() -> tuple[dict[str, Recipe], list[str]]:
 
 
 def parse(name: str, text: bytes) -> Recipe:
-    """A recipe of its file's text.
+    """Parse the text of a recipe file.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no valid recipe.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid recipe name.", "use a-z, 0-9 and -", "usage")
@@ -65,10 +65,10 @@ def parse(name: str, text: bytes) -> Recipe:
 
 
 def chosen(wanted: str, known: Mapping[str, Recipe]) -> tuple[Recipe, str]:
-    """The recipe and option of `NAME` or `NAME=OPTION`.
+    """Find the recipe and option of `NAME` or `NAME=OPTION`.
 
     Raises:
-        UsageError: there is none, or not that option.
+        UsageError: there is no such recipe or option.
     """
     name, given, option = wanted.partition("=")
     recipe = known.get(name)
@@ -77,15 +77,15 @@ def chosen(wanted: str, known: Mapping[str, Recipe]) -> tuple[Recipe, str]:
     if recipe.value:
         option = option or recipe.default
         if not option:
-            raise UsageError(f"Recipe {name} wants {recipe.asks}.", f"livedbg recipes {name}", "usage")
+            raise UsageError(f"Recipe {name} needs an option: {name}{recipe.asks}.", f"livedbg recipes {name}", "usage")
         if recipe.value == "DIR":
             option = str(Path(option).expanduser().absolute())
             if not Path(option).is_dir():
-                raise UsageError(f"Recipe {name}: {clean_line(option)} is no folder.", f"ls {option}", "usage")
+                raise UsageError(f"Recipe {name}: {clean_line(option)} is not a directory.", f"ls {option}", "usage")
         return recipe, option
     if recipe.options and option not in recipe.options:
-        said = f"has no option {option!r}" if given else "wants an option"
-        raise UsageError(f"Recipe {name} {said}.", f"livedbg recipes {name}", "usage")
+        wrong = f"has no option {option!r}" if given else "needs an option"
+        raise UsageError(f"Recipe {name} {wrong}.", f"livedbg recipes {name}", "usage")
     if given and not recipe.options:
         raise UsageError(f"Recipe {name} takes no option.", f"livedbg recipes {name}", "usage")
     return recipe, option
@@ -99,6 +99,24 @@ def _built_in() -> Iterator[Recipe]:
                 yield from list(_of(files(system.recipes)))
             except Exception as error:  # a system that fails is a problem of its own (systems.Y2)
                 note_problem(system.name, f"its recipes in {system.recipes} can't be read", error)
+
+
+def _shared(found: dict[str, Recipe]) -> dict[str, Recipe]:
+    """The same recipes with the systems that they are for too, the narrower ones first, and what these say of them."""
+    for name, recipe in list(found.items()):
+        sharing = [
+            system for system in systems() if name in system.shared_recipes and system.name not in recipe.systems
+        ]
+        notes = [note for system in sharing if (note := system.shared_recipes[name])]
+        found[name] = structs.replace(
+            recipe,
+            systems=(*(system.name for system in sharing), *recipe.systems),
+            note=" ".join(filter(None, (*notes, recipe.note))),
+        )
+    for system in systems():
+        for name in system.shared_recipes.keys() - found.keys():
+            note_problem(system.name, f"it shares recipe {name}, which is none", None)
+    return found
 
 
 def _of(folder: Traversable) -> Iterator[Recipe]:

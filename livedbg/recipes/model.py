@@ -1,7 +1,7 @@
-"""What a recipe is: a question that a way of launching answers, and what that way consists of.
+"""The format of a recipe: a debugging question, and the variables, wrappers and checks that answer it.
 
-A recipe is a TOML file; its keys are the attributes of `Recipe`. `{folder}` in a value is the folder that the launch
-keeps its output in, `{option}` what the user wrote behind the recipe's name.
+A recipe is a TOML file; its keys are the attributes of `Recipe`. In a value, `{folder}` is the directory for the
+launch's output and `{option}` the option that the user gave after the recipe's name.
 
     question = "Into which segments is a graph cut?"
     systems = ["toy"]
@@ -13,7 +13,7 @@ keeps its output in, `{option}` what the user wrote behind the recipe's name.
     TOY_DUMP = "segments"
 
 Invariants:
-    model.E1. A file with a key that is not understood is refused, never half used.
+    model.E1. A file with an unknown key is refused as a whole.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["After", "Cached", "Effect", "Grows", "Preload", "Reason", "Recipe"]
 
 
 class Effect(Struct, frozen=True, forbid_unknown_fields=True):
-    """How it is seen that a recipe took effect: one of these.
+    """How to verify that a recipe took effect: one of these.
 
     Attributes:
         says: a regular expression that the command's output matches, or one of the logs that the recipe reads.
         file: a path or glob, of the working folder where it is relative: such a file was written, and is not empty.
         loaded: a regular expression on the files that a process of the command has mapped; together with the
             recipe's variables, which that process must have got.
-        hint: why it may not be, in a sentence.
+        hint: why it may be missing, in a sentence.
         only: the options for which it is; () for all those that no other effect names.
     """
 
@@ -45,12 +45,12 @@ class Effect(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reason(Struct, frozen=True, forbid_unknown_fields=True):
-    """A text of the program itself that says why a flag did not do what was asked.
+    """A message of the program that explains why a flag had no effect.
 
     Attributes:
         says: a regular expression that the output matches.
-        means: what that means, in a sentence; `{1}` is its first group.
-        always: say it too where an effect was seen.
+        means: its meaning, in a sentence; `{1}` is its first group.
+        always: report it also if an effect was found.
     """
 
     says: str
@@ -59,13 +59,13 @@ class Reason(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cached(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where something that was made before is used again, so that the recipe comes too late. All that is given is so.
+    """A cached build on which the recipe has no effect. It applies if all given conditions hold.
 
     Attributes:
         argument: a regular expression on one of the command's words.
         variable: `NAME=` and a regular expression on its value.
         file: a glob; `~` is the home folder.
-        means: what that has to do with the recipe.
+        means: why the recipe may have no effect then.
     """
 
     means: str
@@ -75,7 +75,7 @@ class Cached(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Grows(Struct, frozen=True, forbid_unknown_fields=True):
-    """Files that come while the command runs: each is told of as it appears.
+    """Files that the command writes while it runs: each is reported.
 
     Attributes:
         file: their glob.
@@ -88,7 +88,7 @@ class Grows(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class After(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is done with a file at the end: a tool sums it up where there is one, and what opens it is said.
+    """What to do with a file after the command has ended: summarise it with a tool, and name the command that opens it.
 
     Attributes:
         file: its glob; the newest is `{file}` in the others, the oldest `{first}`, the command's program `{program}`.
@@ -112,7 +112,7 @@ class Preload(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         names: the first of these that is found.
-        compiler: asked where it keeps them (`-print-file-name`); "" asks the system's linker only.
+        compiler: prints where it keeps them (`-print-file-name`); "": only the system's linker.
         remedy: how to get it.
     """
 
@@ -122,33 +122,33 @@ class Preload(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One way of launching.
+    """One launch preset.
 
     Attributes:
         name: the name of its file.
-        question: what it answers.
-        systems: whom it is for.
-        acts: when its flags are read: as something is compiled, as a library is loaded, or as it runs.
-        cost: what that costs the run.
+        question: the debugging question that it answers.
+        systems: the systems that it is for.
+        acts: when its flags are read: at compile time, when a library is loaded, or at run time.
+        cost: what it costs the run.
         source: where the facts come from.
         environment: variables to set.
-        lists: of those, the ones that hold a list with commas: what is there already stays in it.
-        unless_set: leave a variable alone that the user has set already.
-        arguments: words behind the command's own.
+        lists: of those, the ones that hold a comma-separated list: existing entries are kept.
+        unless_set: variables that keep a value that the user has set.
+        arguments: words after the command's own.
         preload: libraries to load first.
         wrapper: a program that starts the command, with its arguments.
         remedy: how to get the wrapper's program.
         logs: more logs to read.
         catch: catchpoints, as `launch --catch` takes them.
-        effect: how it is seen that it took effect; any of them is enough.
-        reasons: what the program says where a flag had no effect.
-        cached: when it comes too late.
-        grows: files to tell of as they come.
-        after: what is done with its files at the end.
-        options: where `NAME=OPTION` chooses one: the options, and what each means.
-        value: where OPTION is free, what it is, such as `REGEX`; `DIR` is a folder that is there.
-        default: the value where none is given; without one, one must be given.
-        note: what else there is to know.
+        effect: how to verify that it took effect; any of them is enough.
+        reasons: messages of the program when a flag has no effect.
+        cached: cached builds on which it has no effect.
+        grows: files to report as they are written.
+        after: what to do with its files at the end.
+        options: the options of `NAME=OPTION`, and what each means.
+        value: if OPTION is free text, what it is, such as `REGEX`; `DIR` is an existing directory.
+        default: the value if none is given; "": a value is required.
+        note: anything else that a user must know.
     """
 
     name: str = ""
@@ -178,7 +178,7 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def asks(self) -> str:
-        """What stands behind the recipe's name on a command line: `=OPTION`, `=REGEX`, `[=REGEX]` or nothing."""
+        """The option after the recipe's name on a command line: `=OPTION`, `=REGEX`, `[=REGEX]` or nothing."""
         if self.options:
             return "=OPTION"
         if self.value:

@@ -1,10 +1,9 @@
-"""Puts recipes together to one way of launching a command.
+"""Combines recipes into one plan for launching a command.
 
 Invariants:
-    plan.E3. Two recipes that want different values of one variable are refused: neither is dropped in silence.
-    plan.E4. What is needed and not there (a wrapper's program, a library) is said before anything is started.
-    plan.E6. What was made before and is used again, so that a recipe comes too late, is said before anything is
-        started.
+    plan.E3. Two recipes that set one variable to different values are refused: neither is dropped silently.
+    plan.E4. A missing requirement (a wrapper's program, a library) is reported before anything is started.
+    plan.E6. A cached build on which a recipe has no effect is reported before anything is started.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Find = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is left to look at of one recipe once the command runs, with its folder and option filled in.
+    """What to check of one recipe while the command runs, with its directory and option filled in.
 
     Attributes:
         label: as the user named it.
@@ -51,15 +50,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What recipes come to.
+    """How a command is launched with some recipes.
 
     Attributes:
         environment: variables to add to ours.
-        wrapper: what stands before the command.
-        arguments: what stands behind it.
+        wrapper: words before the command.
+        arguments: words after the command.
         logs: more logs to read.
         catch: catchpoints.
-        parts: by recipe, what to look at while it runs and in the end.
+        parts: by recipe, what to check while it runs and at the end.
         notes: what the user should know before it starts.
         find: the path of a program.
     """
@@ -114,15 +113,15 @@ def plan(
                 value = ",".join(dict.fromkeys([*filter(None, before.split(",")), value]))
             elif name in owner and before != value:
                 raise UsageError(
-                    f"Recipes {owner[name]} and {label} want different values of {name}: {before} and {value}.",
-                    "use one of them",
+                    f"Recipes {owner[name]} and {label} set {name} to different values: {before} and {value}.",
+                    "use only one of them",
                     "usage",
                 )
             elif name in around and name not in owner and around[name] != value:
                 if name in recipe.unless_set:
-                    notes.append(f"{label}: {name} stays {around[name]}, as you have set it")
+                    notes.append(f"{label}: {name}={around[name]} is kept, because your environment sets it")
                     continue
-                notes.append(f"{label}: {name} was {around[name]} and is {value} for this run")
+                notes.append(f"{label}: {name}={around[name]} is replaced by {value} for this run")
             environment[name], owner[name] = value, label
         preloads.update({_library(library, label): None for library in recipe.preload})
         if recipe.wrapper:
@@ -135,7 +134,7 @@ def plan(
         mine = {name: environment[name] for name in recipe.environment if owner.get(name) == label}
         parts.append(_part((recipe, option), label, mine, folder, filled))
         variables = {**around, **environment}
-        notes += [f"{label} may come too late: {c.means}" for c in recipe.cached if _was_made(c, argv, variables)]
+        notes += [f"{label} may have no effect: {c.means}" for c in recipe.cached if _was_made(c, argv, variables)]
     if preloads:
         own = environment.get("LD_PRELOAD", around.get("LD_PRELOAD", ""))
         environment["LD_PRELOAD"] = ":".join(dict.fromkeys([*preloads, *filter(None, re.split("[: ]", own))]))
@@ -182,7 +181,7 @@ def _program(name: str, recipe: Recipe, label: str, find: Find) -> str:
     found = find(name)
     if found is None:
         raise UsageError(
-            f"Recipe {label} needs {name}, which is not here.", recipe.remedy or f"install {name}", "usage"
+            f"Recipe {label} needs {name}, which is not installed.", recipe.remedy or f"install {name}", "usage"
         )
     return found
 
@@ -190,20 +189,22 @@ def _program(name: str, recipe: Recipe, label: str, find: Find) -> str:
 def _library(wanted: Preload, label: str) -> str:
     for name in wanted.names:
         for argv in ([wanted.compiler, f"-print-file-name={name}"],) if wanted.compiler else ():
-            said = _asked(argv).strip()
-            if said.startswith("/") and Path(said).is_file():
-                return said
-    listed = _asked(["ldconfig", "-p"]) or _asked(["/sbin/ldconfig", "-p"])
+            path = _output(argv).strip()
+            if path.startswith("/") and Path(path).is_file():
+                return path
+    listed = _output(["ldconfig", "-p"]) or _output(["/sbin/ldconfig", "-p"])
     for name in wanted.names:
         match = re.search(rf"^\s*{re.escape(name)} .*=> (/\S+)$", listed, re.MULTILINE)
         if match:
             return match[1]
     raise UsageError(
-        f"Recipe {label} needs {' or '.join(wanted.names)}, which is not here.", wanted.remedy or "install it", "usage"
+        f"Recipe {label} needs {' or '.join(wanted.names)}, which is not installed.",
+        wanted.remedy or "install it",
+        "usage",
     )
 
 
-def _asked(argv: Sequence[str]) -> str:
+def _output(argv: Sequence[str]) -> str:
     try:
         return subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""What is done at the end with the files that a recipe made: a tool sums them up, and what opens them is said."""
+"""Summarises the files that a recipe made, when the command has ended, and names the command that opens them."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ def summaries(parts: Sequence[Part], program: str, find: Callable[[str], str | N
 def _summary(label: str, end: After, names: dict[str, str], find: Callable[[str], str | None]) -> Iterator[str]:
     argv = [_filled(word, names) for word in end.command]
     if argv:
-        said = _printed(argv, find)
-        if said:
+        printed = _printed(argv, find)
+        if printed:
             yield f"{label}: {shlex.join(argv)}"
-            yield from (f"    {line}" for line in said[: end.lines])
-            if len(said) > end.lines:
-                yield f"    ({len(said) - end.lines} lines more)"
+            yield from (f"    {line}" for line in printed[: end.lines])
+            if len(printed) > end.lines:
+                yield f"    ({len(printed) - end.lines} more lines)"
         else:
-            yield f"{label}: {shlex.join(argv)}   (sums it up; {clean_line(argv[0])} is not here, or can't read it)"
+            failed = f"{clean_line(argv[0])} is not installed, or can't read the file"
+            yield f"{label}: {shlex.join(argv)}   (for a summary; {failed})"
     if end.opens:
         words = {key: shlex.quote(name) for key, name in names.items()}
-        yield f"{label}: open it: {_filled(end.opens, words)}"
+        yield f"{label}: to open the file: {_filled(end.opens, words)}"
 
 
 def _filled(text: str, names: dict[str, str]) -> str:

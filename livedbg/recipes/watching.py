@@ -1,4 +1,4 @@
-"""Looks after the recipes of one launched command: while it runs, and once it has ended."""
+"""Follows the recipes of one launched command: while it runs, and after it has ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_LOGS: Final = 200
 
 
 class RecipeWatch:
-    """Tells what recipes make, in a log of their own too, which the Logs screen shows.
+    """Reports what recipes write, also in a log of their own, which the Logs screen shows.
 
     Args:
         plan: what was launched by.
@@ -49,16 +49,16 @@ class RecipeWatch:
             try:
                 self.log.touch()
             except OSError as error:
-                raise SourceError(f"{self.log} can't be written: {error.strerror}.", "free some space") from None
-        self._growing = Growing(plan.parts, self._tell)
+                raise SourceError(f"{self.log} can't be written: {error.strerror}.", "free some disk space") from None
+        self._growing = Growing(plan.parts, self._report)
 
     def follow(self, child: Launched) -> None:
-        """Look at what the command loads."""
+        """Start to sample what the command loads."""
         if self._plan.parts:
             self._witness = Witness(child.pid, {name for part in self._plan.parts for name in part.environment})
 
     def finish(self, child: Launched) -> None:
-        """Say what there is to say at the end."""
+        """Print summaries and missing effects after the command has ended."""
         processes = self._witness.stop() if self._witness is not None else ()
         self._growing.stop()
         output = (child.stdout, child.stderr, *(file for name in self._plan.logs for file in _files(Path(name))))
@@ -67,9 +67,9 @@ class RecipeWatch:
         for sentence in without_effect(self._plan.parts, Ended(output, processes, self._began_s, Path.cwd())):
             self._say(sentence)
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         self._say(line)
-        if self.log is not None:  # on a full disk the line was said all the same
+        if self.log is not None:  # on a full disk the line is printed all the same
             with self._lock, contextlib.suppress(OSError), self.log.open("a") as file:
                 file.write(f"{line}\n")
 

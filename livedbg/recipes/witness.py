@@ -1,4 +1,4 @@
-"""What the processes of a launched command have loaded, and which variables they got: looked at while they live.
+"""Samples which files the processes of a launched command load, and which variables they got.
 
 Only reads /proc/PID/maps and /proc/PID/environ (proc_pid_maps(5), proc_pid_environ(5)).
 """
@@ -13,12 +13,12 @@ from typing import Final
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import child_pids, command_line, read_environment
 
-__all__ = ["Seen", "Witness", "loaded_files"]
+__all__ = ["Seen", "Witness"]
 
 _FIRST_S: Final = 0.05
 _LONGEST_S: Final = 2.0
-_MOST: Final = 512  # processes that are looked at
-_UNTIL: Final = 60  # looks; what a program loads later is not looked for
+_MOST: Final = 512  # sampled processes
+_UNTIL: Final = 60  # samples; what a program loads later is not seen
 
 
 @dataclass(slots=True)
@@ -26,9 +26,9 @@ class Seen:
     """What was seen of one process.
 
     Attributes:
-        environment: the variables that were asked for, as they were when its program was executed.
+        environment: the requested variables, as they were when its program was executed.
         readable: its environment could be read.
-        loaded: the files that it had mapped at any look.
+        loaded: the files that it had mapped at any sample.
     """
 
     pid: int
@@ -39,7 +39,7 @@ class Seen:
 
 
 class Witness:
-    """Looks at a process and what it starts, often at first and then less; on a thread of its own.
+    """Samples a process and its descendants, at first often and then less, on a thread of its own.
 
     Args:
         pid: the process.
@@ -51,26 +51,30 @@ class Witness:
         self._variables = variables
         self._seen: dict[int, Seen] = {}
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look_on, name="livedbg-witness", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name="livedbg-witness", daemon=True)
         self._thread.start()
 
     def stop(self) -> Sequence[Seen]:
-        """What was seen; looks no more."""
+        """Stop sampling.
+
+        Returns:
+            What was seen.
+        """
         self._done.set()
         self._thread.join()
         return tuple(self._seen.values())
 
-    def _look_on(self) -> None:
+    def _poll(self) -> None:
         pause_s = _FIRST_S
         for _ in range(_UNTIL):
             for pid in _family(self._pid):
-                self._look(pid)
+                self._sample(pid)
             if self._done.wait(pause_s):
                 return
             pause_s = min(pause_s * 1.3, _LONGEST_S)
 
-    def _look(self, pid: int) -> None:
-        files = loaded_files(pid)
+    def _sample(self, pid: int) -> None:
+        files = _loaded_files(pid)
         if not files:
             return
         seen = self._seen.setdefault(pid, Seen(pid))
@@ -85,7 +89,7 @@ class Witness:
         seen.loaded |= files
 
 
-def loaded_files(pid: int) -> set[str]:
+def _loaded_files(pid: int) -> set[str]:
     """The files that a process has mapped; nothing where that can't be read."""
     try:
         return {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}

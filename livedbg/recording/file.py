@@ -29,6 +29,7 @@ import zstandard
 from livedbg import __version__
 from livedbg.model.errors import RecordingError
 from livedbg.model.events import SCHEMA_VERSION, Event, decode, encode
+from livedbg.recording.old_names import renamed
 
 __all__ = ["MAGIC", "Header", "Recorder", "RecordingReader", "is_recording"]
 
@@ -160,7 +161,7 @@ class RecordingReader:
             if line is None:
                 return
             try:
-                yield decode(line)
+                yield renamed(decode(line))
             except msgspec.DecodeError:
                 self.skipped += 1
 

@@ -1,21 +1,22 @@
-"""Compares how runs ended: which ended alike, and whether the place is the same each time or moves.
+"""Compares how runs ended: groups equal endings, and judges whether the place is the same each time or moves.
 
 Invariants:
-    compare.V1. A place is said to move only where two runs have different markers or, without any, different
-        innermost frames. The last line of output is too weak for that: output is held back in blocks. A sanitizer's
-        report is the place of its run before any marker.
-    compare.V2. Runs that were cut off by the user count for nothing.
+    compare.V1. A place moves only if two runs have different markers or, without markers, different innermost frames.
+        The last line of output is not evidence enough: output is buffered in blocks. A sanitizer's report is the
+        place of its run before any marker.
+    compare.V2. Runs that the user interrupted are not judged.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from livedbg.repeats.outcome import RunEnd
+from livedbg.session.systems import systems
 from livedbg.text.wording import many
 
 __all__ = ["Comparison", "Group", "compare"]
@@ -26,7 +27,7 @@ _LONGEST: Final = 90
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """Runs that ended alike.
+    """Runs with equal endings.
 
     Attributes:
         ending: how.
@@ -42,13 +43,13 @@ class Group(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What some runs have in common.
+    """The comparison of some runs.
 
     Attributes:
-        crashes: judgement of the runs that crashed: `well` (none did), `once`, `same` place, it `moves`, or `unknown`.
-        hangs: the same of those that hung.
-        groups: runs that ended alike, the bad ones first, the largest first.
-        sentences: what it comes to.
+        crashes: judgement of the crashed runs: `well` (none), `once`, `same` place, `moves`, or `unknown`.
+        hangs: judgement of the runs that hung.
+        groups: runs with equal endings; failures first, then the largest.
+        sentences: the conclusion.
         next: what to do next.
     """
 
@@ -59,12 +60,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
     next: tuple[str, ...] = ()
 
 
-def compare(ends: Sequence[RunEnd], *, held_back: bool = True) -> Comparison:
+def compare(ends: Sequence[RunEnd], *, buffered: bool = True) -> Comparison:
     """Compare the ends of some runs.
 
     Args:
         ends: in order.
-        held_back: programs may hold their output back, as to a file, and lose its end at a crash.
+        buffered: the program may buffer its output, as to a file, and lose the end of it at a crash.
     """
     counted = [end for end in ends if end.how != "cut"]
     crashed = [end for end in counted if end.how in ("signal", "code")]
@@ -78,33 +79,33 @@ def compare(ends: Sequence[RunEnd], *, held_back: bool = True) -> Comparison:
     if not crashed and not hung:
         sentences.append(_all_well(len(counted)))
     elif crashes == "same" and len({end.stack for end in crashed if end.stack}) > 1:
-        sentences.append("Their stacks differ: what fails is reached in several ways, or its memory is damaged before.")
+        sentences.append("Their stacks differ: several call paths reach the failure, or memory was corrupted before.")
     doubtful = [end for end in counted if end.how == "well" and end.reported]
     if doubtful:
         sentences.append(_doubts(doubtful))
     cut = len(ends) - len(counted)
     if cut:
-        sentences.append(f"{cut} {'was' if cut == 1 else 'were'} cut off while under way.")
+        sentences.append(f"{many(cut, 'run')} {'was' if cut == 1 else 'were'} interrupted.")
     return Comparison(
         crashes=crashes,
         hangs=hangs,
         groups=tuple(_groups(ends)),
         sentences=tuple(sentences),
-        next=tuple(_next(crashed, crashes, hung, held_back)),
+        next=tuple(_next(crashed, crashes, hung, buffered)),
     )
 
 
 def _all_well(count: int) -> str:
     if count == 0:
         return "No run has ended."
-    return "The run ended well." if count == 1 else f"All {count} runs ended well."
+    return "The run succeeded." if count == 1 else f"All {count} runs succeeded."
 
 
 def _doubts(ends: Sequence[RunEnd]) -> str:
     (what, place), count = Counter((end.exception, end.place) for end in ends).most_common(1)[0]
     runs = many(len(ends), "run")
     most = "" if count == len(ends) else "most often "
-    return f"A sanitizer reported something in {runs} of those that ended well, {most}{what} in `{place[:_LONGEST]}`."
+    return f"A sanitizer reported errors in {runs} that succeeded, {most}{what} in `{place[:_LONGEST]}`."
 
 
 def _judged(ends: Sequence[RunEnd]) -> Judgement:
@@ -125,22 +126,26 @@ def _judged(ends: Sequence[RunEnd]) -> Judgement:
 def _sentence(ends: Sequence[RunEnd], judged: Judgement, total: int, verb: str) -> str:
     begin = f"{len(ends)} of {total} {'run' if total == 1 else 'runs'} {verb}"
     place, count = Counter(end.place for end in ends).most_common(1)[0]
-    at = f"{_where(next(end for end in ends if end.place == place))} `{place[:_LONGEST]}`" if place else "nowhere known"
+    at = (
+        f"{_where(next(end for end in ends if end.place == place))} `{place[:_LONGEST]}`"
+        if place
+        else "at an unknown place"
+    )
     match judged:
         case "once":
-            return f"{begin}, {at}: once says nothing of whether the place moves."
+            return f"{begin}, {at}. One run does not show whether the place moves."
         case "same":
-            more = "" if len(ends) == total else " It does not in every run: timing or data decides whether, not where."
-            return f"{begin}, {at}: the same point each time.{more}"
+            more = "" if len(ends) == total else " Timing or data decides whether a run fails, not where."
+            return f"{begin}, {at}: the same place each time.{more}"
         case "moves":
             places = len({end.place for end in ends if end.marker or end.stack})
             often = "once" if count == 1 else f"{count} times"
             likely = "a race or memory corruption is likely" if verb == "crashed" else "a race is likely"
             if all(end.reported for end in ends):
-                likely = "the sanitizer's reports say what is wrong at each"
-            return f"{begin}, at {places} different points ({often} {at}): it moves: {likely}."
+                likely = "the sanitizer's reports name the error at each"
+            return f"{begin}, at {places} different places ({often} {at}): {likely}."
         case _:
-            return f"{begin}, {at}, as far as is known: whether it moves can't be told without markers or stacks."
+            return f"{begin}, {at}. Without markers or stacks, it is unknown whether the place moves."
 
 
 def _where(end: RunEnd) -> str:
@@ -163,14 +168,22 @@ def _groups(ends: Sequence[RunEnd]) -> list[Group]:
     ]
 
 
-def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd], held_back: bool) -> list[str]:
+def _sanitizers() -> Iterator[str]:
+    """Recipes that find memory errors and races: of the host, and of the systems."""
+    yield "--recipe asan-gcc or asan-clang (host)"
+    for system in systems():
+        if system.sanitizers:
+            yield f"--recipe {' or '.join(system.sanitizers)} ({system.title})"
+
+
+def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd], buffered: bool) -> list[str]:
     lines = []
     if crashed and not any(end.stack for end in crashed):
-        lines.append("--catch signals gives each crash its stack; --catch '*' each C++ exception")
-    if held_back and any(end.how == "signal" for end in crashed):
-        lines.append("--recipe unbuffered: a crash may lose the last lines of a program that holds its output back")
+        lines.append("--catch signals records the stack of each crash; --catch '*' also each C++ exception")
+    if buffered and any(end.how == "signal" for end in crashed):
+        lines.append("--recipe unbuffered: a crash may lose the last lines of a program that buffers its output")
     if judged == "moves" and not any(end.reported for end in crashed):
-        lines.append("--recipe asan-gcc or asan-clang (host), --recipe compute-sanitizer=memcheck or =racecheck (CUDA)")
+        lines.append(", ".join(_sanitizers()))
     bad = [*crashed, *hung][:_MOST_NAMED]
     lines += [f"livedbg replay {end.recording}" for end in bad if end.recording]
     return lines

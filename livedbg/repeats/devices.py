@@ -1,9 +1,9 @@
-"""One device for each run, by the variables that say which devices a process may use.
+"""Gives each run one device, by the variables that limit the devices of a process.
 
 Systems declare their variables (`System.device_variables`): numbers or UUIDs, in a list whose order counts.
 
 Invariants:
-    devices.V1. A run gets no device that the user's own variables hide: a number counts within their lists.
+    devices.V1. A run gets no device that the user's own variables hide: a number is an index into their lists.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from collections.abc import Iterable, Mapping
 
 from livedbg.model.errors import UsageError
 from livedbg.session.systems import systems
+from livedbg.text.wording import many
 
 __all__ = ["check_visible", "visible"]
 
 
 def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that give a run one device; {} for "", which is all.
+    """The variables that give a run one device; {} for all devices ("").
 
     Args:
-        device: its number, as the command would count the devices that it sees.
-        environment: what the user has set. A list that is empty stays so.
+        device: its number among the devices that the command sees.
+        environment: the user's variables. An empty list stays empty.
 
     Raises:
-        UsageError: a list there has not so many devices.
+        UsageError: a list has fewer devices.
     """
     found: dict[str, str] = {}
     for variable in (one for system in systems() for one in system.device_variables) if device else ():
@@ -36,7 +37,7 @@ def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
         allowed = [word.strip() for word in environment[name].split(",") if word.strip()]
         if allowed and int(device) >= len(allowed):
             raise UsageError(
-                f"--gpus: there is no device {device}: {name}={environment[name]} allows {len(allowed)}.",
+                f"--gpus: no device {device}: {name}={environment[name]} lists {many(len(allowed), 'device')}.",
                 f"--gpus 0-{len(allowed) - 1}, or unset {name}",
                 "usage",
             )
@@ -46,7 +47,7 @@ def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_visible(devices: Iterable[str], environment: Mapping[str, str]) -> None:
-    """See that there may be such devices.
+    """Check that such devices exist in the user's lists.
 
     Raises:
         UsageError: see `visible`.

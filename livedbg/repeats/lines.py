@@ -1,8 +1,8 @@
-"""The lines of a run's output, as they are compared between runs.
+"""Normalises the lines of a run's output, so that runs can be compared.
 
 Invariants:
-    repeats_lines.L1. At most _MOST_BYTES of a file are read: its beginning is left out where it is longer.
-    repeats_lines.L2. What differs from run to run and says nothing (times, durations, addresses) is taken out of a
+    repeats_lines.L1. At most _MOST_BYTES of a file are read: of a longer file, the beginning is skipped.
+    repeats_lines.L2. What differs from run to run without a meaning (times, durations, addresses) is removed from a
         line.
 """
 
@@ -31,7 +31,7 @@ _BRACKETS: Final = re.compile(r" ?(?:\(\s*\)|\[\s*\])")
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a file, cleaned and without what differs by nature; none where it can't be read."""
+    """The normalised lines of a file; none if it can't be read."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -41,7 +41,7 @@ def lines_of(path: Path) -> list[str]:
         return []
     lines = data.split(b"\n")
     if size > _MOST_BYTES:
-        del lines[0]  # its beginning was left out
+        del lines[0]  # incomplete
     return [line for line in map(_cleaned, lines) if line]
 
 

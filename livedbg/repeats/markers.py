@@ -1,7 +1,7 @@
-"""Markers: lines that say that something begins, and that it ended. Where a run was: the last one that is open.
+"""Markers: lines that report the begin or the end of a step. A run is in the last step that began and did not end.
 
 Invariants:
-    markers.K1. An end closes the newest begin of the same thing in the same lane; an end without a begin closes
+    markers.K1. An end closes the newest begin of the same step in the same lane; an end without a begin closes
         nothing.
 """
 
@@ -16,11 +16,13 @@ from typing import Protocol
 
 import msgspec
 
+from livedbg.session.systems import systems
+
 __all__ = ["Marker", "Pair", "PatternPair", "known_pairs", "last_open"]
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A line that says that something began and whose end never came.
+    """A line that reports the begin of a step that did not end.
 
     Attributes:
         text: the line.
@@ -36,19 +38,19 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 class Pair(Protocol):
-    """Tells lines that begin something from those that end it."""
+    """Recognises the lines that begin a step and those that end it."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the pair."""
         ...
 
     def begun(self, line: str) -> tuple[str, str] | None:
-        """(lane, what) that a line says begins."""
+        """(lane, step) that begins with a line; None if none does."""
         ...
 
     def ended(self, line: str) -> tuple[str, str] | None:
-        """(lane, what) that a line says has ended."""
+        """(lane, step) that ends with a line; None if none does."""
         ...
 
 
@@ -89,16 +91,15 @@ def _named(match: re.Match[str] | None) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=1)
 def known_pairs() -> tuple[PatternPair, ...]:
-    """The pairs of livedbg/repeats/data/markers.toml."""
+    """The pairs of livedbg/repeats/data/markers.toml, and those that systems declare."""
     text = files("livedbg.repeats").joinpath("data", "markers.toml").read_bytes()
-    return tuple(
-        PatternPair(entry.name, re.compile(entry.begin), re.compile(entry.end))
-        for entry in msgspec.toml.decode(text, type=_Data).pair
-    )
+    known = [(entry.name, entry.begin, entry.end) for entry in msgspec.toml.decode(text, type=_Data).pair]
+    known += [(pair.name, pair.begin, pair.end) for system in systems() for pair in system.markers]
+    return tuple(PatternPair(name, re.compile(begin), re.compile(end)) for name, begin, end in known)
 
 
 def last_open(lines: Sequence[str], pairs: Sequence[Pair]) -> Marker | None:
-    """The last begun and not ended marker.
+    """The last step that began and did not end.
 
     Args:
         lines: of one run, in order.

@@ -1,7 +1,7 @@
-"""Finds in the output of runs where each was: the last begun and not ended marker, and the last line.
+"""Finds the last step of each run in its output: the last marker that began and did not end, and the last line.
 
 Invariants:
-    marking.K3. The output is read again from its files: what is kept of a run does not grow with what it printed.
+    marking.K3. Output is read from its files when needed: the memory for a run does not grow with its output.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.repeats.finding import found_pairs
 from livedbg.repeats.lines import lines_of
+from livedbg.repeats.marker_pairs import found_pairs
 from livedbg.repeats.markers import Pair, known_pairs, last_open
 from livedbg.repeats.outcome import RunEnd
 
 __all__ = ["Ran", "marked"]
 
 _MOST_RUNS: Final = 12
-"""Runs in whose output pairs of markers are looked for."""
+"""Number of runs in whose output pairs of markers are detected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Ran:
 
 
 def marked(runs: Sequence[Ran]) -> Iterator[Ran]:
-    """The same runs with their markers, by the pairs that are known and those that the runs themselves show."""
-    looked_at = sorted(runs, key=lambda ran: not ran.end.bad)[:_MOST_RUNS]
-    shown = [lines for ran in looked_at for path in ran.outputs if (lines := lines_of(path))]
+    """The same runs with their markers, by known pairs and by pairs that the output shows."""
+    searched = sorted(runs, key=lambda ran: not ran.end.bad)[:_MOST_RUNS]
+    shown = [lines for ran in searched for path in ran.outputs if (lines := lines_of(path))]
     pairs: list[Pair] = [*known_pairs(), *found_pairs(shown)]
     for ran in runs:
         yield replace(ran, end=_marked(ran, pairs))

@@ -21,7 +21,7 @@ _HELPERS: Final = re.compile(
     r"|(?:__)?(?:GI_|libc_|pthread_|lll_|futex_|new_sem_)\w+|do_futex_wait.*|(?:__)?(?:poll|select|epoll_wait|syscall)"
     r"|PyThread_\w+|acquire_timed|_*(?:clock_)?nanosleep\w*)$"
 )
-"""Functions by which a program dies or waits, not where it does."""
+"""Functions through which a program aborts or waits: they are not the place."""
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
@@ -29,19 +29,19 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     Attributes:
         run: its number, from 1.
-        how: `well`, `code` (an exit code), `signal`, `hung` (its time was up), or `cut` (it was ended by Ctrl-C).
-        code: exit code as a shell gives it; None where livedbg ended it.
+        how: `well`, `code` (an exit code), `signal`, `hung` (time-out), or `cut` (interrupted by Ctrl-C).
+        code: exit code as a shell gives it; None if livedbg killed it.
         signal: name of the signal that ended it.
-        marker: the line that said what began last and never ended.
-        others: how many more were open.
+        marker: the line of the last step that began and did not end.
+        others: number of other open steps.
         last_line: the last line of its output.
-        exception: type of the exception that ended it, or whose trace it printed last; what a sanitizer found.
-        message: what the exception says.
+        exception: type of the exception that ended it or whose trace it printed last, or the error of a sanitizer.
+        message: of the exception.
         reported: the exception is a sanitizer's report, and its first frame in the user's code is the place.
-        stack: frames where that was, or where it hung; innermost first.
-        verdict: what livedbg said of it at its end.
+        stack: frames of the failure or of the hang; innermost first.
+        verdict: livedbg's verdict at its end.
         folder: has its output and its recording.
-        notes: what its recipes told.
+        notes: messages of its recipes.
     """
 
     run: int
@@ -64,23 +64,23 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def bad(self) -> bool:
-        """Whether it ended as it should not."""
+        """True if it failed or hung."""
         return self.how not in ("well", "cut")
 
     @property
-    def told(self) -> bool:
-        """Whether there is more to say of its end than that it ended: it was bad, or a sanitizer reported something."""
+    def notable(self) -> bool:
+        """True if its end needs an explanation: it failed or hung, or a sanitizer reported an error."""
         return self.bad or self.reported
 
     @property
     def ending(self) -> str:
-        """How it ended, in words that are the same for runs that ended alike."""
+        """How it ended, as text; equal for equal endings."""
         text = in_words(self)
-        return f"{text}, {self.exception}" if self.exception not in ("", text) and self.told else text
+        return f"{text}, {self.exception}" if self.exception not in ("", text) and self.notable else text
 
     @property
     def place(self) -> str:
-        """Where it was, as far as that can be compared; "" where nothing tells."""
+        """Where it was, in a form that can be compared; "" if unknown."""
         if self.marker and not (self.reported and self.stack):
             return self.marker
         if self.stack:
@@ -89,12 +89,12 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def alike(self) -> tuple[str, str]:
-        """Runs of which this is the same ended alike."""
-        return (self.ending, self.place) if self.told else (self.ending, "")
+        """A key that is equal for runs with equal endings."""
+        return (self.ending, self.place) if self.notable else (self.ending, "")
 
 
 def how_ended(code: int) -> tuple[How, str]:
-    """What an exit code as a shell gives it means, and the signal's name."""
+    """The meaning of an exit code as a shell gives it, and the signal's name."""
     if code == 0:
         return "well", ""
     if code > 128:
@@ -109,11 +109,11 @@ def in_words(end: RunEnd) -> str:
     """How it ended, in words."""
     match end.how:
         case "well":
-            return "ended well"
+            return "succeeded"
         case "hung":
             return "hung"
         case "cut":
-            return "was cut off by Ctrl-C"
+            return "interrupted by Ctrl-C"
         case "signal":
             return end.signal
         case _:
@@ -121,7 +121,7 @@ def in_words(end: RunEnd) -> str:
 
 
 def frames_shown(frames: tuple[Frame, ...]) -> tuple[str, ...]:
-    """Frames as they are compared and shown, without those by which a program dies."""
+    """Frames as they are compared and shown, without those through which a program aborts."""
     kept = [frame for frame in frames if not _HELPERS.match(frame.function)] or list(frames)
     return tuple(_frame(frame) for frame in kept[:_FRAMES])
 
@@ -133,5 +133,5 @@ def _frame(frame: Frame) -> str:
 
 
 def stack_of(stacks: tuple[Stack, ...]) -> tuple[str, ...]:
-    """Frames of the stack that tells most of a hang: the first that has any."""
+    """Frames of the first stack that has any: the most informative one of a hang."""
     return next((frames_shown(stack.frames) for stack in stacks if stack.frames), ())

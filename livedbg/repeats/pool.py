@@ -1,10 +1,10 @@
-"""Runs something many times, side by side, each on a device of its own where there are some.
+"""Runs a command many times, several at once, each on a device of its own if devices are given.
 
 Invariants:
     repeats_pool.P1. A device has at most ceil(K / devices) runs at a time, and each has one of the first; the others
-        are begun in the order of their numbers.
-    repeats_pool.P2. `stop` begins no further run, and tells the running ones by their event; `results` ends once they
-        have.
+        start in the order of their numbers.
+    repeats_pool.P2. `stop` starts no further run and sets the event of the running ones; `results` ends when they
+        have ended.
     repeats_pool.P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
 """
 
@@ -32,7 +32,7 @@ class Pool(Generic[Result]):
         count: how many runs.
         parallel: how many at a time.
         devices: their names; () where runs have none.
-        one: runs one, given its number from 1, its device or "", and an event that says to end it.
+        one: performs one run, given its number from 1, its device or "", and an event that stops it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Pool(Generic[Result]):
             thread.start()
 
     def stop(self) -> None:
-        """Begin no further run, and end the running ones."""
+        """Start no further run, and end the running ones."""
         self._stop.set()
 
     def results(self) -> Iterator[Result]:
@@ -102,17 +102,17 @@ def devices_of(text: str) -> tuple[str, ...]:
     """The devices of a list such as `0-3,5`.
 
     Raises:
-        UsageError: it is no such list.
+        UsageError: the text is not such a list.
     """
     found: dict[str, None] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, dash, last = part.partition("-")
         if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
-            raise UsageError(f"--gpus: {part!r} is no number and no range.", "--gpus 0-3 or --gpus 0,2", "usage")
+            raise UsageError(f"--gpus: {part!r} is not a number or a range.", "--gpus 0-3 or --gpus 0,2", "usage")
         numbers = range(int(first), int(last or first) + 1)
         if not numbers or len(found) + len(numbers) > _MOST_DEVICES:
-            raise UsageError(f"--gpus: {part!r} is no range of devices.", "--gpus 0-3 or --gpus 0,2", "usage")
+            raise UsageError(f"--gpus: {part!r} is not a range of devices.", "--gpus 0-3 or --gpus 0,2", "usage")
         found.update(dict.fromkeys(map(str, numbers)))
     if not found:
-        raise UsageError("--gpus wants numbers of devices.", "--gpus 0-3 or --gpus 0,2", "usage")
+        raise UsageError("--gpus needs device numbers.", "--gpus 0-3 or --gpus 0,2", "usage")
     return tuple(found)

@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from livedbg.session.systems import declared
-from livedbg.values.readers import Readers
+from livedbg.model.errors import ToolMissing
+from livedbg.session.systems import Lazy, System, TensorFiles, declared, note_problem, systems
+from livedbg.values.readers import Readers, TensorFormat, written_as
 
 if TYPE_CHECKING:
     from livedbg.graphs.readers import GraphReader
+    from livedbg.values.dtypes import Array
+    from livedbg.values.tensor import Tensor
 
-__all__ = ["dump_readers", "graph_readers"]
+__all__ = ["dump_readers", "graph_readers", "tensor_formats", "tensor_suffixes"]
+
+T = TypeVar("T")
 
 
 def dump_readers() -> Readers:
     """The readers of dumped tensors of all systems."""
-    return Readers(tuple(reader for _, readers in declared(lambda system: system.dump_readers) for reader in readers))
+    readers = tuple(reader for _, readers in declared(lambda system: system.dump_readers) for reader in readers)
+    return Readers(readers, tensor_formats())
 
 
 def graph_readers() -> tuple[GraphReader, ...]:
     """The readers of task graphs of all systems."""
     return tuple(reader for _, readers in declared(lambda system: system.graph_readers) for reader in readers)
+
+
+def tensor_formats() -> tuple[TensorFormat, ...]:
+    """The systems' formats of files with one tensor. What reads and writes them is imported when it does."""
+    return tuple(_format(system, files) for system in systems() for files in system.tensor_files)
+
+
+def tensor_suffixes() -> tuple[str, ...]:
+    """The forms in which a tensor can be written."""
+    return written_as(tensor_formats())
+
+
+def _format(system: System, files: TensorFiles) -> TensorFormat:
+    def load(path: Path) -> Array:
+        return _imported(system, files.load)(path)
+
+    def write(tensor: Tensor, path: Path) -> None:
+        _imported(system, files.write)(tensor, path)
+
+    return TensorFormat(files.suffix, load, write, files.remedy)
+
+
+def _imported(system: System, lazy: Lazy[T]) -> T:
+    try:
+        return lazy.value
+    except Exception as error:  # of another package: systems.Y2
+        note_problem(system.name, f"{lazy.where} can't be imported", error)
+        raise ToolMissing(f"{lazy.where} of {system.title} can't be imported.", "livedbg doctor", "import") from error

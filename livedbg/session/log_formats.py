@@ -1,4 +1,4 @@
-"""The log formats that a session recognises: the core's, and what the systems declare."""
+"""What systems declare of logs: formats that a session recognises, and files that are no logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from livedbg.logs.formats import LogFormats, log_formats
 from livedbg.session.systems import declared, note_problem, systems
 
-__all__ = ["known_log_formats"]
+__all__ = ["known_log_formats", "no_log_suffixes"]
 
 
 def known_log_formats() -> LogFormats:
@@ -24,3 +24,8 @@ def known_log_formats() -> LogFormats:
         else:
             continuations += system.continuations
     return formats
+
+
+def no_log_suffixes() -> frozenset[str]:
+    """Suffixes of the systems' files that are no logs."""
+    return frozenset(suffix for system in systems() for suffix in system.no_logs)

@@ -11,8 +11,9 @@ from typing import Final
 from livedbg.model.errors import TargetError, TargetGone, UsageError
 from livedbg.session.adapter import TargetProcess
 from livedbg.session.hostinfo import check_target, find_by_name
+from livedbg.session.systems import systems
 
-__all__ = ["Targets", "resolve"]
+__all__ = ["Targets", "resolve", "target_forms"]
 
 _REMOTE: Final = re.compile(r"^(?P<host>[^:/\s]+):(?P<rest>\d+)$")
 _LATER: Final = ("slurm:", "kubectl:", "ssh:")
@@ -34,7 +35,7 @@ def resolve(words: Sequence[str]) -> Targets:
     """The processes behind the TARGETs of a command line.
 
     Args:
-        words: `PID`, `NAME` (of exactly one process), or `torchrun:PID` (a launcher: its whole tree).
+        words: `PID`, `NAME` (of exactly one process), or `LAUNCHER:PID` (its whole tree; `System.launchers`).
 
     Raises:
         UsageError: a name that fits several processes, or a form of target that this version can't do.
@@ -60,11 +61,27 @@ def resolve(words: Sequence[str]) -> Targets:
 _HOPELESS: Final = {"gone", "zombie", "kernel-thread", "hidepid"}
 
 
+def _launchers() -> list[str]:
+    return [name for system in systems() for name in system.launchers]
+
+
+def target_forms(*more: str) -> str:
+    """What TARGET can be, for a help text.
+
+    Args:
+        more: further forms.
+    """
+    launchers = (f"{name}:PID" for name in _launchers())
+    *forms, last = ("a PID", "a process NAME that is unique on this host", *launchers, *more)
+    return f"{', '.join(forms)}, or {last}"
+
+
 def _pid(word: str) -> int:
-    if word.startswith("torchrun:"):
-        word = word.partition(":")[2]
+    launcher, colon, pid = word.partition(":")
+    if colon and launcher in _launchers():
+        word = pid
         if not word.isdigit():
-            raise UsageError("torchrun: needs the pid of the launcher.", "pgrep -f torchrun", "usage")
+            raise UsageError(f"{launcher}: needs the pid of the launcher.", f"pgrep -f {launcher}", "usage")
     if word.isdigit():
         return int(word)
     later = word.startswith(_LATER)

@@ -2,7 +2,7 @@
 
 Invariants:
     view.V1. A front end sees whole updates only: a snapshot and the diagnosis made from it.
-    view.V2. Callbacks come from the session's thread; they must be quick and never raise.
+    view.V2. Callbacks are called one after the other in the session's thread: they must be quick and must not raise.
     view.V3. A front end acts on targets only by sending intents.
 """
 

@@ -18,7 +18,7 @@ from livedbg.text.wording import many
 from livedbg.values.buffers import ELEMENTS, Buffer, buffers_of
 from livedbg.values.compare import Difference, Tolerance, scalar_value
 from livedbg.values.dump import Dump
-from livedbg.values.readers import GoldenFile
+from livedbg.values.readers import GoldenFile, TensorFormat
 from livedbg.values.tensor import Held
 from livedbg.values.tensor_files import load
 from livedbg.values.wiring import Wiring
@@ -72,7 +72,13 @@ class ProgramComparison:
         return any(match.differs for match in self.matches)
 
 
-def compare_program(dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tolerance: Tolerance) -> ProgramComparison:
+def compare_program(
+    dump: Dump,
+    wiring: Wiring,
+    files: Sequence[GoldenFile],
+    tolerance: Tolerance,
+    formats: Sequence[TensorFormat],
+) -> ProgramComparison:
     """Match golden tensors with what a program's tasks dumped, and compare them."""
     buffers = buffers_of(dump, wiring)
     found = ProgramComparison(ordered=wiring.graph is not None)
@@ -82,7 +88,7 @@ def compare_program(dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tol
         match = GoldenMatch(file)
         found.matches.append(match)
         try:
-            golden = load(file.path)
+            golden = load(file.path, formats)
         except LivedbgError as error:
             match.note = str(error).replace("\n", "; ")
             continue
@@ -94,7 +100,7 @@ def compare_program(dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tol
         else:
             _match_input(match, golden, (dump, buffers), tolerance)
             given[file.name] = match
-    _match_what_is_left(found.matches, kinds, (dump, buffers), given, tolerance)
+    _match_what_is_left(found.matches, kinds, (dump, buffers), given, tolerance, formats=formats)
     for match in found.matches:
         _judge(match, found, wiring)
     return found
@@ -163,13 +169,15 @@ def _match_what_is_left(
     place: tuple[Dump, list[Buffer]],
     given: dict[str, GoldenMatch],
     tolerance: Tolerance,
+    *,
+    formats: Sequence[TensorFormat],
 ) -> None:
     """What no buffer holds, inputs first, so that outputs of the same name follow."""
     taken = {id(match.buffer) for match in matches if match.buffer is not None}
     left = [match for match in matches if not match.by and not match.note]
     alike = Counter(kinds[id(match)] for match in left)
     for match in left:
-        golden = load(match.file.path)  # again: not all of them are kept
+        golden = load(match.file.path, formats)  # again: not all of them are kept
         if match.file.output and _same_name(match, golden, place[0], given, tolerance):
             continue
         if alike[kinds[id(match)]] > 1:

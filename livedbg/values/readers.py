@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -16,9 +16,11 @@ from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
+    from livedbg.values.dtypes import Array
     from livedbg.values.dump import Dump
+    from livedbg.values.tensor import Tensor
 
-__all__ = ["DumpFiles", "DumpReader", "GoldenFile", "Readers"]
+__all__ = ["DumpFiles", "DumpReader", "GoldenFile", "Readers", "TensorFormat", "written_as"]
 
 _DEPTH: Final = 6
 _FOLDERS: Final = 10_000
@@ -51,6 +53,28 @@ class GoldenFile:
         return f"{'out' if self.output else 'in'}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class TensorFormat:
+    """A format of files that hold one tensor.
+
+    Attributes:
+        suffix: of their names, without the dot.
+        load: reads the elements of one. It raises ValueError for a file without a tensor.
+        write: writes a tensor whose elements are all there.
+        remedy: how to make a file that can be read, if one can't.
+    """
+
+    suffix: str
+    load: Callable[[Path], Array]
+    write: Callable[[Tensor, Path], None]
+    remedy: str
+
+
+def written_as(formats: Iterable[TensorFormat]) -> tuple[str, ...]:
+    """The forms in which a tensor can be written, by their suffixes without the dot."""
+    return ("npy", *(form.suffix for form in formats), "txt")
+
+
 class DumpReader(Protocol):
     """Reads the dumps that one system writes."""
 
@@ -81,9 +105,19 @@ class DumpReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The readers of all systems, asked as one."""
+    """The readers of all systems, asked as one.
+
+    Attributes:
+        readers: of dumps.
+        formats: of files with one tensor, besides `.npy`.
+    """
 
     readers: tuple[DumpReader, ...]
+    formats: tuple[TensorFormat, ...] = ()
+
+    def holds_one_tensor(self, path: Path) -> bool:
+        """Whether a path is a file with one tensor, by its name."""
+        return path.suffix in {".npy", *(f".{form.suffix}" for form in self.formats)} and path.is_file()
 
     @property
     def files(self) -> tuple[DumpFiles, ...]:

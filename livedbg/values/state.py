@@ -97,7 +97,7 @@ def golden_meant(readers: Readers, golden: Path, own: Sequence[Path]) -> Sequenc
     Raises:
         SourceError: it is a single tensor, or holds neither golden data nor a dump.
     """
-    if golden.is_file() and golden.suffix in {".pt", ".npy"}:
+    if readers.holds_one_tensor(golden):
         raise SourceError(
             f"{clean_line(golden.name)} is one tensor.",
             "give the folder that has in/ and out/, or compare it by livedbg values DUMP --task T --arg N --against it",
@@ -201,7 +201,7 @@ def _against_golden(
         SourceError: the dump can't be read, or nothing of the golden data can be compared with it.
     """
     with readers.open(path) as dump:
-        found = compare_program(dump, wiring_of(dump), files, Tolerance())
+        found = compare_program(dump, wiring_of(dump), files, Tolerance(), readers.formats)
         lines = tuple(clean_line(line, 400) for line in program_lines(dump, found) if line)[:_LINES]
         if not any(match.by or match.differs for match in found.matches):
             why = next((match.note for match in found.matches if match.note), "")

@@ -15,7 +15,7 @@ from livedbg.model import ExceptionHit, Frame, Process
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.errors import UsageError
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, ProcessSeen
-from livedbg.model.intents import Catch, GoOn, Uncatch
+from livedbg.model.intents import Catch, Resume, Uncatch
 from livedbg.panels.catchpoints import CatchpointsPanel, process_to_catch_in
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.hits import group_of, merged, sparkline
@@ -354,7 +354,7 @@ async def test_what_a_thread_stood_for_is_shown_and_R_lets_it_go_on() -> None:
         assert "THREAD STOPPED" in text_of(app)
         assert "n=7" in text_of(app) and "11   int n = f();" in text_of(app)
         await pilot.press("R")
-        await until(pilot, lambda: view_of(app).sent == [GoOn(catchpoint="S1")])
+        await until(pilot, lambda: view_of(app).sent == [Resume(catchpoint="S1")])
         await pilot.press("enter")
         await until(pilot, lambda: "caught by" in text_of(app))
         assert "12  throw n;" in text_of(app) and "n=7" in text_of(app)

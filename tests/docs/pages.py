@@ -11,6 +11,7 @@ from livedbg.cli.group import livedbg
 from livedbg.cli.table import EXIT_CODES, commands
 from livedbg.session.rulebook import rules_page
 from livedbg.session.systems import Command
+from livedbg.session.targets import target_forms
 from tests.docs.examples import OUTPUTS
 from tests.docs.rooms import architecture
 
@@ -34,7 +35,7 @@ def _index() -> str:
     codes = "\n".join(f"| {code} | {what} |" for code, what in EXIT_CODES.items())
     return (
         f"{MADE}\n# Commands\n\n| command | |\n| --- | --- |\n{rows}\n\n"
-        f"TARGET is a PID, a process NAME that is unique on this host, or `torchrun:PID` (all ranks).\n\n"
+        f"TARGET is {target_forms()}. A launcher (`torchrun`) stands for all its ranks.\n\n"
         f"## Exit codes\n\n| code | meaning |\n| --- | --- |\n{codes}\n\n"
         "A command that a signal ends exits with 128 plus the signal number (130 for Ctrl-C), unless its page says "
         "otherwise.\n"

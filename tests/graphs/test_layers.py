@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg.graphs import layout
 from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.astext import to_text
@@ -118,6 +119,17 @@ def test_L3_items_keep_their_distance(pairs: list[tuple[int, int]], data: st.Dat
             assert (right.x - right.width / 2) - (left.x + left.width / 2) >= least - 1e-6
         for item in row:
             assert found.left - 1e-6 <= item.x - item.width / 2 and item.x + item.width / 2 <= found.right + 1e-6
+
+
+@pytest.mark.invariant("layout.L2")
+def test_L2_points_are_limited_and_the_longest_lines_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [f"n{number}" for number in range(30)]
+    edges = [(nodes[0], name) for name in nodes[1:]]
+    links = [Link(*edge, kind=edge[1]) for edge in edges]  # no two share their points
+    monkeypatch.setattr(layout, "POINTS", 50)
+    found = placed([[name] for name in nodes], links, dict.fromkeys(nodes, 10), Spacing(7, 5, 3))
+    lengths = [None if trunk is None else len(trunk) for trunk in found.trunks]
+    assert lengths == [*range(10), *[None] * 19]  # 0 + 1 + … + 9 = 45
 
 
 def test_a_tree_is_drawn_without_a_crossing() -> None:

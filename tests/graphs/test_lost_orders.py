@@ -16,7 +16,7 @@ from livedbg.adapters.ascend.dumps.terms import next_of, why_of
 from livedbg.graphs.declared import TaskGraph
 from livedbg.graphs.lost import grouped, lost_orders
 from livedbg.graphs.orders import Cause, LostOrder
-from livedbg.graphs.regions import covers, region_of, shared
+from livedbg.graphs.regions import Region, covers, region_of, shared
 
 _MODES = ("INPUT", "INOUT", "OUTPUT_EXISTING")
 
@@ -135,6 +135,31 @@ def test_G2_shared_bytes_are_exact(one: Any, other: Any, unit: int, its: int) ->
         assert (a.start, a.end) == (min(mine), max(mine) + 1)
         assert shared(a, b) == shared(b, a) == len(mine & others)
         assert covers(a, b) == (others <= mine)
+
+
+@pytest.mark.invariant("regions.G1")
+def test_G1_equal_sets_of_bytes_have_equal_regions() -> None:
+    """All views of up to three axes whose outer axes step over what lies in their inner ones."""
+    made: dict[frozenset[int], set[Region]] = {}
+    views = 0
+    for unit, shape in itertools.product([1, 2, 4], itertools.product([1, 2, 3, 4], repeat=3)):
+        for strides in itertools.product([1, 2, 3, 4, 6, 8, 12], repeat=3):
+            inner = itertools.accumulate(reversed(list(zip(shape, strides, strict=True))), _extent, initial=1)
+            if not all(step >= extent for step, extent in zip(reversed(strides), inner, strict=False)):
+                continue
+            region = region_of(0, shape, strides, unit)
+            assert region is not None
+            made.setdefault(frozenset(_bytes(arg("INPUT", shape=shape, strides=strides), unit)), set()).add(region)
+            views += 1
+    assert views > 5 * len(made) > 500
+    assert [regions for regions in made.values() if len(regions) > 1] == []
+    assert len(set().union(*made.values())) == len(made)
+
+
+def _extent(below: int, axis: tuple[int, int]) -> int:
+    """From the first to the last element of an axis."""
+    count, step = axis
+    return (count - 1) * step + below
 
 
 def test_read_after_write() -> None:

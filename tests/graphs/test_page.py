@@ -93,6 +93,7 @@ def _random(seed: int, count: int, reach: float) -> Drawing:
 
 
 @pytest.mark.parametrize("capture", _CAPTURES, ids=lambda path: path.parts[-3])
+@pytest.mark.invariant("pagelayout.L1")
 def test_no_arrow_of_a_real_run_crosses_a_box(capture: Path) -> None:
     graph = read_graph(capture)
     drawing = drawing_of(graph, lost_orders(graph), "g", Terms(task_name=task_name))
@@ -101,6 +102,7 @@ def test_no_arrow_of_a_real_run_crosses_a_box(capture: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.invariant("pagelayout.L1")
 def test_no_arrow_crosses_a_box(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagelayout, "ROW", [60, 3][seed % 2])  # wide layers have several rows
     monkeypatch.setattr(layout, "POINTS", [100_000, 100_000, 10][seed % 3])  # the others go around

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import os
 import socket
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livedbg import linux
 from livedbg.linux import memory, procfs
 from livedbg.linux.abi import native_abi
 from livedbg.linux.file_locks import blocking_locks, parse_locks
@@ -187,3 +189,19 @@ def test_environment_and_command_of_this_process() -> None:
         procfs.read_environment(PID).get("PATH")
         == Path("/proc/self/environ").read_bytes().partition(b"PATH=")[2].split(b"\0")[0].decode()
     )
+
+
+ACTS = {"kill", "killpg", "tkill", "tgkill", "pidfd_send_signal", "ptrace", "process_vm_writev", "setpriority"}
+"""What stops, signals or changes another process."""
+WRITES = {"write", "writev", "pwrite", "write_text", "write_bytes", "O_WRONLY", "O_RDWR"}
+
+
+@pytest.mark.invariant("linux.L1")
+def test_L1_only_two_modules_act_on_other_processes() -> None:
+    used = {
+        path.name: {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+        for path in Path(linux.__file__).parent.glob("*.py")
+    }
+    assert {name for name, names in used.items() if names & ACTS} == {"family.py", "ptrace.py"}
+    assert used["family.py"] & ACTS == {"pidfd_send_signal"} and used["ptrace.py"] & ACTS == {"ptrace"}
+    assert {name for name, names in used.items() if names & WRITES} == set()

@@ -11,7 +11,7 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.crashes import CrashDecoder
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
-from livedbg.logs.sanitizers import ENDED, TOLD, SanitizerReport, own_frames, sanitizer_report
+from livedbg.logs.sanitizers import ENDED, WARNED, SanitizerReport, own_frames, sanitizer_report
 from livedbg.model import Frame, LogRecord
 from livedbg.model.events import Stamper
 from livedbg.session.log_formats import known_log_formats
@@ -72,17 +72,17 @@ def places(report: SanitizerReport) -> list[str]:
             "WRITE of an address near 0",
             ["null() 16", "main 25"],
         ),
-        ("gcc_leak", TOLD, "LeakSanitizer: memory leaks", "308 bytes", ["made 11"]),
+        ("gcc_leak", WARNED, "LeakSanitizer: memory leaks", "308 bytes", ["made 11"]),
         (
             "gcc_race",
-            TOLD,
+            WARNED,
             "ThreadSanitizer: data race",
             "Read of size 4; global 'race_' of size 4; and write of size 4 in operator() at a.cpp:19",
             ["operator() 19"],
         ),
         (
             "clang_race",
-            TOLD,
+            WARNED,
             "ThreadSanitizer: data race",
             "Write of size 4; global 'race_' of size 4; "
             "and write of size 4 in race()::$_1::operator()() const at a.cpp:19",
@@ -100,7 +100,7 @@ def test_what_was_wrong_and_where(name: str, kind: str, what: str, message: str,
 def test_undefined_behaviour_has_its_line_and_with_a_stack_its_function() -> None:
     overflow, shift = reports((FIXTURES / "clang_undefined.txt").read_bytes())
     assert overflow == SanitizerReport(
-        TOLD,
+        WARNED,
         "UndefinedBehaviorSanitizer: signed integer overflow",
         "2147483647 + 2 cannot be represented in type 'int'",
         (Frame("a.cpp:20"),),
@@ -115,7 +115,7 @@ def test_a_report_that_is_cut_gives_what_it_holds() -> None:
     for size in range(whole.index(b" at pc"), len(whole), 37):
         (report,) = reports(whole[:size])
         assert report.type == "AddressSanitizer: heap-use-after-free"
-        assert (report.kind == TOLD) is (b"\nSUMMARY: " in whole[:size])  # with halt_on_error=0 it goes on then
+        assert (report.kind == WARNED) is (b"\nSUMMARY: " in whole[:size])  # with halt_on_error=0 it goes on then
 
 
 def test_what_stands_around_a_report_is_no_part_of_it() -> None:

@@ -11,43 +11,15 @@ ROOT: Final = Path(__file__).parents[2]
 
 NAMES: Final = re.compile(r"ascend|nvfuser|cuda|torch|inductor|iree|\bsimpler\b|pypto|nccl|nvml", re.IGNORECASE)
 
-NAMED: Final = frozenset(
-    {
-        # examples in the help of commands
-        "livedbg/cli/table.py",
-        # `torchrun:PID` as a target
-        "livedbg/cli/group.py",
-        "livedbg/cli/report.py",
-        "livedbg/session/targets.py",
-        # generic recipes that say for which systems they are, and what to try after a comparison
-        "livedbg/recipes/data/asan-clang.toml",
-        "livedbg/recipes/data/asan-gcc.toml",
-        "livedbg/recipes/data/cpu-profile.toml",
-        "livedbg/recipes/data/heap-profile.toml",
-        "livedbg/repeats/compare.py",
-        "livedbg/repeats/data/markers.toml",
-        # names of files that are no logs
-        "livedbg/logs/paths.py",
-        # files of tensors that PyTorch writes
-        "livedbg/values/tensor_files.py",
-    }
-)
-"""Files that still name one. Take out what is clean; nothing comes in."""
-
 
 def test_the_core_names_no_system() -> None:
     found = {
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in _files()
-        if str(path.relative_to(ROOT)) not in NAMED
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if NAMES.search(line)
     }
     assert sorted(found) == []
-
-
-def test_a_file_that_is_clean_stands_in_no_list() -> None:
-    assert sorted(name for name in NAMED if not NAMES.search((ROOT / name).read_text("utf-8"))) == []
 
 
 def _files() -> Iterator[Path]:

@@ -153,6 +153,7 @@ class Waiting(Tracer):
         self.steps.append("failed")
 
 
+@pytest.mark.invariant("tracer.F1")
 def test_F1_a_failure_is_reported_when_all_is_closed() -> None:
     tracer = Waiting()
     tracer.start()

@@ -92,6 +92,15 @@ def test_Y1_what_was_read_before_a_program_was_executed_is_not_taken_for_it() ->
             child.kill()
 
 
+@pytest.mark.invariant("layouts.Y2")
+def test_Y2_the_newest_processes_are_remembered_and_always_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("livedbg.probes.layouts._MOST", 4)
+    layouts = Layouts(1)
+    for pid in range(1, 11):
+        layouts.know(pid, 1, (mapping(0x1000 * pid, 0),))
+    assert [pid for pid in range(1, 11) if layouts.of(pid)] == [1, 8, 9, 10]
+
+
 def test_mappings_of_a_file_that_is_loaded_twice() -> None:
     once = [
         mapping(0x1000, 0),

@@ -64,7 +64,7 @@ def test_options_are_chosen_by_name(home: dict[str, str]) -> None:
     assert chosen("nvfuser-dump=cuda_kernel", known) == (known["nvfuser-dump"], "cuda_kernel")
     for wanted, said in (
         ("no-such", "There is no recipe"),
-        ("nvfuser-dump", "wants an option"),
+        ("nvfuser-dump", "needs an option"),
         ("nvfuser-dump=nothing", "has no option"),
         ("cuda-blocking=1", "takes no option"),
     ):
@@ -107,15 +107,15 @@ def test_lists_are_joined_and_keep_what_is_there(tmp_path: Path) -> None:
 def test_E3_different_values_of_one_variable_are_refused(tmp_path: Path) -> None:
     one, same, other = (made(name, environment={"V": value}) for name, value in (("a", "1"), ("b", "1"), ("c", "2")))
     assert plan([(one, ""), (same, "")], tmp_path, {}).environment == {"V": "1"}
-    with pytest.raises(UsageError, match="Recipes a and c want different values of V: 1 and 2"):
+    with pytest.raises(UsageError, match="Recipes a and c set V to different values: 1 and 2"):
         plan([(one, ""), (other, "")], tmp_path, {})
 
 
 def test_what_the_user_has_set_is_said_or_left_alone(tmp_path: Path) -> None:
     loud = plan([(made(environment={"V": "1"}), "")], tmp_path, {"V": "7"})
-    assert loud.environment == {"V": "1"} and loud.notes == ("mine: V was 7 and is 1 for this run",)
+    assert loud.environment == {"V": "1"} and loud.notes == ("mine: V=7 is replaced by 1 for this run",)
     shy = plan([(made(environment={"V": "1"}, unless_set=("V",)), "")], tmp_path, {"V": "7"})
-    assert shy.environment == {} and shy.notes == ("mine: V stays 7, as you have set it",)
+    assert shy.environment == {} and shy.notes == ("mine: V=7 is kept, because your environment sets it",)
 
 
 def test_tools_are_found_where_doctor_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +182,8 @@ def test_E5_what_had_no_effect_is_named(tmp_path: Path) -> None:
         Part("empty", effects=(Effect(file=f"{tmp_path}/empty"),)),
     ]
     first, second = without_effect(says, Ended([output, tmp_path / "gone", tmp_path / "empty"]))
-    assert first == "recipe unseen had no effect that could be seen: no line like /^nothing/. Was it run?"
-    assert second.startswith(f"recipe empty had no effect that could be seen: no file {tmp_path}/empty")
+    assert first == "recipe unseen had no visible effect: no line matches /^nothing/. Was it run?"
+    assert second.startswith(f"recipe empty had no visible effect: no file {tmp_path}/empty")
 
 
 def test_a_command_is_launched_by_recipes(home: dict[str, str]) -> None:
@@ -195,7 +195,7 @@ def test_a_command_is_launched_by_recipes(home: dict[str, str]) -> None:
     assert said.code == 0 and "'NVFUSER_DUMP': 'sass,ptx'" in said.out
     folder = re.search(r"'MINE': '(.*)/mine'", said.out)
     assert folder is not None and f"'NVFUSER_TRACE': '{folder[1]}/nvfuser-trace.json'" in said.out
-    assert "recipe nvfuser-trace had no effect" in said.err and "recipe mine" not in said.err
+    assert "recipe nvfuser-trace had no visible effect" in said.err and "recipe mine" not in said.err
 
 
 def test_a_recipe_that_can_not_be_used_starts_nothing(home: dict[str, str]) -> None:

@@ -48,12 +48,14 @@ def test_dumps_are_told_of_as_they_come_with_their_growth(home: dict[str, str]) 
         + 'opens = "google-pprof --base={first} {program} {file}"\n',
     )
     said = livedbg("launch", "--headless", "--recipe", "mine", "--", sys.executable, "-c", DUMPS, env=home)
-    assert said.code == 0 and "had no effect" not in said.err
+    assert said.code == 0 and "had no visible effect" not in said.err
     assert re.search(r"mine: heap\.0001\.heap: 95\.4 MiB in use\n", said.err)
     assert "heap.0002.heap: 334 MiB in use, +238 MiB since the last dump, +238 MiB since the first" in said.err
     assert "heap.0004.heap: 85.8 MiB in use, -257 MiB since the last dump, -9.5 MiB since the first" in said.err
     assert re.search(r"    \S+/heap\.0003\.heap:heap profile\n", said.err)  # the one with most in use is summed up
-    assert re.search(r"open it: google-pprof --base=\S+/heap\.0001\.heap \S*python\S* \S+/heap\.0003\.heap", said.err)
+    assert re.search(
+        r"to open the file: google-pprof --base=\S+/heap\.0001\.heap \S*python\S* \S+/heap\.0003\.heap", said.err
+    )
     (log,) = Path(home["XDG_STATE_HOME"]).glob("livedbg/launches/*/recipes.log")
     assert log.read_text().count(" MiB in use") == 4  # and the Logs screen has them too
 
@@ -100,7 +102,7 @@ def test_gccs_sanitizer_is_preloaded_for_a_plugin(home: dict[str, str], tmp_path
     own = {"LD_PRELOAD": "libm.so.6"}  # the runtime must come before it
     said = livedbg("launch", "--headless", "--recipe", "asan-gcc", *words, env=home | own)
     assert "ERROR: AddressSanitizer: heap-buffer-overflow" in said.err and "plugin.cpp:1" in said.err
-    assert "had no effect" not in said.err
+    assert "had no visible effect" not in said.err
 
 
 @pytest.mark.parametrize(
@@ -109,19 +111,19 @@ def test_gccs_sanitizer_is_preloaded_for_a_plugin(home: dict[str, str], tmp_path
         (
             "nvfuser-dump=python_definition_segments",
             "import os; print('Parsing DUMP failed. Invalid option: ' + repr(os.environ['NVFUSER_DUMP']))",
-            "This nvFuser does not have the option python_definition_segments",
+            "This nvFuser has no option python_definition_segments",
         ),
-        ("ascend-log", "print('[mono_ns=1][T0x7f][TIMING] emit_host_span: x')", "`v0` to `v9` are names of before"),
+        ("ascend-log", "print('[mono_ns=1][T0x7f][TIMING] emit_host_span: x')", "`v0` to `v9` are names from before"),
         (
             "ascend-dump-args=2",
             "import argparse; argparse.ArgumentParser().parse_args()",
-            "The program does not take --dump-args 2: set enable_dump_args",
+            "The program does not accept --dump-args 2: set enable_dump_args",
         ),
     ],
 )
 def test_why_a_flag_had_no_effect_is_said(recipe: str, program: str, text: str, home: dict[str, str]) -> None:
     said = livedbg("launch", "--headless", "--recipe", recipe, "--", sys.executable, "-c", program, env=home)
-    assert f"recipe {recipe} had no effect that could be seen" in said.err and text in said.err
+    assert f"recipe {recipe} had no visible effect" in said.err and text in said.err
 
 
 def seen_for(seconds: float, program: str, home: dict[str, str], *around: str) -> str:
@@ -139,7 +141,7 @@ def test_a_library_that_was_not_loaded_is_said(home: dict[str, str]) -> None:
 def test_E6_what_was_made_before_is_said_before_it_starts(home: dict[str, str]) -> None:
     words = ("--recipe", "ascend-dump-args=1", "--", "echo", "--runtime-dir", "/x")
     said = livedbg("launch", "--headless", *words, env=home)
-    assert "ascend-dump-args=1 may come too late: marks" in said.err
+    assert "ascend-dump-args=1 may have no effect: marks" in said.err
     assert said.out == "--runtime-dir /x --dump-args 1\n"
 
 
@@ -148,7 +150,7 @@ def test_a_folder_is_given_whole_and_must_be_there(home: dict[str, str], tmp_pat
     words = ("launch", "--headless", "--recipe")
     said = livedbg(*words, f"ascend-runtime-dir={tmp_path}/build", "--", "echo", "a", env=home)
     assert said.out == f"a --runtime-dir {tmp_path}/build\n"
-    for value, text in (("=/no/such", "is no folder"), ("", "wants =DIR")):
+    for value, text in (("=/no/such", "is not a directory"), ("", "needs an option: ascend-runtime-dir=DIR")):
         refused = livedbg(*words, f"ascend-runtime-dir{value}", "--", "echo", "a", env=home)
         assert refused.code == 2 and text in refused.err
 
@@ -194,9 +196,9 @@ def test_a_tool_around_the_command_and_its_summary(home: dict[str, str], tmp_pat
     nsys.chmod(0o755)
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
     said = livedbg("launch", "--headless", "--recipe", "nsys", "--", "echo", "hello", env={**home, "PATH": path})
-    assert said.code == 0 and said.out == "hello\n" and "had no effect" not in said.err
+    assert said.code == 0 and said.out == "hello\n" and "had no visible effect" not in said.err
     assert "livedbg:     summary of a report\n" in said.err
-    assert re.search(r"open it: nsys-ui \S+/profile\.nsys-rep\n", said.err)
+    assert re.search(r"to open the file: nsys-ui \S+/profile\.nsys-rep\n", said.err)
 
 
 def test_a_recipe_of_cuda_is_seen_by_the_driver_that_is_loaded(
@@ -205,7 +207,7 @@ def test_a_recipe_of_cuda_is_seen_by_the_driver_that_is_loaded(
     """A stand-in for the driver's library: the flag is set where it is loaded, and not where something unsets it."""
     program = f"import ctypes; ctypes.CDLL({libraries[0]!r})"
     longer(1, lambda seconds: "cuda-blocking" not in seen_for(seconds, program, home))
-    lost = re.compile(r"cuda-blocking had no effect.*CUDA_LAUNCH_BLOCKING did not reach process \d+")
+    lost = re.compile(r"cuda-blocking had no visible effect.*CUDA_LAUNCH_BLOCKING did not reach process \d+")
     unset = ("env", "-u", "CUDA_LAUNCH_BLOCKING")
     longer(1, lambda seconds: bool(lost.search(seen_for(seconds, program, home, *unset))))
 
@@ -215,4 +217,4 @@ def test_E7_nothing_is_reported_of_processes_that_nobody_sampled() -> None:
     parts = [Part("mine", effects=(Effect(loaded="libmine"),))]
     assert list(without_effect(parts, Ended(()))) == []
     other = Seen(7, "other", readable=True, loaded={"/usr/lib/libc.so.6"})
-    assert "nothing like /libmine/ was seen loaded" in next(without_effect(parts, Ended((), [other])))
+    assert "/libmine/" in next(without_effect(parts, Ended((), [other])))

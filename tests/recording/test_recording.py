@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from livedbg.model import LogRecord
 from livedbg.model import events as ev
 from livedbg.model.errors import RecordingError
+from livedbg.model.launches import TRACED
 from livedbg.recording.file import MAGIC, Header, Recorder, RecordingReader, is_recording
 from livedbg.state.store import Store
 from tests.state.strategies import streams
@@ -296,3 +297,25 @@ def test_R1_a_reader_behind_a_writer_sees_each_event_once(
             seen += reader.events()
     assert seen == stream and reader.incomplete == ""
     reader.close()
+
+
+OLD_NAMES = (
+    b'{"ev":"stacks","host":"box","mono_ns":1,"wall_ns":1,"stacks":[{"thread":"thread:box/1/1","frames":[],'
+    b'"taken_mono_ns":1,"source":"zero"},{"thread":"thread:box/1/2","frames":[],"taken_mono_ns":1,"source":"py-spy"}]}\n'
+    b'{"ev":"counter","host":"box","mono_ns":1,"wall_ns":1,"entity":"process:box/1",'
+    b'"name":"launches heard","value":1}\n'
+    b'{"ev":"catchpoint","host":"box","mono_ns":1,"wall_ns":1,"catchpoint":{"id":"C1","process":"process:box/1",'
+    b'"pattern":"any","engine":"listen"}}\n'
+)
+
+
+@pytest.mark.invariant("old_names.O1")
+def test_O1_names_of_old_recordings_are_read_as_todays(tmp_path: Path) -> None:
+    written(tmp_path / "a", [])
+    with (tmp_path / "a").open("ab") as file:
+        file.write(zstandard.compress(OLD_NAMES))
+    (stacks, counter, catchpoint), wrong = read(tmp_path / "a")
+    assert isinstance(stacks, ev.StacksSeen) and [s.source for s in stacks.stacks] == ["no stop", "py-spy"]
+    assert isinstance(counter, ev.CounterSeen) and counter.name == TRACED
+    assert isinstance(catchpoint, ev.CatchpointSeen) and catchpoint.catchpoint.engine == "probes"
+    assert wrong == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -223,3 +224,24 @@ def test_a_damaged_recording_is_replayed_and_says_so_once(tmp_path: Path) -> Non
         eventually(lambda: "recording" in view.latest().notice)
         view.step(-5)
         eventually(lambda: not view.latest().notice)
+
+
+@pytest.mark.invariant("view.V1", "view.V2")
+def test_V1_V2_whole_updates_come_one_after_the_other_in_the_replays_thread(recording: Path) -> None:
+    updates: list[Update] = []
+    threads: set[int] = set()
+
+    def note(update: Update) -> None:
+        updates.append(update)
+        threads.add(threading.get_ident())
+
+    with replaying(recording) as view:
+        eventually(lambda: stands_at(view, 59))
+        view.subscribe(note)
+        for second in (10, 50, 30):
+            view.seek(BEGIN + second * SECOND)
+            eventually(lambda second=second: stands_at(view, second))
+        told(view)
+    assert len(updates) >= 3 and len({update.snapshot.revision for update in updates}) == 3
+    assert all(update.diagnosis.revision == update.snapshot.revision for update in updates)
+    assert len(threads) == 1 and threading.get_ident() not in threads

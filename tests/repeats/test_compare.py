@@ -8,8 +8,8 @@ import pytest
 
 from livedbg.model import ExceptionHit, Frame
 from livedbg.repeats.compare import compare
+from livedbg.repeats.end_cause import end_cause
 from livedbg.repeats.outcome import RunEnd, frames_shown, how_ended
-from livedbg.repeats.telling import told_of
 
 
 def crash(run: int, marker: str = "", **more: Any) -> RunEnd:
@@ -34,13 +34,13 @@ def test_exit_codes_are_those_of_a_shell() -> None:
 def test_the_same_point_each_time() -> None:
     outcome = compare([crash(1, "launch a"), crash(2, "launch a"), crash(3, "launch a")])
     assert outcome.crashes == "same" and outcome.hangs == "well"
-    assert outcome.sentences == ("3 of 3 runs crashed, after `launch a`: the same point each time.",)
+    assert outcome.sentences == ("3 of 3 runs crashed, after `launch a`: the same place each time.",)
     assert [(group.ending, group.runs) for group in outcome.groups] == [("SIGSEGV", (1, 2, 3))]
 
 
 def test_the_same_point_but_not_in_every_run() -> None:
     outcome = compare([crash(1, "launch a"), well(2), crash(3, "launch a")])
-    assert outcome.crashes == "same" and "It does not in every run" in outcome.sentences[0]
+    assert outcome.crashes == "same" and "Timing or data decides whether a run fails" in outcome.sentences[0]
     assert [group.runs for group in outcome.groups] == [(1, 3), (2,)]
 
 
@@ -49,8 +49,7 @@ def test_it_moves() -> None:
     assert outcome.crashes == "moves"
     said = outcome.sentences[0]
     assert said == (
-        "3 of 4 runs crashed, at 2 different points (2 times after `launch b`): it moves: "
-        "a race or memory corruption is likely."
+        "3 of 4 runs crashed, at 2 different places (2 times after `launch b`): a race or memory corruption is likely."
     )
     assert any("compute-sanitizer" in line for line in outcome.next)
 
@@ -77,7 +76,7 @@ def test_V1_a_last_line_is_too_weak_to_say_that_it_moves() -> None:
 @pytest.mark.invariant("compare.V2")
 def test_V2_what_was_cut_off_counts_for_nothing() -> None:
     outcome = compare([well(1), RunEnd(run=2, how="cut", marker="x")])
-    assert outcome.crashes == outcome.hangs == "well" and "1 was cut off" in outcome.sentences[1]
+    assert outcome.crashes == outcome.hangs == "well" and "1 run was interrupted" in outcome.sentences[1]
     assert compare([]).sentences == ("No run has ended.",)
 
 
@@ -103,25 +102,25 @@ def hit(name: str, catchpoint: str | None = None, at: int | None = None) -> Exce
     return ExceptionHit(id=name, type=name, message="", catchpoint=catchpoint, at_wall_ns=at, stack=(Frame(name),))
 
 
-@pytest.mark.invariant("telling.T1")
+@pytest.mark.invariant("end_cause.T1")
 def test_T1_a_report_that_ended_the_run_counts_before_all_else() -> None:
-    ended, told, raised = hit("a", "log: sanitizer"), hit("w", "log: sanitizer-warning"), hit("e", "log: traceback")
-    assert told_of("signal", [hit("SIGABRT")], [told, raised, ended]).what == ended
-    race = told_of("signal", [hit("SIGSEGV")], [told])
+    ended, warned, raised = hit("a", "log: sanitizer"), hit("w", "log: sanitizer-warning"), hit("e", "log: traceback")
+    assert end_cause("signal", [hit("SIGABRT")], [warned, raised, ended]).what == ended
+    race = end_cause("signal", [hit("SIGSEGV")], [warned])
     assert race.where == hit("SIGSEGV") and not race.reported and race.note == "w, in w"
-    assert told_of("code", [], [told, raised]).what == raised
-    assert told_of("code", [], [told, hit("later", "log: sanitizer-warning")]).what == told
-    assert told_of("well", [raised], [told]).what == told and told_of("well", [raised], []).what is None
-    assert told_of("hung", [raised], [ended]).what is None
+    assert end_cause("code", [], [warned, raised]).what == raised
+    assert end_cause("code", [], [warned, hit("later", "log: sanitizer-warning")]).what == warned
+    assert end_cause("well", [raised], [warned]).what == warned and end_cause("well", [raised], []).what is None
+    assert end_cause("hung", [raised], [ended]).what is None
 
 
 def test_of_exceptions_without_times_the_last_one_counts() -> None:
-    assert told_of("code", [], [hit("handled"), hit("uncaught")]).what == hit("uncaught")
-    assert told_of("code", [], [hit("later", at=9), hit("sooner", at=5)]).what == hit("later", at=9)
+    assert end_cause("code", [], [hit("handled"), hit("uncaught")]).what == hit("uncaught")
+    assert end_cause("code", [], [hit("later", at=9), hit("sooner", at=5)]).what == hit("later", at=9)
 
 
 def test_a_sanitizers_report_is_the_place_before_any_marker() -> None:
     more = {"reported": True, "exception": "X", "stack": ("f at a.c:1",)}
     outcome = compare([crash(1, "step 1", **more), crash(2, "step 2", **more)])
     assert outcome.crashes == "same" and [group.place for group in outcome.groups] == ["f at a.c:1"]
-    assert outcome.sentences[0] == "2 of 2 runs crashed, in `f at a.c:1`: the same point each time."
+    assert outcome.sentences[0] == "2 of 2 runs crashed, in `f at a.c:1`: the same place each time."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livedbg.repeats import finding
-from livedbg.repeats.finding import found_pairs
+from livedbg.repeats import marker_pairs
 from livedbg.repeats.lines import compared, lines_of
+from livedbg.repeats.marker_pairs import found_pairs
 from livedbg.repeats.markers import Marker, known_pairs, last_open
+from livedbg.repeats.marking import Ran, marked
+from livedbg.repeats.outcome import RunEnd
 
 TRACE = Path(__file__).parents[1] / "fixtures" / "repeats" / "nvfuser-trace.json"
 
@@ -77,7 +80,7 @@ def test_a_chain_of_marks_says_the_last_stage() -> None:
     assert found is not None and found.text == "epoch 4 forward"
 
 
-@pytest.mark.invariant("finding.K2")
+@pytest.mark.invariant("marker_pairs.K2")
 def test_K2_what_does_not_come_in_pairs_is_no_marker() -> None:
     assert found_pairs([[f"step {n} loss 0.{n}" for n in range(50)]]) == []
     assert found_pairs([["begin a", "end a"]]) == []  # once is no repetition
@@ -92,6 +95,7 @@ def test_any_lines_are_taken(lines: list[str]) -> None:
     assert found is None or found.text in lines
 
 
+@pytest.mark.invariant("repeats_lines.L2")
 def test_lines_are_compared_without_times_and_addresses() -> None:
     assert compared("[2026-01-02 03:04:05.123456] launch k1") == "launch k1"
     assert compared("k1 done in 3.5 ms at 0x7f00aa11bb22") == "k1 done at 0x…"
@@ -111,12 +115,24 @@ def test_L1_bad_and_huge_files_give_what_they_hold(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "none") == []
 
 
-@pytest.mark.invariant("finding.K4")
+@pytest.mark.invariant("marker_pairs.K4")
 def test_K4_many_long_runs_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_MOST_TOGETHER", 120)
+    monkeypatch.setattr(marker_pairs, "_MOST_TOGETHER", 120)
     counted: list[int] = []
-    count = finding._count
-    monkeypatch.setattr(finding, "_count", lambda lines, *more: (counted.append(len(lines)), count(lines, *more)))
+    count = marker_pairs._count
+    monkeypatch.setattr(marker_pairs, "_count", lambda lines, *more: (counted.append(len(lines)), count(lines, *more)))
     run = [line for step in range(100) for line in (f"begin step {step}", f"step {step} is over")]
     (pair,) = found_pairs([run] * 4)
     assert counted == [30] * 4 and pair.name == "begin * / * is over"
+
+
+@pytest.mark.invariant("marking.K3")
+def test_K3_what_is_kept_of_a_run_does_not_grow_with_its_output(tmp_path: Path) -> None:
+    kept = []
+    for run, lines in ((1, 10), (2, 500)):
+        path = tmp_path / f"{run}.log"
+        path.write_text(f"Running pass {run} {'x' * 10_000}...\n" * lines + "y" * 10_000)
+        kept.append(Ran(RunEnd(run=run, how="well", code=0), (path,)))
+    short, long = ((len(pickle.dumps(ran.end)), ran.end.others) for ran in marked(kept))
+    assert (short[1], long[1]) == (9, 499)
+    assert long[0] <= short[0] + 16 < 2_000

@@ -78,5 +78,5 @@ def test_V1_devices_count_within_what_the_user_may_use() -> None:
     assert visible("1", {}) == {"CUDA_VISIBLE_DEVICES": "1", "ASCEND_RT_VISIBLE_DEVICES": "1"}
     set_already = {"CUDA_VISIBLE_DEVICES": "4, GPU-8a3f", "HIP_VISIBLE_DEVICES": "6,7", "ASCEND_RT_VISIBLE_DEVICES": ""}
     assert visible("1", set_already) == {"CUDA_VISIBLE_DEVICES": "GPU-8a3f", "HIP_VISIBLE_DEVICES": "7"}
-    with pytest.raises(UsageError, match="CUDA_VISIBLE_DEVICES=4, GPU-8a3f allows 2"):
+    with pytest.raises(UsageError, match="CUDA_VISIBLE_DEVICES=4, GPU-8a3f lists 2 devices"):
         check_visible(("0", "1", "2"), set_already)

@@ -33,7 +33,7 @@ def full() -> World:
     world.status("gdb isn't installed.", SourceHealth.FAILED)
     world.exception("traceback", "process:box/1")
     frames = (Frame("work(int)", file="a.cpp", line=3, module="prog"), Frame("main"))
-    stack = Stack(thread="thread:box/1/11", frames=frames, taken_mono_ns=1, source="zero", partial=True)
+    stack = Stack(thread="thread:box/1/11", frames=frames, taken_mono_ns=1, source="no stop", partial=True)
     world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
     log = LogSource(id="log:box/err.txt", name="stderr", path="/tmp/err.txt", lines=3)
     world.store.apply(ev.LogSourceSeen(source=log, **world.stamp()))

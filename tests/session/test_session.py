@@ -124,7 +124,7 @@ def test_N2_a_failing_adapter_becomes_a_status_and_the_others_go_on() -> None:
     assert snapshot.counters[CounterKey("x", "n")].value == 999
 
 
-@pytest.mark.invariant("session.N3")
+@pytest.mark.invariant("session.N3", "view.V1")
 def test_N3_an_update_holds_the_diagnosis_of_its_own_snapshot() -> None:
     updates: list[Update] = []
     view = LiveView(REQUEST, adapters=[Counting()])
@@ -205,3 +205,30 @@ def test_refresh_wakes_sleepers() -> None:
         until(lambda least=wakes: adapter.wakes >= least)
     view.stop()
     assert adapter.wakes == 3, "one refresh wakes once"
+
+
+@pytest.mark.invariant("view.V2")
+def test_V2_callbacks_are_called_one_after_the_other_in_the_sessions_thread() -> None:
+    threads: set[int] = set()
+    inside = overlaps = 0
+
+    def note(update: Update) -> None:
+        nonlocal inside, overlaps
+        inside += 1
+        overlaps += inside > 1
+        threads.add(threading.get_ident())
+        time.sleep(0.01)
+        inside -= 1
+
+    view = LiveView(REQUEST, adapters=[Counting()])
+    ends = [view.subscribe(note) for _ in range(2)]
+    view.start()
+    assert view.wait_settled(60)
+    for _ in range(5):
+        view.send(OpenLog(path="missing"))  # its error is an update's notice
+    until(lambda: view.latest().notice)
+    view.stop()
+    for end in ends:
+        end()
+    assert len(threads) == 1 and threading.get_ident() not in threads
+    assert overlaps == 0

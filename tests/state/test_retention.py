@@ -63,7 +63,7 @@ def life_of(pid: int, *, status: int | None = 0, named: bool = False) -> Iterato
     frames = (Frame("wait"),)
     yield ev.ProcessSeen(process=seen, **at(pid))
     yield ev.ThreadsSeen(threads=(Thread(id=thread, process=process, tid=pid),), **at(pid))
-    yield ev.StacksSeen(stacks=(Stack(thread=thread, frames=frames, taken_mono_ns=pid, source="zero"),), **at(pid))
+    yield ev.StacksSeen(stacks=(Stack(thread=thread, frames=frames, taken_mono_ns=pid, source="no stop"),), **at(pid))
     yield ev.LaunchesSeen(trails=(LaunchTrail(thread=thread, process=process, count=1, last=()),), **at(pid))
     yield ev.ResourcesSeen(resources=(Resource(id=mutex, kind="mutex", name="m"),), **at(pid))
     yield ev.EdgesReplaced(scope=f"proc/{process}/threads", edges=edges, **at(pid))

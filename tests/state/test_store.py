@@ -261,7 +261,7 @@ def test_stack_layers_are_kept_apart_and_shown_merged() -> None:
     python = Stack(
         thread=THREAD, frames=(Frame("work", language="python"),), taken_mono_ns=1, source="py-spy", layer="python"
     )
-    native = Stack(thread=THREAD, frames=(Frame("futex_wait"),), taken_mono_ns=1, source="zero")
+    native = Stack(thread=THREAD, frames=(Frame("futex_wait"),), taken_mono_ns=1, source="no stop")
     only = fold(ev.StacksSeen(stacks=(python,), **at(1)))
     both = fold(ev.StacksSeen(stacks=(python,), **at(1)), ev.StacksSeen(stacks=(native,), **at(2)))
     assert only.stacks[THREAD].frames == python.frames

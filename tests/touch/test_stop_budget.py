@@ -50,6 +50,7 @@ def budget(snapshot: Snapshot, process: str = PARENT) -> StopBudget:
     return found
 
 
+@pytest.mark.invariant("stop_budget.W1")
 def test_what_is_left_of_the_limit_with_a_reserve() -> None:
     found = budget(state((PARENT, "10", 4_000_000_000)))
     assert found.seconds == pytest.approx(5.0)
@@ -67,6 +68,7 @@ def test_a_short_limit_leaves_a_little() -> None:
 
 
 @pytest.mark.parametrize("idle_ns", [11_000_000_000, -5_000_000_000])
+@pytest.mark.invariant("stop_budget.W2")
 def test_where_the_log_does_not_tell_half_the_limit_is_left(idle_ns: int) -> None:
     found = budget(state((PARENT, "10", idle_ns)))
     assert found.seconds == pytest.approx(4.0)
@@ -82,6 +84,7 @@ def test_parents_and_children_share_a_log() -> None:
     assert budget(state((CHILD, "10", 0)), PARENT).seconds == pytest.approx(9.0)
 
 
+@pytest.mark.invariant("stop_budget.W2")
 def test_others_are_free() -> None:
     assert stop_budget(state((PARENT, "10", 0)), OTHER, NOW) is None
     assert stop_budget(state(), PARENT, NOW) is None

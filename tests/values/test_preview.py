@@ -39,6 +39,7 @@ def large(folder: Path, shape: tuple[int, ...] = (1536, 2048)) -> Path:
     return write_dump(folder, [tensor(0, 0, "output", values.reshape(shape))])
 
 
+@pytest.mark.invariant("preview.L2")
 def test_of_a_large_tensor_a_sample_comes_first_and_says_so(tmp_path: Path) -> None:
     first, last = looks(large(tmp_path))
     assert dict(first.statistics)["count"] == f"{1 << 21} of {LARGE}" and first.goes_on
@@ -49,6 +50,7 @@ def test_of_a_large_tensor_a_sample_comes_first_and_says_so(tmp_path: Path) -> N
     assert not last.sample and not last.goes_on and "N" in last.heat[0]
 
 
+@pytest.mark.invariant("preview.L2")
 def test_of_a_huge_one_the_sample_is_all_and_the_remedy_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +90,7 @@ def test_a_cursor_that_moves_does_not_begin_the_manifest_anew(tmp_path: Path, mo
         looks(path, 1, Previewer(dump_readers()))
 
 
+@pytest.mark.invariant("preview.L1")
 def test_the_manifest_is_read_once_and_nothing_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(3)])
     opened = []

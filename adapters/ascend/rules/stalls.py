@@ -170,7 +170,7 @@ def _who(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
             f"The kernel of task {name_of(task)} has returned, but its deferred (asynchronous) completion has not "
             f"come{since}: all cores are idle.{f' It waits for this: {waits}.' if waits else ''}"
         )
-    if task.state is TaskState.READY and task.attributes.get("held_back") == "yes":
+    if task.state is TaskState.READY and task.attributes.get("buffered") == "yes":
         return (
             f"Task {name_of(task)} is ready, but the scheduler gave it to no core{since}. The log shows what it "
             "gave to cores."
@@ -196,7 +196,7 @@ def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str
 def _next(roots: Sequence[Task], job: JobDiagnostics) -> tuple[str, ...]:
     steps = []
     kernel = roots[0].kernel or "its kernel"
-    if roots[0].attributes.get("held_back") == "yes":
+    if roots[0].attributes.get("buffered") == "yes":
         steps.append(
             f"look whether {kernel} must start on more cores at once than are free (require_sync_start, block_num); "
             "else report the dispatch loop to the runtime's maintainers"

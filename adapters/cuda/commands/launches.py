@@ -71,7 +71,7 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
     wanted = [f"process:{host}/{target.pid}" for target in found.processes]
     with quit_on_signals(), started(view):
         trace_launches(view, wanted, budget / 100)
-        with contextlib.suppress(KeyboardInterrupt):  # enough was heard
+        with contextlib.suppress(KeyboardInterrupt):  # the user has seen enough
             view.subscribe(TracingStatus().report)
             view.wait_ended(seconds)
     snapshot = view.latest().snapshot

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from livedbg.adapters.cuda.rules.gpus import waits_for_gpu_in
-from livedbg.adapters.cuda.rules.launch_words import HABIT, heard, next_steps, often
+from livedbg.adapters.cuda.rules.launch_rates import HABIT, next_steps, often, traced_span
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput, Settings
@@ -38,12 +38,12 @@ def silent_threads(snapshot: Snapshot, settings: Settings) -> Iterator[SilentThr
         thread, process = snapshot.threads.get(trail.thread), snapshot.processes.get(trail.process)
         if thread is None or thread.exited or process is None or process.exited:
             continue
-        listened, waited = heard(process, snapshot), waited_ns(thread, snapshot)
-        if listened is None or waited is None or not trail.seen or not trail.last or trail.beats < HABIT:
+        traced, waited = traced_span(process, snapshot), waited_ns(thread, snapshot)
+        if traced is None or waited is None or not trail.seen or not trail.last or trail.beats < HABIT:
             continue
-        since = max(trail.last[-1].mono_ns, trail.seen_since_mono_ns, listened[0])
+        since = max(trail.last[-1].mono_ns, trail.seen_since_mono_ns, traced[0])
         span = max(trail.last[-1].mono_ns - trail.first_mono_ns, 1)
-        lasted = min(listened[1] - since, waited)
+        lasted = min(traced[1] - since, waited)
         if lasted >= max(settings.task_stall_ns, settings.slow_factor * span / trail.beats):
             yield SilentThread(thread, lasted, trail.count * _SECOND_NS / span)
 
@@ -53,7 +53,7 @@ class ThreadLaunchesStopped:
 
     name = "thread-launches-stopped"
     doc = (
-        "While each launch is listened to: a thread launched kernels again and again, and has launched none for longer "
+        "While each launch is traced: a thread launched kernels again and again, and has launched none for longer "
         "than the threshold (10 s) and than 10 times its usual pace, while others of its process go on launching; and "
         "all that time it has sat in one wait, which by its stack is for the GPU (cudaStreamSynchronize and the like). "
         "Such a call waits for what was handed to the GPU before it, not for what others launch since: a stall. A "
@@ -99,7 +99,7 @@ def _others_go_on(silent: SilentThread, state: RuleInput) -> bool:
     """Whether other threads of its process have launched something lately: else it is the process that has stopped."""
     snapshot = state.snapshot
     process = snapshot.processes[silent.thread.process]
-    listened = heard(process, snapshot)
+    traced = traced_span(process, snapshot)
     newest = max(t.last[-1].mono_ns for t in snapshot.launches.values() if t.process == process.id and t.last)
     lately = min(silent.lasted_ns // 2, state.settings.task_stall_ns)
-    return listened is not None and listened[1] - newest < lately
+    return traced is not None and traced[1] - newest < lately

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.adapters.cuda.rules.gpus import waits_for_gpu_in
+from livedbg.adapters.cuda.rules.launch_rates import HABIT, next_steps, often, traced_span
 from livedbg.adapters.cuda.rules.launch_threads import ThreadLaunchesStopped, silent_threads
-from livedbg.adapters.cuda.rules.launch_words import HABIT, heard, next_steps, often
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.diagnosis import Diagnosis, Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput, Settings
@@ -40,17 +40,17 @@ class _Silence:
 
 
 class LaunchesStopped:
-    """Launches that were heard all the time have stopped."""
+    """Launches have stopped while all of them were traced."""
 
     name = "launches-stopped"
     doc = (
-        "While launches are listened to: a process launched kernels again and again, and has launched none for longer "
+        "While launches are traced: a process launched kernels again and again, and has launched none for longer "
         "than the threshold (10 s) and than 10 times the usual time between two changes of the count. Where a thread "
         "of it waits for the GPU (cudaStreamSynchronize and the like, from a stack taken since then), that is a stall: "
         "what was launched last is not done. Where no thread waits so, it may be done, or be between two phases: "
         "unknown where nothing uses the CPU, and where a thread does, which may compute or wait by spinning, it "
         "decides nothing. A process that waits for connections or sleeps for a time is idle by its own will and not "
-        "reported. Time in which the rate was too high to be listened to does not count. Always inferred."
+        "reported. Time in which the rate was too high for tracing does not count. Always inferred."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -115,12 +115,12 @@ def _silences(state: RuleInput) -> Iterator[_Silence]:
         process = snapshot.processes.get(key.entity) if key.name == CALLS else None
         if process is None or process.exited or calls.changes < HABIT:
             continue
-        listened = heard(process, snapshot)
-        if listened is None:
+        traced = traced_span(process, snapshot)
+        if traced is None:
             continue
         newest = max((trail.last[-1].mono_ns for trail in _trails(key.entity, snapshot)), default=0)
-        since = max(calls.changed_mono_ns, listened[0], newest)
-        lasted = listened[1] - since
+        since = max(calls.changed_mono_ns, traced[0], newest)
+        lasted = traced[1] - since
         span = calls.changed_mono_ns - calls.first_mono_ns
         if lasted >= max(state.settings.task_stall_ns, state.settings.slow_factor * span / calls.changes):
             yield _Silence(key.entity, calls, since, lasted, max(calls.value, 1.0) * _SECOND_NS / max(span, 1))

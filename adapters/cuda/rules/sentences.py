@@ -190,7 +190,7 @@ def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
 def launched_last(
     process: str, snapshot: Snapshot, until_wall_ns: int | None = None, thread: str = ""
 ) -> tuple[str, tuple[Evidence, ...]]:
-    """Which kernels a process launched last, newest first, in words; "" where nobody listened to its launches.
+    """Which kernels a process launched last, newest first, in words; "" if its launches were not traced.
 
     Args:
         process: its identifier.

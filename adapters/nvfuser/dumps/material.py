@@ -27,6 +27,7 @@ from livedbg.logs.shapes import split_prefix
 from livedbg.model.errors import SourceError
 from livedbg.model.events import LogsSeen, ProcessSeen
 from livedbg.recording.file import RecordingReader, is_recording
+from livedbg.session.log_formats import no_log_suffixes
 
 __all__ = ["Cut", "Found", "Material", "gather"]
 
@@ -97,7 +98,7 @@ def gather(path: Path) -> Material:
     if is_recording(path):
         _recording(path, material)
         return material
-    found = scan(str(path), frozenset())
+    found = scan(str(path), no_logs=no_log_suffixes())
     if not found.files:
         raise SourceError(f"{path} holds no log that can be read.", "give a log, a folder of logs, or a recording")
     for file in found.files:

@@ -10,7 +10,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import waiting
 from livedbg.analysis.rules.words import name_of
-from livedbg.logs.sanitizers import ENDED, TOLD, place_of
+from livedbg.logs.sanitizers import ENDED, WARNED, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.text.wording import sentence_case
 
@@ -118,14 +118,14 @@ class Crash:
         kind = (hit.catchpoint or "").partition(": ")[2]
         owner = snapshot.processes.get(hit.process) if hit.process else None
         alive = any(not p.exited for p in ([owner] if owner else snapshot.processes.values()))
-        fatal = kind != TOLD and ((kind in _FATAL and not (owner and alive)) or not alive)
+        fatal = kind != WARNED and ((kind in _FATAL and not (owner and alive)) or not alive)
         first_line = hit.message.partition("\n")[0]
         again = f" ({hit.count} times)" if hit.count > 1 else ""
-        place = place_of(hit.stack) if kind in (ENDED, TOLD) else ""
+        place = place_of(hit.stack) if kind in (ENDED, WARNED) else ""
         what_it_was = f"{hit.type}, in {place}" if place else hit.type
         text = f"{what_it_was}: {first_line}" if first_line else what_it_was
         what = "Crashed" if fatal else "An exception was logged, and its process goes on"
-        if kind == TOLD:
+        if kind == WARNED:
             what = "A sanitizer reported, without ending the program"
         steps = ["look at the log lines before it"]
         if fatal:

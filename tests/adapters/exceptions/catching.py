@@ -16,7 +16,7 @@ from livedbg.session.live import LiveView
 from livedbg.touch import attach, inspector
 from tests.conftest import Target, eventually
 
-__all__ = ["Ear", "functions", "take_time", "tell"]
+__all__ = ["Tracing", "functions", "take_time", "tell"]
 
 
 def take_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def take_time(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, 60.0)
 
 
-class Ear:
+class Tracing:
     """The session.
 
     Args:
@@ -62,7 +62,7 @@ class Ear:
     def hits(self) -> list[ExceptionHit]:
         return list(self.view.latest().snapshot.exceptions.values())
 
-    def heard(self, count: int) -> list[ExceptionHit]:
+    def hits_after(self, count: int) -> list[ExceptionHit]:
         """The hits once there are so many calls."""
         eventually(lambda: sum(hit.count for hit in self.hits) >= count)
         return self.hits

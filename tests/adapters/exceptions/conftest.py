@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.exceptions.catching import Ear
+from tests.adapters.exceptions.catching import Tracing
 from tests.conftest import Target
 
 
 @pytest.fixture
-def listen() -> Iterator[Callable[..., Ear]]:
+def trace() -> Iterator[Callable[..., Tracing]]:
     """Begin to catch in a process; ended with the test."""
-    ears: list[Ear] = []
+    sessions: list[Tracing] = []
 
-    def start(pid: int, *, read_only: bool = False) -> Ear:
-        ears.append(Ear(pid, read_only=read_only))
-        return ears[-1]
+    def start(pid: int, *, read_only: bool = False) -> Tracing:
+        sessions.append(Tracing(pid, read_only=read_only))
+        return sessions[-1]
 
     yield start
-    for ear in ears:
-        ear.stop()
+    for tracing in sessions:
+        tracing.stop()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
 from livedbg.session.presets import presets
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import Target
 from tests.probes.refused import refused
 
@@ -27,15 +27,15 @@ def failing(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> 
 
 
 @pytest.fixture
-def ear(failing: Target) -> Iterator[Ear]:
-    made = Ear(failing.pid)
+def tracing(failing: Target) -> Iterator[Tracing]:
+    made = Tracing(failing.pid)
     yield made
     made.stop()
 
 
-@pytest.fixture(params=["listen", "registers"])
+@pytest.fixture(params=["probes", "registers"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "listen" and refused():
+    if request.param == "probes" and refused():
         pytest.skip(refused())
     if request.param == "registers":
 
@@ -46,15 +46,15 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-def test_statuses_of_iree(engine: str, failing: Target, ear: Ear) -> None:
-    ear.catch("iree")
-    (point,) = ear.points.values()
+def test_statuses_of_iree(engine: str, failing: Target, tracing: Tracing) -> None:
+    tracing.catch("iree")
+    (point,) = tracing.points.values()
     assert (point.state, point.engine) == (CatchpointState.ARMED, engine)
     tell(failing, "cuda 2")
     tell(failing, "iree 8 tensor of 64 GiB does not fit on the device")
-    ear.heard(1)
+    tracing.hits_after(1)
     tell(failing, "ireef 13 transfer")
-    first, second = sorted(ear.heard(2), key=lambda hit: hit.type)
+    first, second = sorted(tracing.hits_after(2), key=lambda hit: hit.type)
     assert first.type == "iree_status_allocate"
     assert (
         first.message == "RESOURCE_EXHAUSTED: tensor of 64 GiB does not fit on the device (runtime/src/device.c:1234)"
@@ -64,26 +64,26 @@ def test_statuses_of_iree(engine: str, failing: Target, ear: Ear) -> None:
     assert functions(first)[:2] == ["iree_status_allocate", "main"]
 
 
-def test_errors_of_cuda(engine: str, failing: Target, ear: Ear) -> None:
-    ear.catch("cuda")
-    (point,) = ear.points.values()
+def test_errors_of_cuda(engine: str, failing: Target, tracing: Tracing) -> None:
+    tracing.catch("cuda")
+    (point,) = tracing.points.values()
     assert (point.state, point.engine) == (CatchpointState.ARMED, engine)
     for number, command in enumerate(("cuda 2", "cu 700", "cuda 12345"), 1):
         tell(failing, command)
-        ear.heard(number)
-    assert {(hit.type, hit.message) for hit in ear.hits} == {
+        tracing.hits_after(number)
+    assert {(hit.type, hit.message) for hit in tracing.hits} == {
         ("cudaGetErrorString", "2 (out of memory)"),
         ("cuGetErrorString", "700 (illegal address)"),
         ("cudaGetErrorString", "12345"),
     }
 
 
-def test_a_failed_assert_in_a_child(engine: str, failing: Target, ear: Ear) -> None:
-    ear.catch("abort", follow=True)
+def test_a_failed_assert_in_a_child(engine: str, failing: Target, tracing: Tracing) -> None:
+    tracing.catch("abort", follow=True)
     tell(failing, "assert 7")
-    hits = {hit.type: hit for hit in ear.heard(1 if engine == "registers" else 2)}
+    hits = {hit.type: hit for hit in tracing.hits_after(1 if engine == "registers" else 2)}
     said = hits["__assert_fail"].message
-    if engine == "listen":
+    if engine == "probes":
         assert said.startswith("wanted < 0 (/") and said.endswith(":38, fail_in_a_child)")
         assert "/statuses.c:" in said or "…:" in said  # the child may be gone when the rest is read
     else:

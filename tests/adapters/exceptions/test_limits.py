@@ -10,7 +10,7 @@ import pytest
 from livedbg.adapters.exceptions.native_calls import NativeCalls
 from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.model.intents import Uncatch
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
@@ -21,20 +21,20 @@ Spawn = Callable[..., Target]
 
 
 @pytest.fixture
-def ear(build_target: Build, spawn: Spawn) -> Iterator[tuple[Ear, Target]]:
+def tracing(build_target: Build, spawn: Spawn) -> Iterator[tuple[Tracing, Target]]:
     target = spawn([build_target("throws")])
-    one = Ear(target.pid)
+    one = Tracing(target.pid)
     yield one, target
     one.stop()
 
 
 @pytest.mark.invariant("hits.Q2")
-def test_Q2_ever_different_messages(ear: tuple[Ear, Target]) -> None:
-    session, target = ear
+def test_Q2_ever_different_messages(tracing: tuple[Tracing, Target]) -> None:
+    session, target = tracing
     session.catch("any")
     for number in range(60):
         tell(target, f"runtime number {number}")
-    hits = session.heard(60)
+    hits = session.hits_after(60)
     assert sum(hit.count for hit in hits) == 60 and len(hits) == 21
     merged = max(hits, key=lambda hit: hit.count)
     assert merged.message == "40 different messages; the last: number 59"
@@ -42,12 +42,12 @@ def test_Q2_ever_different_messages(ear: tuple[Ear, Target]) -> None:
 
 
 def test_E1_a_listener_that_fails_says_so_and_no_other_does(
-    ear: tuple[Ear, Target], monkeypatch: pytest.MonkeyPatch
+    tracing: tuple[Tracing, Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session, target = ear
+    session, target = tracing
     session.catch("any")
     tell(target, "runtime before")
-    session.heard(1)
+    session.hits_after(1)
     whole = NativeCalls.describe
 
     def describe(self: NativeCalls, *arguments: object) -> object:
@@ -64,17 +64,17 @@ def test_E1_a_listener_that_fails_says_so_and_no_other_does(
     assert [hit.message for hit in session.hits] == ["before"] and point.hits == 1
     session.catch("any")
     tell(target, "runtime after")
-    session.heard(2)
+    session.hits_after(2)
     assert session.points["C2"].state is CatchpointState.ARMED
     assert {hit.message for hit in session.hits} == {"before", "after"}
 
 
-def test_many_catchpoints_at_once(ear: tuple[Ear, Target]) -> None:
-    session, target = ear
+def test_many_catchpoints_at_once(tracing: tuple[Tracing, Target]) -> None:
+    session, target = tracing
     for _ in range(10):
         session.catch("any")
-    tell(target, "runtime heard by all")
-    hits = session.heard(10)
+    tell(target, "runtime reported by all")
+    hits = session.hits_after(10)
     assert {hit.catchpoint for hit in hits} == {f"C{number}" for number in range(1, 11)}
     assert all(functions(hit)[:2] == ["__cxa_throw", "innermost"] for hit in hits)
     for number in range(1, 11):
@@ -82,11 +82,11 @@ def test_many_catchpoints_at_once(ear: tuple[Ear, Target]) -> None:
     eventually(lambda: all(point.state is CatchpointState.DONE for point in session.points.values()))
 
 
-def test_seen_is_of_the_process_alone(ear: tuple[Ear, Target], build_target: Build, spawn: Spawn) -> None:
+def test_seen_is_of_the_process_alone(tracing: tuple[Tracing, Target], build_target: Build, spawn: Spawn) -> None:
     """Also where types are left to the kernel, and somebody listens to the same function in another process."""
-    session, target = ear
+    session, target = tracing
     other = spawn([build_target("throws")])
-    elsewhere = Ear(other.pid)
+    elsewhere = Tracing(other.pid)
     try:
         elsewhere.catch("any")
         session.catch("nvfuser::nvfError")
@@ -94,7 +94,7 @@ def test_seen_is_of_the_process_alone(ear: tuple[Ear, Target], build_target: Bui
             tell(target, "flood logic 100 1500")  # no more than the rings hold: what is not read in time is lost
             tell(target, "thread logic from a thread")
             tell(target, f"nvf {number}")
-            session.heard(number)
+            session.hits_after(number)
             if number == 4:
                 tell(other, "flood runtime 3000 10000")
     finally:
@@ -105,29 +105,29 @@ def test_seen_is_of_the_process_alone(ear: tuple[Ear, Target], build_target: Bui
     assert point.lost or 612 <= point.seen <= 812  # some count twice while the counting begins
 
 
-def test_a_rethrow_has_no_type_which_is_said(ear: tuple[Ear, Target]) -> None:
-    session, target = ear
+def test_a_rethrow_has_no_type_which_is_said(tracing: tuple[Tracing, Target]) -> None:
+    session, target = tracing
     session.catch("std::runtime_error", moment=Moment.RETHROW)
     tell(target, "rethrow whatever")
-    (hit,) = session.heard(1)
+    (hit,) = session.hits_after(1)
     assert functions(hit)[:2] == ["__cxa_rethrow", "outer"]
     assert "neither type nor message" in session.points["C1"].note
 
 
-def test_many_children_cost_one_stack(ear: tuple[Ear, Target]) -> None:
-    session, target = ear
+def test_many_children_cost_one_stack(tracing: tuple[Tracing, Target]) -> None:
+    session, target = tracing
     session.catch("any", follow=True)
     for _ in range(100):
         tell(target, "fork runtime of a child")
-    (hit,) = session.heard(100)
+    (hit,) = session.hits_after(100)
     assert hit.count == 100 and functions(hit)[:2] == ["__cxa_throw", "innermost"]
 
 
-def test_a_child_that_ends_at_once_has_its_stack(ear: tuple[Ear, Target]) -> None:
-    session, target = ear
+def test_a_child_that_ends_at_once_has_its_stack(tracing: tuple[Tracing, Target]) -> None:
+    session, target = tracing
     session.catch("any", follow=True)
     for number in range(5):
         tell(target, f"fork runtime of child {number}")
-    hits = session.heard(5)
+    hits = session.hits_after(5)
     assert all(functions(hit)[:3] == ["__cxa_throw", "innermost", "outer"] and not hit.partial for hit in hits)
     assert len({hit.process for hit in hits}) == 5

@@ -15,7 +15,7 @@ from livedbg.model.catchpoints import CatchpointState
 from livedbg.probes import functions as probe_functions
 from livedbg.probes.places import find_in_files, find_places
 from livedbg.probes.tracefs import NoTracefs
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import Target
 from tests.probes.refused import refused
 
@@ -59,26 +59,26 @@ def test_what_has_a_name_comes_before_what_has_a_mark(program: Path, spawn: Call
     assert [each.name for each in found] == ["abort", "__cxa_throw"]
 
 
-@pytest.mark.parametrize("engine", ["listen", "registers"])
+@pytest.mark.parametrize("engine", ["probes", "registers"])
 def test_it_is_heard(
     program: Path,
     spawn: Callable[..., Target],
-    listen: Callable[[int], Ear],
+    trace: Callable[[int], Tracing],
     engine: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if engine == "listen" and refused():
+    if engine == "probes" and refused():
         pytest.skip(refused())
     if engine == "registers":
         no_probes(monkeypatch)
     target = spawn([program])
-    ear = listen(target.pid)
-    ear.catch("std::runtime_error")
-    (point,) = ear.points.values()
+    tracing = trace(target.pid)
+    tracing.catch("std::runtime_error")
+    (point,) = tracing.points.values()
     assert (point.state, point.engine) == (CatchpointState.ARMED, engine) and "throws-marked" in point.note
     tell(target, "logic not wanted")
     tell(target, "derived by its mark")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert (hit.type, hit.message) == ("demo::Derived", "by its mark")
     assert "__libc_start_call_main" in functions(hit) and not hit.partial
 
@@ -87,16 +87,16 @@ def test_it_is_heard(
 def test_by_registers_a_message_is_right_or_left_out(
     build_target: Callable[..., Path],
     spawn: Callable[..., Target],
-    listen: Callable[[int], Ear],
+    trace: Callable[[int], Tracing],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its text is a string of its own, which the program frees at once: malloc then keeps its pointers there."""
     no_probes(monkeypatch)
     target = spawn([build_target("throws")])
-    ear = listen(target.pid)
-    ear.catch("nvfuser")
+    tracing = trace(target.pid)
+    tracing.catch("nvfuser")
     said = ["x" * (40 + 48 * number) for number in range(15)]  # ever another size: malloc's first of each
     for number, text in enumerate(said, 1):
         tell(target, f"nvf {text}")
-        ear.heard(number)
-    assert {hit.message for hit in ear.hits} <= {*said, ""}
+        tracing.hits_after(number)
+    assert {hit.message for hit in tracing.hits} <= {*said, ""}

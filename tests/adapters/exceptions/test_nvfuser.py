@@ -17,7 +17,7 @@ import pytest
 from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes.refused import refused
 
@@ -45,15 +45,15 @@ def fuser(python: str, spawn: Callable[..., Target]) -> Target:
 
 
 @pytest.fixture
-def ear(fuser: Target) -> Iterator[Ear]:
-    made = Ear(fuser.pid)
+def tracing(fuser: Target) -> Iterator[Tracing]:
+    made = Tracing(fuser.pid)
     yield made
     made.stop()
 
 
-@pytest.mark.parametrize("engine", ["listen", "registers"])
-def test_its_exception_is_caught(engine: str, fuser: Target, ear: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
-    if engine == "listen" and refused():
+@pytest.mark.parametrize("engine", ["probes", "registers"])
+def test_its_exception_is_caught(engine: str, fuser: Target, tracing: Tracing, monkeypatch: pytest.MonkeyPatch) -> None:
+    if engine == "probes" and refused():
         pytest.skip(refused())
     if engine == "registers":
 
@@ -61,29 +61,29 @@ def test_its_exception_is_caught(engine: str, fuser: Target, ear: Ear, monkeypat
             raise NoTracefs(errno.EACCES, "not for us")
 
         monkeypatch.setattr(probe_functions, "TraceEvents", none_here)
-    ear.catch("nvfuser")
-    (point,) = ear.points.values()
+    tracing.catch("nvfuser")
+    (point,) = tracing.points.values()
     assert (point.state, point.engine) == (CatchpointState.ARMED, engine) and "libstdc++" in point.note
     tell(fuser, "go")
-    eventually(lambda: sum(hit.count for hit in ear.hits) >= 1, 200.0)
-    (hit,) = ear.hits
+    eventually(lambda: sum(hit.count for hit in tracing.hits) >= 1, 200.0)
+    (hit,) = tracing.hits
     assert hit.type == "nvfuser::nvfError"
     assert hit.message.startswith(_MESSAGE) or (engine == "registers" and not hit.message)  # Python frees it at once
     names = functions(hit)
     assert any(name.startswith("nvfuser::nvfCheckFail(") for name in names[:3]), names
     assert any(name.startswith("nvfuser::KernelArgumentHolder::") for name in names), names
     assert tell(fuser, "go") == 2  # it runs on
-    eventually(lambda: sum(hit.count for hit in ear.hits) >= 2)
+    eventually(lambda: sum(hit.count for hit in tracing.hits) >= 2)
 
 
 @pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
-def test_its_one_function_that_throws_can_be_listened_to(fuser: Target, ear: Ear) -> None:
-    ear.catch("nvfuser::nvfCheckFail", moment=Moment.CALL)
-    (point,) = ear.points.values()
+def test_its_one_function_that_throws_can_be_listened_to(fuser: Target, tracing: Tracing) -> None:
+    tracing.catch("nvfuser::nvfCheckFail", moment=Moment.CALL)
+    (point,) = tracing.points.values()
     assert point.state is CatchpointState.ARMED, point
     tell(fuser, "go")
-    eventually(lambda: sum(hit.count for hit in ear.hits) >= 1, 200.0)
-    (hit,) = ear.hits
+    eventually(lambda: sum(hit.count for hit in tracing.hits) >= 1, 200.0)
+    (hit,) = tracing.hits
     assert "getCommonDeviceCUDA" in hit.message  # its first argument: the function that checks
 
 

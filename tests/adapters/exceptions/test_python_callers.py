@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.model import ExceptionHit
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import TARGETS, Target, eventually
 from tests.cpython.interpreters import interpreters, label
 from tests.probes.refused import refused
@@ -34,19 +34,19 @@ def python_frames(hit: ExceptionHit) -> list[str]:
 
 @every
 def test_native_and_python_frames_in_one_stack(
-    python: str, library: Path, spawn: Spawn, listen: Callable[[int], Ear]
+    python: str, library: Path, spawn: Spawn, trace: Callable[[int], Tracing]
 ) -> None:
     target = spawn([python, PROGRAM, library])
-    ear = listen(target.pid)
-    ear.catch("std::runtime_error")
+    tracing = trace(target.pid)
+    tracing.catch("std::runtime_error")
     said: list[ExceptionHit] = []
     for word in ("held", "free", "alone", "through"):
         if word == "alone":  # it stays there until its stack was read
             target.stdin.write(b"alone\n")
         else:
             tell(target, word)
-        ear.heard(len(said) + 1)
-        said += [hit for hit in ear.hits if hit.id not in {one.id for one in said}]
+        tracing.hits_after(len(said) + 1)
+        said += [hit for hit in tracing.hits if hit.id not in {one.id for one in said}]
         if word == "alone":
             tell(target, "")
     assert [hit.message for hit in said] == ["from below"] * 4
@@ -66,31 +66,33 @@ def test_native_and_python_frames_in_one_stack(
     assert names.index("called_back") < names.index("call_back") < names.index("through_c")
 
 
-def test_a_thread_that_lost_the_gil_before_it_threw(library: Path, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_a_thread_that_lost_the_gil_before_it_threw(
+    library: Path, spawn: Spawn, trace: Callable[[int], Tracing]
+) -> None:
     target = spawn([sys.executable, PROGRAM, library])
     tell(target, "busy")
-    ear = listen(target.pid)
-    ear.catch("std::runtime_error")
+    tracing = trace(target.pid)
+    tracing.catch("std::runtime_error")
     target.stdin.write(b"late\n")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert python_frames(hit) == ["innermost", "caller", "main", "<module>"]
     assert hit.partial  # they were read just after the throw
 
 
-def test_a_program_that_is_executed_later(library: Path, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_a_program_that_is_executed_later(library: Path, spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     command = f"read go; exec {sys.executable} {PROGRAM} {library}"
     target = spawn(["sh", "-c", f"echo READY; {command}"])
-    ear = listen(target.pid)
+    tracing = trace(target.pid)
     runtime = _runtime()
-    ear.catch("std::runtime_error", files=(runtime,))
+    tracing.catch("std::runtime_error", files=(runtime,))
     target.stdin.write(b"go\n")
     assert "READY" in target.line()
 
-    def heard() -> bool:
+    def caught() -> bool:
         tell(target, "held")
-        return any(python_frames(hit) == ["innermost", "caller", "main", "<module>"] for hit in ear.hits)
+        return any(python_frames(hit) == ["innermost", "caller", "main", "<module>"] for hit in tracing.hits)
 
-    eventually(heard)
+    eventually(caught)
 
 
 def _runtime() -> str:
@@ -98,14 +100,14 @@ def _runtime() -> str:
     return str(Path(subprocess.check_output(["g++", "-print-file-name=libstdc++.so.6"], text=True).strip()).resolve())
 
 
-def test_an_error_of_torch_with_the_python_that_led_to_it(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_an_error_of_torch_with_the_python_that_led_to_it(spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     pytest.importorskip("torch")
     target = spawn([sys.executable, TARGETS / "py_raises.py"])
     tell(target, "torch")  # imports it
-    ear = listen(target.pid)
-    ear.catch("c10")
+    tracing = trace(target.pid)
+    tracing.catch("c10")
     tell(target, "torch")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert hit.type == "c10::Error"
     assert python_frames(hit) == ["torch_product", "run", "main.<locals>.guarded", "main", "<module>"]
     assert any("mm" in name for name in functions(hit)[: functions(hit).index("torch_product")])

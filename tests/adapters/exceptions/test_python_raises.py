@@ -1,4 +1,4 @@
-"""Python exceptions of real interpreters, heard as they are raised, without a stop."""
+"""Python exceptions of real interpreters, reported as they are raised, without a stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Uncatch
 from livedbg.probes.tracefs import NoTracefs, TraceEvents
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.adapters.exceptions.test_tracing import text_is_whole
 from tests.conftest import TARGETS, Target, eventually
 from tests.cpython.interpreters import VERSIONS, interpreters, label
@@ -38,22 +38,22 @@ def raiser(spawn: Spawn) -> Target:
     return spawn([sys.executable, PROGRAM])
 
 
-def one(ear: Ear, kind: str) -> ExceptionHit:
+def one(tracing: Tracing, kind: str) -> ExceptionHit:
     """The only hit of a type, once there is one."""
-    eventually(lambda: any(hit.type == kind for hit in ear.hits))
-    (hit,) = [hit for hit in ear.hits if hit.type == kind]
+    eventually(lambda: any(hit.type == kind for hit in tracing.hits))
+    (hit,) = [hit for hit in tracing.hits if hit.type == kind]
     return hit
 
 
 @every
-def test_type_message_stack_and_thread(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_type_message_stack_and_thread(python: str, spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     target = spawn([python, PROGRAM])
-    ear = listen(target.pid)
-    ear.catch("python:ValueError")
-    (point,) = ear.points.values()
-    assert (point.state, point.moment, point.engine) == (CatchpointState.ARMED, Moment.RAISE, "listen")
+    tracing = trace(target.pid)
+    tracing.catch("python:ValueError")
+    (point,) = tracing.points.values()
+    assert (point.state, point.moment, point.engine) == (CatchpointState.ARMED, Moment.RAISE, "probes")
     tell(target, "plain so it goes")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert (hit.type, hit.message, hit.count, hit.partial) == ("ValueError", "so it goes", 1, False)
     assert hit.thread == f"thread:box/{target.pid}/{target.words[1]}"
     assert functions(hit)[:3] == ["inner", "middle", "run"]
@@ -66,10 +66,10 @@ def test_type_message_stack_and_thread(python: str, spawn: Spawn, listen: Callab
 
 
 @every
-def test_messages_that_c_code_makes(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_messages_that_c_code_makes(python: str, spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     target = spawn([python, PROGRAM])
-    ear = listen(target.pid)
-    ear.catch("python")
+    tracing = trace(target.pid)
+    tracing.catch("python")
     said = {
         "key": ("KeyError", "'missing'"),
         "number": ("KeyError", "-70000000000"),
@@ -83,85 +83,85 @@ def test_messages_that_c_code_makes(python: str, spawn: Spawn, listen: Callable[
     }
     for word in said:
         tell(target, f"c {word}")
-    eventually(lambda: any(hit.type == "ModuleNotFoundError" for hit in ear.hits))
-    heard = [(hit.type, hit.message) for hit in ear.hits]
-    assert not set(said.values()) - set(heard)
-    assert [hit.count for hit in ear.hits if hit.type == "ModuleNotFoundError"] == [1]  # relieved of its traceback
+    eventually(lambda: any(hit.type == "ModuleNotFoundError" for hit in tracing.hits))
+    reported = [(hit.type, hit.message) for hit in tracing.hits]
+    assert not set(said.values()) - set(reported)
+    assert [hit.count for hit in tracing.hits if hit.type == "ModuleNotFoundError"] == [1]  # relieved of its traceback
 
 
 @every
-def test_every_alphabet_and_length(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_every_alphabet_and_length(python: str, spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     target = spawn([python, PROGRAM], env={**os.environ, "PYTHONUTF8": "1"})
-    ear = listen(target.pid)
-    ear.catch("python:ValueError")
+    tracing = trace(target.pid)
+    tracing.catch("python:ValueError")
     texts = ["plain", "na\u00efve", "\u4f60\u597d", "\U0001f600 wide", "x" * 200]
     for text in texts:
         tell(target, f"plain {text}")
     tell(target, f"plain {'y' * 9000}")
     tell(target, f"kept {'z' * 900}")
-    heard = {hit.message for hit in ear.heard(len(texts) + 2)}
-    cut = {message for message in heard if message.endswith("y…")}
-    assert heard - cut == {*texts, "z" * 900}
+    reported = {hit.message for hit in tracing.hits_after(len(texts) + 2)}
+    cut = {message for message in reported if message.endswith("y…")}
+    assert reported - cut == {*texts, "z" * 900}
     assert len(cut) == 1
 
 
 @every
 def test_propagation_and_raising_again_are_the_same_exception(
-    python: str, spawn: Spawn, listen: Callable[[int], Ear]
+    python: str, spawn: Spawn, trace: Callable[[int], Tracing]
 ) -> None:
     target = spawn([python, PROGRAM])
-    ear = listen(target.pid)
-    ear.catch("python:ValueError")
+    tracing = trace(target.pid)
+    tracing.catch("python:ValueError")
     for _ in range(3):
         tell(target, "again x")
     tell(target, "many 50")
-    assert sum(hit.count for hit in ear.heard(53)) == 53
-    again = next(hit for hit in ear.hits if hit.message == "x")
+    assert sum(hit.count for hit in tracing.hits_after(53)) == 53
+    again = next(hit for hit in tracing.hits if hit.message == "x")
     assert again.count == 3
-    ear.view.send(Uncatch(catchpoint="C1"))
-    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
-    assert (ear.points["C1"].hits, ear.points["C1"].lost) == (53, 0)
+    tracing.view.send(Uncatch(catchpoint="C1"))
+    eventually(lambda: tracing.points["C1"].state is CatchpointState.DONE)
+    assert (tracing.points["C1"].hits, tracing.points["C1"].lost) == (53, 0)
 
 
 @every
-def test_the_preset_leaves_the_ends_of_loops_out(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_the_preset_leaves_the_ends_of_loops_out(python: str, spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     target = spawn([python, PROGRAM])
-    ear = listen(target.pid)
-    ear.catch("python")
-    ear.catch("python:StopIteration")
+    tracing = trace(target.pid)
+    tracing.catch("python")
+    tracing.catch("python:StopIteration")
     tell(target, "loops")
     tell(target, "plain last")
-    eventually(lambda: any(hit.message == "last" for hit in ear.hits))
-    assert {(hit.catchpoint, hit.type) for hit in ear.hits} == {("C1", "ValueError"), ("C2", "StopIteration")}
+    eventually(lambda: any(hit.message == "last" for hit in tracing.hits))
+    assert {(hit.catchpoint, hit.type) for hit in tracing.hits} == {("C1", "ValueError"), ("C2", "StopIteration")}
 
 
 @every
-def test_stacks_deeper_than_the_kernel_reads(python: str, spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_stacks_deeper_than_the_kernel_reads(python: str, spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     target = spawn([python, PROGRAM])
-    ear = listen(target.pid)
-    ear.catch("python:ValueError")
+    tracing = trace(target.pid)
+    tracing.catch("python:ValueError")
     tell(target, "deep 25")
-    (gone,) = ear.heard(1)
+    (gone,) = tracing.hits_after(1)
     assert functions(gone)[:8] == ["inner", *["deep"] * 7]
     target.stdin.write(b"stay 25\n")
-    stays = next(hit for hit in ear.heard(2) if hit.id != gone.id)
+    stays = next(hit for hit in tracing.hits_after(2) if hit.id != gone.id)
     tell(target, "")
     assert stays.message == "stays"
     assert functions(stays) == ["inner", "stay", *["stay"] * 25, "run", "main.<locals>.guarded", "main", "<module>"]
     assert not stays.partial
 
 
-def test_children_by_their_bases_and_names(raiser: Target, listen: Callable[[int], Ear]) -> None:
-    ear = listen(raiser.pid)
+def test_children_by_their_bases_and_names(raiser: Target, trace: Callable[[int], Tracing]) -> None:
+    tracing = trace(raiser.pid)
     patterns = ["python:Exception", "python:*.Inner", "python:/^Sad$/", "python:LookupError", "python:__main__.Sad"]
     for pattern in patterns:
-        ear.catch(pattern)
+        tracing.catch(pattern)
     tell(raiser, "sad oh")
     tell(raiser, "inner")
     tell(raiser, "c index")
-    eventually(lambda: len(ear.hits) >= 7)
-    heard = sorted((hit.catchpoint or "", hit.type) for hit in ear.hits)
-    assert heard == [
+    eventually(lambda: len(tracing.hits) >= 7)
+    reported = sorted((hit.catchpoint or "", hit.type) for hit in tracing.hits)
+    assert reported == [
         ("C1", "IndexError"),
         ("C1", "Outer.Inner"),
         ("C1", "Sad"),
@@ -172,48 +172,48 @@ def test_children_by_their_bases_and_names(raiser: Target, listen: Callable[[int
     ]
 
 
-def test_only_those_with_a_text_and_only_so_many(raiser: Target, listen: Callable[[int], Ear]) -> None:
-    ear = listen(raiser.pid)
-    ear.catch("python:ValueError", message="number 7", count=2)
+def test_only_those_with_a_text_and_only_so_many(raiser: Target, trace: Callable[[int], Tracing]) -> None:
+    tracing = trace(raiser.pid)
+    tracing.catch("python:ValueError", message="number 7", count=2)
     tell(raiser, "many 100")
-    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
-    assert [hit.message for hit in ear.hits] == ["number 7", "number 70"]
+    eventually(lambda: tracing.points["C1"].state is CatchpointState.DONE)
+    assert [hit.message for hit in tracing.hits] == ["number 7", "number 70"]
 
 
-def test_threads_coroutines_and_children(raiser: Target, listen: Callable[[int], Ear]) -> None:
-    ear = listen(raiser.pid)
-    ear.catch("python:/^(ValueError|RuntimeError)$/", follow=True)
+def test_threads_coroutines_and_children(raiser: Target, trace: Callable[[int], Tracing]) -> None:
+    tracing = trace(raiser.pid)
+    tracing.catch("python:/^(ValueError|RuntimeError)$/", follow=True)
     tell(raiser, "thread plain in a thread")
     tell(raiser, "async")
     tell(raiser, "fork in a child")
-    eventually(lambda: {"in a thread", "from a coroutine", "in a child"} <= {hit.message for hit in ear.hits})
-    by_message = {hit.message: hit for hit in ear.hits}
+    eventually(lambda: {"in a thread", "from a coroutine", "in a child"} <= {hit.message for hit in tracing.hits})
+    by_message = {hit.message: hit for hit in tracing.hits}
     assert by_message["in a thread"].thread != f"thread:box/{raiser.pid}/{raiser.pid}"
     assert functions(by_message["in a thread"])[-1] == "Thread._bootstrap"
     assert functions(by_message["from a coroutine"])[:3] == ["inner", "awaited", "program"]
-    assert by_message["in a child"].process != ear.process
+    assert by_message["in a child"].process != tracing.process
 
 
-def test_an_exception_that_ends_the_process(raiser: Target, listen: Callable[[int], Ear]) -> None:
-    ear = listen(raiser.pid)
-    ear.catch("python:ValueError")
+def test_an_exception_that_ends_the_process(raiser: Target, trace: Callable[[int], Tracing]) -> None:
+    tracing = trace(raiser.pid)
+    tracing.catch("python:ValueError")
     raiser.stdin.write(b"end\n")
-    hit = one(ear, "ValueError")
+    hit = one(tracing, "ValueError")
     assert hit.message == "the end"
     raiser.process.wait(60)
 
 
-def test_types_that_nobody_wants_are_sorted_out_by_the_kernel(raiser: Target, listen: Callable[[int], Ear]) -> None:
-    ear = listen(raiser.pid)
-    ear.catch("python:Sad")
+def test_types_that_nobody_wants_are_sorted_out_by_the_kernel(raiser: Target, trace: Callable[[int], Tracing]) -> None:
+    tracing = trace(raiser.pid)
+    tracing.catch("python:Sad")
     for number in range(1, 6):
         tell(raiser, "many 150")  # no more than the rings hold, however late they are read
         tell(raiser, f"sad {number}")
-        ear.heard(number)
-    ear.view.send(Uncatch(catchpoint="C1"))
-    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
-    assert {(hit.message, hit.count) for hit in ear.hits} == {(str(number), 1) for number in range(1, 6)}
-    assert ear.points["C1"].lost == 0 and ear.points["C1"].seen >= 5 * 151
+        tracing.hits_after(number)
+    tracing.view.send(Uncatch(catchpoint="C1"))
+    eventually(lambda: tracing.points["C1"].state is CatchpointState.DONE)
+    assert {(hit.message, hit.count) for hit in tracing.hits} == {(str(number), 1) for number in range(1, 6)}
+    assert tracing.points["C1"].lost == 0 and tracing.points["C1"].seen >= 5 * 151
 
 
 def definitions() -> set[str]:
@@ -222,37 +222,37 @@ def definitions() -> set[str]:
         return set(re.findall(rf"^p:(livedbg_{os.getpid()}/\w+) ", trace.defined(), re.MULTILINE))
 
 
-def test_nothing_is_left(raiser: Target, listen: Callable[[int], Ear]) -> None:
+def test_nothing_is_left(raiser: Target, trace: Callable[[int], Tracing]) -> None:
     before = definitions()
-    ear = listen(raiser.pid)
-    ear.catch("python")
+    tracing = trace(raiser.pid)
+    tracing.catch("python")
     assert not text_is_whole(raiser.pid, "PyTraceBack_Here") and definitions() > before
-    tell(raiser, "plain heard")
-    ear.heard(1)
-    ear.view.send(Uncatch(catchpoint="C1"))
-    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
+    tell(raiser, "plain reported")
+    tracing.hits_after(1)
+    tracing.view.send(Uncatch(catchpoint="C1"))
+    eventually(lambda: tracing.points["C1"].state is CatchpointState.DONE)
     assert text_is_whole(raiser.pid, "PyTraceBack_Here")
     assert definitions() <= before
-    assert tell(raiser, "plain not heard") == 2
+    assert tell(raiser, "plain not reported") == 2
 
 
 @pytest.mark.skipif(not list(VERSIONS.glob("3.10.*")), reason="no Python 3.10 is here")
-def test_a_version_that_is_not_known_is_refused(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_a_version_that_is_not_known_is_refused(spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     python = next(VERSIONS.glob("3.10.*/bin/python"))
     target = spawn([python, PROGRAM])
-    ear = listen(target.pid)
-    ear.catch("python")
-    (point,) = ear.points.values()
+    tracing = trace(target.pid)
+    tracing.catch("python")
+    (point,) = tracing.points.values()
     assert point.state is CatchpointState.FAILED
     assert "older than 3.11" in point.note and "3.11 to 3.14" in point.note
 
 
-def test_a_program_without_python_is_refused(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_a_program_without_python_is_refused(spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     target = spawn(["sleep", "600"], wait_for=None)
     eventually(lambda: Path(f"/proc/{target.pid}/comm").read_text() == "sleep\n")
-    ear = listen(target.pid)
-    ear.catch("python:KeyError")
-    (point,) = ear.points.values()
+    tracing = trace(target.pid)
+    tracing.catch("python:KeyError")
+    (point,) = tracing.points.values()
     assert point.state is CatchpointState.FAILED
     assert "runs no Python" in point.note and point.remedy
 
@@ -267,14 +267,14 @@ def test_what_a_pattern_means() -> None:
     assert not every_one.matches(("GeneratorExit", "BaseException"))
 
 
-def test_an_error_of_torch_thrown_by_c_code(spawn: Spawn, listen: Callable[[int], Ear]) -> None:
+def test_an_error_of_torch_thrown_by_c_code(spawn: Spawn, trace: Callable[[int], Tracing]) -> None:
     pytest.importorskip("torch")
     target = spawn([sys.executable, PROGRAM])
     tell(target, "torch")  # imports it
-    ear = listen(target.pid)
-    ear.catch("python:RuntimeError")
+    tracing = trace(target.pid)
+    tracing.catch("python:RuntimeError")
     tell(target, "torch")
-    hit = one(ear, "RuntimeError")
+    hit = one(tracing, "RuntimeError")
     assert "mat1 and mat2 shapes cannot be multiplied (2x3 and 5x7)" in hit.message
     assert functions(hit)[:2] == ["torch_product", "run"]
 

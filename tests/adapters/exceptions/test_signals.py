@@ -1,4 +1,4 @@
-"""Signals of real programs, heard by the kernel's trace event."""
+"""Signals of real programs, reported by the kernel's trace event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.model.errors import UsageError
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
@@ -30,11 +30,11 @@ def faulty(build_target: Build, spawn: Spawn) -> Target:
     return spawn([build_target("signals")])
 
 
-def last_words(ear: Ear, target: Target, command: str) -> ExceptionHit:
+def last_words(tracing: Tracing, target: Target, command: str) -> ExceptionHit:
     """The one hit of a command that ends the program."""
     target.stdin.write(command.encode() + b"\n")
     target.process.wait(60)
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     return hit
 
 
@@ -59,37 +59,37 @@ def last_words(ear: Ear, target: Target, command: str) -> ExceptionHit:
     ],
 )
 def test_a_fatal_signal_has_its_cause_and_its_stack(
-    faulty: Target, listen: Callable[..., Ear], command: str, expected: tuple[str, str, str]
+    faulty: Target, trace: Callable[..., Tracing], command: str, expected: tuple[str, str, str]
 ) -> None:
     name, words, stack = expected
-    ear = listen(faulty.pid)
-    ear.catch("signals")
-    assert ear.points["C1"].state is CatchpointState.ARMED
-    hit = last_words(ear, faulty, command)
+    tracing = trace(faulty.pid)
+    tracing.catch("signals")
+    assert tracing.points["C1"].state is CatchpointState.ARMED
+    hit = last_words(tracing, faulty, command)
     assert hit.type == name
     assert words in hit.message and "fatal" in hit.message
     assert any(stack in function for function in functions(hit)), functions(hit)
-    eventually(lambda: ear.points["C1"].ending == f"was killed by {name}")
+    eventually(lambda: tracing.points["C1"].ending == f"was killed by {name}")
     in_thread = hit.thread != f"thread:box/{faulty.pid}/{faulty.pid}"
     assert in_thread == command.startswith("thread")
 
 
-def test_one_signal_by_its_name(faulty: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(faulty.pid)
-    ear.catch("SIGUSR1")
-    assert ear.points["C1"].moment is Moment.SIGNAL
+def test_one_signal_by_its_name(faulty: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(faulty.pid)
+    tracing.catch("SIGUSR1")
+    assert tracing.points["C1"].moment is Moment.SIGNAL
     tell(faulty, f"handled {int(signal.SIGUSR2)}")
     tell(faulty, f"handled {int(signal.SIGUSR1)}")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert hit.type == "SIGUSR1" and "handled, by a function in signals" in hit.message
 
 
-def test_sent_from_outside(faulty: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(faulty.pid)
-    ear.catch("signals")
+def test_sent_from_outside(faulty: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(faulty.pid)
+    tracing.catch("signals")
     os.kill(faulty.pid, signal.SIGSEGV)
     faulty.process.wait(60)
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     own = f"process {os.getpid()} ("
     assert hit.type == "SIGSEGV" and hit.message.startswith(f"sent by kill (SI_USER), by {own}")
     assert hit.message.endswith("no handler: fatal")
@@ -97,19 +97,19 @@ def test_sent_from_outside(faulty: Target, listen: Callable[..., Ear]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_who_ended_it(faulty: Target, listen: Callable[..., Ear], number: signal.Signals) -> None:
+def test_who_ended_it(faulty: Target, trace: Callable[..., Tracing], number: signal.Signals) -> None:
     """Without a handler these reach no thread as themselves."""
-    ear = listen(faulty.pid)
-    ear.catch(number.name)
+    tracing = trace(faulty.pid)
+    tracing.catch(number.name)
     os.kill(faulty.pid, number)
     faulty.process.wait(60)
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert hit.type == number.name and f"by process {os.getpid()} (" in hit.message and "fatal" in hit.message
     assert functions(hit)[-1] == "main"
-    eventually(lambda: ear.points["C1"].ending == f"was killed by {number.name}")
+    eventually(lambda: tracing.points["C1"].ending == f"was killed by {number.name}")
 
 
-def test_an_end_by_exit_is_no_signal(spawn: Spawn, listen: Callable[..., Ear]) -> None:
+def test_an_end_by_exit_is_no_signal(spawn: Spawn, trace: Callable[..., Tracing]) -> None:
     """Its other threads get SIGKILL; and what it waited for by sigwait is not delivered either."""
     code = (
         "import signal, threading, time; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
@@ -117,22 +117,22 @@ def test_an_end_by_exit_is_no_signal(spawn: Spawn, listen: Callable[..., Ear]) -
         "print('READY', flush=True); signal.sigwait([signal.SIGTERM])"
     )
     target = spawn([sys.executable, "-c", code])
-    ear = listen(target.pid)
-    ear.catch("SIGKILL")
-    ear.catch("SIGTERM")
+    tracing = trace(target.pid)
+    tracing.catch("SIGKILL")
+    tracing.catch("SIGTERM")
     os.kill(target.pid, signal.SIGTERM)
     target.process.wait(60)
-    eventually(lambda: ear.points["C2"].ending == "exited with status 0")
-    eventually(lambda: ear.points["C1"].ending == "exited with status 0")
-    ear.stop()  # all was heard
-    assert not ear.hits and ear.points["C1"].seen == 0
+    eventually(lambda: tracing.points["C2"].ending == "exited with status 0")
+    eventually(lambda: tracing.points["C1"].ending == "exited with status 0")
+    tracing.stop()  # all was reported
+    assert not tracing.hits and tracing.points["C1"].seen == 0
 
 
-def test_a_handled_one_is_told_from_a_fatal_one(faulty: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(faulty.pid)
-    ear.catch("signals")
+def test_a_handled_one_is_told_from_a_fatal_one(faulty: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(faulty.pid)
+    tracing.catch("signals")
     tell(faulty, "guarded 5")
-    hits = ear.heard(5)
+    hits = tracing.hits_after(5)
     assert {hit.type for hit in hits} == {"SIGSEGV"} and sum(hit.count for hit in hits) == 5
     assert all("handled, by a function in signals" in hit.message for hit in hits)
     assert all(functions(hit)[0].startswith("demo::write_through") for hit in hits)
@@ -140,42 +140,42 @@ def test_a_handled_one_is_told_from_a_fatal_one(faulty: Target, listen: Callable
 
 
 @pytest.mark.invariant("signal_tracer.G2")
-def test_G2_what_the_kernel_sorts_out_is_not_heard(faulty: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(faulty.pid)
-    ear.catch("signals")
+def test_G2_what_the_kernel_sorts_out_is_not_heard(faulty: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(faulty.pid)
+    tracing.catch("signals")
     tell(faulty, f"handled {int(signal.SIGTRAP)}")  # with others: only where it is fatal
     tell(faulty, f"handled {int(signal.SIGUSR1)}")
     tell(faulty, f"handled {int(signal.SIGFPE)}")
-    ear.heard(1)
-    ear.stop()
-    assert [hit.type for hit in ear.hits] == ["SIGFPE"]
+    tracing.hits_after(1)
+    tracing.stop()
+    assert [hit.type for hit in tracing.hits] == ["SIGFPE"]
 
 
 @pytest.mark.parametrize("how", ["fork", "exec"])
 @pytest.mark.invariant("signal_tracer.G1")
-def test_G1_children(faulty: Target, listen: Callable[..., Ear], how: str) -> None:
-    ear = listen(faulty.pid)
-    ear.catch("signals", follow=True)
+def test_G1_children(faulty: Target, trace: Callable[..., Tracing], how: str) -> None:
+    tracing = trace(faulty.pid)
+    tracing.catch("signals", follow=True)
     tell(faulty, f"{how} null")
-    (hit,) = ear.heard(1)
-    assert hit.type == "SIGSEGV" and hit.process != ear.process
+    (hit,) = tracing.hits_after(1)
+    assert hit.type == "SIGSEGV" and hit.process != tracing.process
     assert functions(hit)[0].startswith("demo::read_through"), functions(hit)
 
 
-def test_python(spawn: Spawn, listen: Callable[..., Ear]) -> None:
+def test_python(spawn: Spawn, trace: Callable[..., Tracing]) -> None:
     code = (
         "import ctypes, faulthandler, sys; faulthandler.enable(open('/dev/null', 'w'))\n"
         "print('READY', flush=True); input(); ctypes.string_at(8)"
     )
     target = spawn([sys.executable, "-c", code])
-    ear = listen(target.pid)
-    ear.catch("signals")
+    tracing = trace(target.pid)
+    tracing.catch("signals")
     target.stdin.write(b"\n")
     target.process.wait(60)
-    hits = ear.heard(2)
+    hits = tracing.hits_after(2)
     assert [hit.message.rpartition("; ")[2].split(",")[0] for hit in hits] == ["handled", "no handler: fatal"]
     assert {hit.type for hit in hits} == {"SIGSEGV"} and "at address 0x8" in hits[0].message
-    eventually(lambda: ear.points["C1"].ending.startswith("was killed by SIGSEGV"))
+    eventually(lambda: tracing.points["C1"].ending.startswith("was killed by SIGSEGV"))
 
 
 def test_without_rights_it_says_what_to_do(build_target: Build, spawn: Spawn) -> None:
@@ -197,10 +197,10 @@ def test_launched_and_dead_at_once(build_target: Build) -> None:
     assert "demo::divide" in said and "main at" in said
 
 
-def test_a_stack_that_is_used_up(faulty: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(faulty.pid)
-    ear.catch("signals")
-    hit = last_words(ear, faulty, "overflow")
+def test_a_stack_that_is_used_up(faulty: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(faulty.pid)
+    tracing.catch("signals")
+    hit = last_words(tracing, faulty, "overflow")
     assert hit.type == "SIGSEGV" and functions(hit)[0].startswith("demo::overflow")
     assert hit.partial  # what was copied of the stack is not all of it
 

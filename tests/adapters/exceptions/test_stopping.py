@@ -18,7 +18,7 @@ from livedbg.adapters.proc import ProcAdapter
 from livedbg.linux.procfs import child_pids, read_stat, status_fields
 from livedbg.model import ExceptionHit, ThreadState
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
-from livedbg.model.intents import Catch, GoOn, Uncatch
+from livedbg.model.intents import Catch, Resume, Uncatch
 from livedbg.probes.tracefs import NoTracefs
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
@@ -178,8 +178,8 @@ def test_a_thread_that_is_born_later_stands_too(thrower: Target, watch: Callable
     assert hit.thread != f"thread:box/{thrower.pid}/{thrower.pid}" and hit.stack[1].function == "innermost"
 
 
-@pytest.mark.invariant("stopper.J3")
-def test_J3_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watch: Callable[..., Watch]) -> None:
+@pytest.mark.invariant("stopper.J5")
+def test_J5_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watch: Callable[..., Watch]) -> None:
     if refused():
         pytest.skip(refused())
     session = watch(thrower.pid)
@@ -194,8 +194,8 @@ def test_J3_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watc
     assert 1 <= session.point.seen < 200
 
 
-@pytest.mark.invariant("stopper.J3")
-def test_J3_it_ends_by_itself_where_types_that_nobody_wants_come_often(
+@pytest.mark.invariant("stopper.J5")
+def test_J5_it_ends_by_itself_where_types_that_nobody_wants_come_often(
     thrower: Target, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopper, "_UNWANTED_MOST", 1)  # two in a second: a busy box has no more
@@ -239,7 +239,7 @@ def test_J2_a_held_thread_stands_until_it_is_let_go(thrower: Target, watch: Call
     assert point.standing == f"thread:box/{thrower.pid}/{thrower.pid}" and point.until_wall_ns is not None
     assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
     assert session.hits[0].stack[1].local_variables
-    session.view.send(GoOn(catchpoint=point.id))
+    session.view.send(Resume(catchpoint=point.id))
     assert answer(thrower) == 1
     session.saw(1)
     eventually(lambda: session.point.standing is None)

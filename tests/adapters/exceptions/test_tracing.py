@@ -1,4 +1,4 @@
-"""Exceptions of real programs, heard by kernel probes."""
+"""Exceptions of real programs, reported by kernel probes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from livedbg.model.intents import Catch, Uncatch
 from livedbg.probes.places import find_places
 from livedbg.probes.tracefs import TraceEvents
 from livedbg.text.demangling import demangled_type
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
@@ -60,11 +60,11 @@ def is_defined(pid: int) -> bool:
         ("text", "char const*", "a C string"),
     ],
 )
-def test_type_and_message(thrower: Target, listen: Callable[..., Ear], kind: str, name: str, message: str) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("any")
+def test_type_and_message(thrower: Target, trace: Callable[..., Tracing], kind: str, name: str, message: str) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("any")
     tell(thrower, f"{kind} said so")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert (hit.type, hit.message) == (name, message)
     assert functions(hit)[:3] == ["__cxa_throw", "innermost", "outer"] and functions(hit)[-1] == "main"
     assert not hit.partial
@@ -83,80 +83,80 @@ def test_type_and_message(thrower: Target, listen: Callable[..., Ear], kind: str
         ("any", "number 3", {"demo::Broken"}),
     ],
 )
-def test_patterns(thrower: Target, listen: Callable[..., Ear], pattern: str, message: str, wanted: set[str]) -> None:
+def test_patterns(thrower: Target, trace: Callable[..., Tracing], pattern: str, message: str, wanted: set[str]) -> None:
     kinds = ["runtime", "logic", "int", "broken", "derived", "nvf", "c10", "runtime"]
-    ear = listen(thrower.pid)
-    ear.catch(pattern, message=message)
+    tracing = trace(thrower.pid)
+    tracing.catch(pattern, message=message)
     for number, kind in enumerate(kinds):
         tell(thrower, f"{kind} number {number}")
-    eventually(lambda: {hit.type for hit in ear.hits} == wanted)
-    ear.view.send(Uncatch(catchpoint="C1"))
-    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
-    point = ear.points["C1"]
+    eventually(lambda: {hit.type for hit in tracing.hits} == wanted)
+    tracing.view.send(Uncatch(catchpoint="C1"))
+    eventually(lambda: tracing.points["C1"].state is CatchpointState.DONE)
+    point = tracing.points["C1"]
     assert point.seen == len(kinds) and point.lost == 0
-    assert point.hits == sum(hit.count for hit in ear.hits)
-    assert {hit.type for hit in ear.hits} == wanted
+    assert point.hits == sum(hit.count for hit in tracing.hits)
+    assert {hit.type for hit in tracing.hits} == wanted
 
 
-def test_equal_stacks_are_one_hit_with_a_count(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("std::runtime_error")
+def test_equal_stacks_are_one_hit_with_a_count(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("std::runtime_error")
     tell(thrower, "flood runtime 25 1000")
     tell(thrower, "runtime flood")  # the same but from elsewhere
     tell(thrower, "runtime another message")
-    ear.heard(27)
-    assert sorted(hit.count for hit in ear.hits) == [1, 1, 25]
-    most = max(ear.hits, key=lambda hit: hit.count)
+    tracing.hits_after(27)
+    assert sorted(hit.count for hit in tracing.hits) == [1, 1, 25]
+    most = max(tracing.hits, key=lambda hit: hit.count)
     assert sum(most.history) == 25
     assert most.first_wall_ns is not None and most.at_wall_ns is not None and most.first_wall_ns < most.at_wall_ns
 
 
 @pytest.mark.invariant("functions.P1")
-def test_I1_threads_and_children_born_later(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("any", follow=True)
+def test_I1_threads_and_children_born_later(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("any", follow=True)
     for number in range(10):
         tell(thrower, f"thread nvf {number}")
     tell(thrower, "fork nvf in a child")
-    ear.heard(11)
-    assert {hit.message for hit in ear.hits} == {*map(str, range(10)), "in a child"}
-    child = next(hit for hit in ear.hits if hit.message == "in a child")
-    assert child.process != ear.process
+    tracing.hits_after(11)
+    assert {hit.message for hit in tracing.hits} == {*map(str, range(10)), "in a child"}
+    child = next(hit for hit in tracing.hits if hit.message == "in a child")
+    assert child.process != tracing.process
 
 
-def test_children_are_not_heard_unless_asked_for(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("any")
+def test_children_are_not_heard_unless_asked_for(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("any")
     tell(thrower, "fork nvf in a child")
     tell(thrower, "nvf in the parent")
-    ear.heard(1)
-    ear.stop()  # all was heard
-    assert [hit.message for hit in ear.hits] == ["in the parent"]
+    tracing.hits_after(1)
+    tracing.stop()  # all was reported
+    assert [hit.message for hit in tracing.hits] == ["in the parent"]
 
 
-def test_I2_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("nvfuser::nvfError")
+def test_I2_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("nvfuser::nvfError")
     for number in range(6):
         tell(thrower, "flood logic 100 2000")  # no more than the rings hold: what is not read in time is lost
         tell(thrower, f"nvf {number}")
-        ear.heard(number + 1)
-    ear.view.send(Uncatch(catchpoint="C1"))
-    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
-    assert {hit.message for hit in ear.hits} == set("012345")
-    assert (ear.points["C1"].hits, ear.points["C1"].lost) == (6, 0)
-    assert ear.points["C1"].seen >= 606
+        tracing.hits_after(number + 1)
+    tracing.view.send(Uncatch(catchpoint="C1"))
+    eventually(lambda: tracing.points["C1"].state is CatchpointState.DONE)
+    assert {hit.message for hit in tracing.hits} == set("012345")
+    assert (tracing.points["C1"].hits, tracing.points["C1"].lost) == (6, 0)
+    assert tracing.points["C1"].seen >= 606
 
 
-def test_nothing_is_stopped_and_nothing_is_left_behind(thrower: Target, listen: Callable[..., Ear]) -> None:
+def test_nothing_is_stopped_and_nothing_is_left_behind(thrower: Target, trace: Callable[..., Tracing]) -> None:
     assert text_is_whole(thrower.pid, "__cxa_throw")
-    ear = listen(thrower.pid)
-    ear.catch("any")
+    tracing = trace(thrower.pid)
+    tracing.catch("any")
     assert not text_is_whole(thrower.pid, "__cxa_throw")  # the kernel's trap
     assert procfs.status_fields(thrower.pid)["TracerPid"] == "0"
-    assert ear.view.latest().snapshot.intrusions[0].what == "probe"
-    assert ear.view.latest().snapshot.paused_ns == 0
-    ear.stop()
+    assert tracing.view.latest().snapshot.intrusions[0].what == "probe"
+    assert tracing.view.latest().snapshot.paused_ns == 0
+    tracing.stop()
     assert text_is_whole(thrower.pid, "__cxa_throw")
     assert tell(thrower, "runtime still here") == 1
 
@@ -174,96 +174,96 @@ def test_a_killed_listener_leaves_no_trap(thrower: Target) -> None:
         eventually(lambda pid=killed.pid: not is_defined(pid))  # type: ignore[misc]
 
 
-def test_count_ends_it(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("any", count=2)
+def test_count_ends_it(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("any", count=2)
     for _ in range(5):
         tell(thrower, "runtime again")
-    eventually(lambda: ear.points["C1"].state is CatchpointState.DONE)
-    assert ear.points["C1"].hits == 2 and text_is_whole(thrower.pid, "__cxa_throw")
+    eventually(lambda: tracing.points["C1"].state is CatchpointState.DONE)
+    assert tracing.points["C1"].hits == 2 and text_is_whole(thrower.pid, "__cxa_throw")
 
 
-def test_rethrow_and_catch(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("any", moment=Moment.RETHROW)
-    ear.catch("std::runtime_error", moment=Moment.CATCH)
+def test_rethrow_and_catch(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("any", moment=Moment.RETHROW)
+    tracing.catch("std::runtime_error", moment=Moment.CATCH)
     tell(thrower, "rethrow twice caught")
-    ear.heard(3)
-    caught = next(hit for hit in ear.hits if hit.catchpoint == "C2")
+    tracing.hits_after(3)
+    caught = next(hit for hit in tracing.hits if hit.catchpoint == "C2")
     assert (caught.type, caught.message) == ("std::runtime_error", "twice caught")
-    again = next(hit for hit in ear.hits if hit.catchpoint == "C1")
+    again = next(hit for hit in tracing.hits if hit.catchpoint == "C1")
     assert functions(again)[:2] == ["__cxa_rethrow", "outer"]
 
 
-def test_functions_that_are_called(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("abort")
-    ear.catch("no_such_function_at_all", moment=Moment.CALL)
-    assert ear.points["C2"].state is CatchpointState.FAILED
-    assert "no function no_such_function_at_all" in ear.points["C2"].note
+def test_functions_that_are_called(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("abort")
+    tracing.catch("no_such_function_at_all", moment=Moment.CALL)
+    assert tracing.points["C2"].state is CatchpointState.FAILED
+    assert "no function no_such_function_at_all" in tracing.points["C2"].note
     stdin = thrower.process.stdin
     assert stdin is not None
     stdin.write(b"abort\n")
     assert thrower.process.wait(60) == -signal.SIGABRT
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert hit.type == "abort"
 
 
-def test_functions_of_cplusplus_by_their_plain_name(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("innermost", moment=Moment.CALL)
-    ear.catch("std::thread::join", moment=Moment.CALL)
-    assert {point.state for point in ear.points.values()} == {CatchpointState.ARMED}, ear.points
+def test_functions_of_cplusplus_by_their_plain_name(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("innermost", moment=Moment.CALL)
+    tracing.catch("std::thread::join", moment=Moment.CALL)
+    assert {point.state for point in tracing.points.values()} == {CatchpointState.ARMED}, tracing.points
     tell(thrower, "logic called")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert functions(hit)[:2] == ["innermost", "outer"]
 
 
-def test_a_runtime_that_is_linked_statically(build_target: Build, spawn: Spawn, listen: Callable[..., Ear]) -> None:
+def test_a_runtime_that_is_linked_statically(build_target: Build, spawn: Spawn, trace: Callable[..., Tracing]) -> None:
     target = spawn([build_target("throws", "-static-libstdc++", "-static-libgcc", output="throws-static")])
-    ear = listen(target.pid)
-    ear.catch("demo::Broken")
+    tracing = trace(target.pid)
+    tracing.catch("demo::Broken")
     tell(target, "broken in a static one")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert (hit.type, hit.message) == ("demo::Broken", "in a static one")
-    assert "throws-static" in ear.points["C1"].note
+    assert "throws-static" in tracing.points["C1"].note
 
 
-def test_a_stripped_program(build_target: Build, spawn: Spawn, listen: Callable[..., Ear]) -> None:
+def test_a_stripped_program(build_target: Build, spawn: Spawn, trace: Callable[..., Tracing]) -> None:
     target = spawn([build_target("throws", "-s", output="throws-stripped")])
-    ear = listen(target.pid)
-    ear.catch("demo::Broken")
+    tracing = trace(target.pid)
+    tracing.catch("demo::Broken")
     tell(target, "derived without symbols")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert (hit.type, hit.message) == ("demo::Derived", "without symbols")
 
 
 def test_a_runtime_that_can_not_be_heard_is_said(
-    build_target: Build, spawn: Spawn, listen: Callable[..., Ear], tmp_path: Path
+    build_target: Build, spawn: Spawn, trace: Callable[..., Tracing], tmp_path: Path
 ) -> None:
     marked = build_target("throws", "-static-libstdc++", "-static-libgcc", "-s", output="throws-marked")
     blind = tmp_path / "blind"
     subprocess.run(["objcopy", "--remove-section=.note.stapsdt", marked, blind], check=True)
     target = spawn([blind])
-    ear = listen(target.pid)
-    ear.catch("any")
-    assert ear.points["C1"].state is CatchpointState.ARMED and "no C++ runtime" in ear.points["C1"].note
+    tracing = trace(target.pid)
+    tracing.catch("any")
+    assert tracing.points["C1"].state is CatchpointState.ARMED and "no C++ runtime" in tracing.points["C1"].note
 
 
-def test_a_runtime_that_is_loaded_later(spawn: Spawn, listen: Callable[..., Ear]) -> None:
+def test_a_runtime_that_is_loaded_later(spawn: Spawn, trace: Callable[..., Tracing]) -> None:
     code = (
         "import ctypes; print('READY', flush=True); input()\n"
         "ctypes.CDLL('libstdc++.so.6'); print('done 0', flush=True); input()"
     )
     target = spawn([sys.executable, "-c", code])
-    ear = listen(target.pid)
-    ear.catch("any")
-    assert "no C++ runtime" in ear.points["C1"].note
+    tracing = trace(target.pid)
+    tracing.catch("any")
+    assert "no C++ runtime" in tracing.points["C1"].note
     tell(target, "")
-    eventually(lambda: "libstdc++" in ear.points["C1"].note)
+    eventually(lambda: "libstdc++" in tracing.points["C1"].note)
 
 
-def test_torch(spawn: Spawn, listen: Callable[..., Ear]) -> None:
+def test_torch(spawn: Spawn, trace: Callable[..., Tracing]) -> None:
     code = (
         "import torch; print('READY', flush=True)\n"
         "for line in iter(input, 'end'):\n"
@@ -271,20 +271,20 @@ def test_torch(spawn: Spawn, listen: Callable[..., Ear]) -> None:
         "    except RuntimeError: print('done 1', flush=True)\n"
     )
     target = spawn([sys.executable, "-c", code], deadline_s=100)
-    ear = listen(target.pid)
-    ear.catch("c10")
+    tracing = trace(target.pid)
+    tracing.catch("c10")
     tell(target, "go")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert hit.type == "c10::Error"
     assert hit.message.startswith("The size of tensor a (2) must match the size of tensor b (3)")
     assert any("c10" in name for name in functions(hit))
 
 
-def test_read_only_forbids_it(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid, read_only=True)
-    ear.view.send(Catch(process=ear.process, pattern="any"))
-    eventually(lambda: any("read-only" in notice for notice in ear.notices))
-    eventually(lambda: [point.state for point in ear.points.values()] == [CatchpointState.FAILED])
+def test_read_only_forbids_it(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid, read_only=True)
+    tracing.view.send(Catch(process=tracing.process, pattern="any"))
+    eventually(lambda: any("read-only" in notice for notice in tracing.notices))
+    eventually(lambda: [point.state for point in tracing.points.values()] == [CatchpointState.FAILED])
     assert text_is_whole(thrower.pid, "__cxa_throw")
 
 
@@ -298,12 +298,12 @@ def test_names() -> None:
     assert demangled_type("i") == "int"
 
 
-def test_what_ends_the_process_has_its_stack(thrower: Target, listen: Callable[..., Ear]) -> None:
-    ear = listen(thrower.pid)
-    ear.catch("std::runtime_error")
+def test_what_ends_the_process_has_its_stack(thrower: Target, trace: Callable[..., Tracing]) -> None:
+    tracing = trace(thrower.pid)
+    tracing.catch("std::runtime_error")
     stdin = thrower.process.stdin
     assert stdin is not None
     stdin.write(b"uncaught runtime the last word\n")
     assert thrower.process.wait(60) == -signal.SIGABRT
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert hit.message == "the last word" and functions(hit)[:2] == ["__cxa_throw", "innermost"]

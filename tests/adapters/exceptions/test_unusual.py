@@ -15,7 +15,7 @@ from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.linux import procfs
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment
-from tests.adapters.exceptions.catching import Ear, functions, tell
+from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes.refused import refused
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can
 
 Build = Callable[..., Path]
 Spawn = Callable[..., Target]
-Listen = Callable[[int], Ear]
+Listen = Callable[[int], Tracing]
 PLUGIN = ("-shared", "-fPIC")
 OWN_RUNTIME = ("-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL")
 
@@ -43,43 +43,43 @@ def fault(target: Target) -> None:
     target.process.wait(60)
 
 
-def test_strict_seccomp(confined: Path, spawn: Spawn, listen: Listen) -> None:
+def test_strict_seccomp(confined: Path, spawn: Spawn, trace: Listen) -> None:
     target = spawn([confined, "strict"])
     assert procfs.status_fields(target.pid)["Seccomp"] == "1"
-    ear = listen(target.pid)
-    ear.catch("any")
-    ear.catch("signals")
+    tracing = trace(target.pid)
+    tracing.catch("any")
+    tracing.catch("signals")
     for _ in range(3):
         tell(target, "t")
-    (hit,) = ear.heard(3)
+    (hit,) = tracing.hits_after(3)
     assert (hit.type, hit.message, hit.count) == ("std::runtime_error", "confined", 3)
     assert functions(hit)[-1] == "main" and functions(hit)[0] == "__cxa_throw"
     fault(target)
-    ear.heard(4)
-    assert functions(of_type(ear.hits, "SIGSEGV"))[0] == "fault"
+    tracing.hits_after(4)
+    assert functions(of_type(tracing.hits, "SIGSEGV"))[0] == "fault"
 
 
 def test_own_namespaces_root_and_build_of_the_runtime(
-    confined: Path, spawn: Spawn, listen: Listen, tmp_path: Path
+    confined: Path, spawn: Spawn, trace: Listen, tmp_path: Path
 ) -> None:
     root = _root(confined, tmp_path)
     outer = spawn(["unshare", "-Urpf", "--mount-proc", "chroot", root, "/confined"])
     (inner,) = psutil.Process(outer.pid).children()
     own = Path(f"/proc/{inner.pid}/ns")
     assert all((own / kind).readlink() != Path(f"/proc/self/ns/{kind}").readlink() for kind in ("mnt", "pid", "user"))
-    ear = listen(inner.pid)
-    ear.catch("any")
-    ear.catch("signals")
-    assert "libstdc++" in ear.points["C1"].note
+    tracing = trace(inner.pid)
+    tracing.catch("any")
+    tracing.catch("signals")
+    assert "libstdc++" in tracing.points["C1"].note
     tell(outer, "t")
-    (hit,) = ear.heard(1)
+    (hit,) = tracing.hits_after(1)
     assert (hit.type, hit.message) == ("std::runtime_error", "confined")
     assert functions(hit) == ["__cxa_throw", "thrower", "catcher", "main"], hit
     assert hit.thread == f"thread:box/{inner.pid}/{inner.pid}"
     outer.stdin.write(b"s\n")
-    ear.heard(2)
-    assert functions(of_type(ear.hits, "SIGSEGV"))[0] == "fault"
-    eventually(lambda: ear.points["C2"].ending.startswith("was killed by SIGSEGV"))
+    tracing.hits_after(2)
+    assert functions(of_type(tracing.hits, "SIGSEGV"))[0] == "fault"
+    eventually(lambda: tracing.points["C2"].ending.startswith("was killed by SIGSEGV"))
 
 
 def _root(confined: Path, folder: Path) -> Path:
@@ -101,34 +101,34 @@ def _root(confined: Path, folder: Path) -> Path:
     return root
 
 
-def test_a_stripped_program_that_is_linked_statically(build_target: Build, spawn: Spawn, listen: Listen) -> None:
+def test_a_stripped_program_that_is_linked_statically(build_target: Build, spawn: Spawn, trace: Listen) -> None:
     """Signals are traced; exceptions too where the runtime kept its marks for tracers, or else it is said."""
     target = spawn([build_target("throws", "-static", "-s", output="throws-static-stripped")])
-    ear = listen(target.pid)
-    ear.catch("signals")
-    ear.catch("any")
-    assert ear.points["C2"].state is CatchpointState.ARMED
-    told = "can't be traced" in ear.points["C2"].note
+    tracing = trace(target.pid)
+    tracing.catch("signals")
+    tracing.catch("any")
+    assert tracing.points["C2"].state is CatchpointState.ARMED
+    told = "can't be traced" in tracing.points["C2"].note
     tell(target, "runtime in a stripped one")
     if not told:
-        (hit,) = ear.heard(1)
+        (hit,) = tracing.hits_after(1)
         assert (hit.type, hit.message) == ("std::runtime_error", "in a stripped one")
     target.stdin.write(b"abort\n")
     target.process.wait(60)
-    eventually(lambda: any(hit.type == "SIGABRT" for hit in ear.hits))
-    hit = of_type(ear.hits, "SIGABRT")
+    eventually(lambda: any(hit.type == "SIGABRT" for hit in tracing.hits))
+    hit = of_type(tracing.hits, "SIGABRT")
     assert len(hit.stack) >= 3 and {frame.module for frame in hit.stack} == {"throws-static-stripped"}
 
 
-def test_two_runtimes_in_one_process(confined: Path, build_target: Build, spawn: Spawn, listen: Listen) -> None:
+def test_two_runtimes_in_one_process(confined: Path, build_target: Build, spawn: Spawn, trace: Listen) -> None:
     plugin = build_target("plugin", *PLUGIN, *OWN_RUNTIME, output="plugin-own-runtime.so")
     target = spawn([confined, "plugin", plugin])
-    ear = listen(target.pid)
-    ear.catch("any")
-    assert "libstdc++" in ear.points["C1"].note and "plugin-own-runtime.so" in ear.points["C1"].note
+    tracing = trace(target.pid)
+    tracing.catch("any")
+    assert "libstdc++" in tracing.points["C1"].note and "plugin-own-runtime.so" in tracing.points["C1"].note
     tell(target, "t")
     tell(target, "p")
-    hits = ear.heard(2)
+    hits = tracing.hits_after(2)
     assert {(hit.type, hit.message) for hit in hits} == {
         ("std::runtime_error", "confined"),
         ("std::logic_error", "plugged"),
@@ -139,15 +139,15 @@ def test_two_runtimes_in_one_process(confined: Path, build_target: Build, spawn:
 
 
 def test_a_runtime_in_a_link_namespace_of_its_own(
-    confined: Path, build_target: Build, spawn: Spawn, listen: Listen
+    confined: Path, build_target: Build, spawn: Spawn, trace: Listen
 ) -> None:
     """The same file, twice in one process."""
     target = spawn([confined, "namespace", build_target("plugin", *PLUGIN, output="plugin.so")])
-    ear = listen(target.pid)
-    ear.catch("any")
+    tracing = trace(target.pid)
+    tracing.catch("any")
     tell(target, "t")
     tell(target, "p")
-    hits = ear.heard(2)
+    hits = tracing.hits_after(2)
     assert {(hit.type, hit.message) for hit in hits} == {
         ("std::runtime_error", "confined"),
         ("std::logic_error", "plugged"),
@@ -220,14 +220,14 @@ def with_libcxx(build_target: Build) -> Path:
     return build_target("throws", *flags, *libraries, output="throws-libc++")
 
 
-def test_libcxx(with_libcxx: Path, spawn: Spawn, listen: Listen) -> None:
+def test_libcxx(with_libcxx: Path, spawn: Spawn, trace: Listen) -> None:
     target = spawn([with_libcxx])
-    ear = listen(target.pid)
-    ear.catch("std::runtime_error")
-    ear.catch("std::exception", moment=Moment.CATCH)
+    tracing = trace(target.pid)
+    tracing.catch("std::runtime_error")
+    tracing.catch("std::exception", moment=Moment.CATCH)
     for words in ("logic not this", "runtime plain", "derived from it"):
         tell(target, words)
-    hits = ear.heard(2 + 3)
+    hits = tracing.hits_after(2 + 3)
     thrown = {hit.type: hit for hit in hits if hit.catchpoint == "C1"}
     assert {name: hit.message for name, hit in thrown.items()} == {
         "std::runtime_error": "plain",
@@ -235,4 +235,4 @@ def test_libcxx(with_libcxx: Path, spawn: Spawn, listen: Listen) -> None:
     }
     assert functions(thrown["demo::Derived"])[:3] == ["__cxa_throw", "innermost", "outer"]
     assert {hit.type for hit in hits if hit.catchpoint == "C2"} == {"std::logic_error", *thrown}
-    assert "libc++abi.so" in ear.points["C1"].note
+    assert "libc++abi.so" in tracing.points["C1"].note

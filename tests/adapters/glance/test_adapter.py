@@ -73,7 +73,7 @@ class Watch:
 
 def newest_stack(shot: Snapshot) -> int:
     """When the newest of a glance was taken."""
-    return max((s.taken_mono_ns for s in shot.stacks.values() if s.source in ("glance", "zero")), default=0)
+    return max((s.taken_mono_ns for s in shot.stacks.values() if s.source in ("glance", "no stop")), default=0)
 
 
 Watching = Callable[..., AbstractContextManager[Watch]]
@@ -103,7 +103,7 @@ def test_a_glance_gives_stacks_and_stands_in_the_ledger(spinners: Callable[..., 
         stack = shot.stacks[watch.thread(tid)]
         assert (stack.source, stack.layer, stack.partial) == ("glance", "native", False)
         assert any("spin_in_" in frame.function for frame in stack.frames)
-    assert shot.stacks[watch.thread(target.blocked)].source == "zero"
+    assert shot.stacks[watch.thread(target.blocked)].source == "no stop"
     for touch in shot.intrusions:  # one, but where the machine is too full for the first
         assert (touch.target, touch.what, touch.measured) == (watch.process, "glance", True)
         assert touch.paused_ns > 0 and "running threads" in touch.why and touch.at_wall_ns

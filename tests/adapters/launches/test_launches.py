@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -25,6 +26,7 @@ from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions, all_functio
 from livedbg.probes.perf import PerfEvents
 from livedbg.probes.places import Found, find_places
 from livedbg.probes.tracefs import TraceEvents
+from livedbg.text.sanitize import clean_line
 from tests.adapters.launches.commands import LISTENS, LONG_S, beside
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
@@ -46,6 +48,7 @@ class Tracing:
 
 
 @needs_probes
+@pytest.mark.invariant("launches_tracer.I1")
 def test_each_form_of_launch_is_read(launcher: Target) -> None:
     tracing = Tracing(launcher.pid)
     launcher.stdin.write(b"runtime 3 100\nconfig 3 100\ndriver 3 100\ngraph 3 100\n")
@@ -290,6 +293,23 @@ def test_T2_a_rate_that_nobody_looks_at_is_not_0() -> None:
     trails.add([], 0.5, 500)
     (after,) = trails.changed()
     assert after.seen and after.rate_per_s == 0
+
+
+@pytest.mark.invariant("launches.D1")
+def test_D1_a_launch_is_frozen_and_its_names_are_sanitised() -> None:
+    handle = ctypes.c_uint64(5)
+    trails = Trails("box", os.getpid(), lambda mono_ns: mono_ns)
+    lookup = LaunchCall(LOOKUPS[0], os.getpid(), 1, 90, stack=0x7000, handle=ctypes.addressof(handle),
+                        name=b"a\x1b[31m\nb", is_lookup=True)  # fmt: skip
+    trails.add([lookup], 1.0, 95)
+    trails.add([_call("cuLaunchKernel", pid=os.getpid(), tid=1, handle=5)], 1.0, 99)
+    (trail,) = trails.changed()
+    (launch,) = trail.last
+    assert launch.kernel is not None and launch.kernel == clean_line("a\x1b[31m\nb")
+    assert "\x1b" not in launch.kernel and "\n" not in launch.kernel
+    for value, name in ((launch, "kernel"), (trail, "last")):
+        with pytest.raises(AttributeError, match="immutable"):
+            setattr(value, name, None)
 
 
 def test_functions_of_several_runtimes_are_traced_together() -> None:

@@ -51,6 +51,7 @@ def test_three_seconds_that_are_read_at_once_are_six_steps() -> None:
     assert len(read_at(range(0, 3_000, 50), [2_999])) == 1 + 6
 
 
+@pytest.mark.invariant("steps.B2")
 def test_what_is_only_counted_came_by_the_time_of_the_reading() -> None:
     steps = Steps(BEGIN)
     assert list(steps.take([], 0, BEGIN + 100 * MS)) == []
@@ -59,6 +60,8 @@ def test_what_is_only_counted_came_by_the_time_of_the_reading() -> None:
     assert list(steps.take([], 90, BEGIN + 300 * MS)) == []
     assert list(steps.take([], 90, BEGIN + 800 * MS)) == [(90, BEGIN + 300 * MS)]
     assert steps.traced_to_ns == BEGIN + 800 * MS
+    assert list(steps.take([], 95, BEGIN + 900 * MS)) == []
+    assert list(steps.end()) == [(95, BEGIN + 900 * MS)]
 
 
 def test_lookups_are_no_launches() -> None:

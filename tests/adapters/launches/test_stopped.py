@@ -14,7 +14,7 @@ from livedbg.cli.common import running
 from livedbg.cli.launch_tracing import trace_launches
 from livedbg.model import Frame, Severity, Stack, ThreadState
 from livedbg.model import events as ev
-from livedbg.model.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
+from livedbg.model.launches import CALLS, TRACED, TRACED_TO, Launch, LaunchTrail
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
@@ -36,7 +36,7 @@ class Launching(World):
         self.of = self.process(1)
         self.launcher = self.thread(11, "launcher", waits_in=waits_in, state=state)
         self.total = 0
-        self.counts(HEARD, 1)
+        self.counts(TRACED, 1)
         for _ in range(40):
             self.launches(50)
             self.later(SECOND // 2)
@@ -53,7 +53,7 @@ class Launching(World):
 
     def stands_in(self, *functions: str) -> Launching:
         frames = tuple(map(Frame, functions))
-        stack = Stack(thread=self.launcher, frames=frames, taken_mono_ns=self.now_ns, source="zero")
+        stack = Stack(thread=self.launcher, frames=frames, taken_mono_ns=self.now_ns, source="no stop")
         self.store.apply(ev.StacksSeen(stacks=(stack,), **self.stamp()))
         return self
 
@@ -120,23 +120,23 @@ def test_what_is_no_stop() -> None:
     assert sleeper.silent(43).finding("launches-stopped") is None
 
 
-@pytest.mark.invariant("launch_words.L1")
+@pytest.mark.invariant("launch_rates.L1")
 def test_L1_time_in_which_nobody_listened_does_not_count() -> None:
     world = Launching().stands_in("cudaStreamSynchronize")
-    world.counts(HEARD, 0)  # the rate is too high
+    world.counts(TRACED, 0)  # the rate is too high
     assert world.silent(60).finding("launches-stopped") is None
-    world.counts(HEARD, 1)
+    world.counts(TRACED, 1)
     assert world.silent(9).finding("launches-stopped") is None
     assert "nothing on a GPU for 12 s" in world.silent(3).found("launches-stopped").sentence
 
 
-@pytest.mark.invariant("launch_words.L1")
+@pytest.mark.invariant("launch_rates.L1")
 def test_L1_silence_lasts_as_long_as_was_listened() -> None:
     """The listener's thread was held up: it may have launched meanwhile."""
     world = Launching().stands_in("cudaStreamSynchronize")
-    world.counts(HEARD_TO, world.now_ns / SECOND + 8)
+    world.counts(TRACED_TO, world.now_ns / SECOND + 8)
     assert world.silent(43).finding("launches-stopped") is None
-    world.counts(HEARD_TO, world.now_ns / SECOND - 20)
+    world.counts(TRACED_TO, world.now_ns / SECOND - 20)
     assert "nothing on a GPU for 24 s" in world.found("launches-stopped").sentence
 
 

@@ -10,7 +10,7 @@ from livedbg.analysis.diagnosis import VerdictState
 from livedbg.analysis.rules import Settings
 from livedbg.model import Frame, Severity, Stack, ThreadState
 from livedbg.model import events as ev
-from livedbg.model.launches import CALLS, HEARD, HEARD_TO, Launch, LaunchTrail
+from livedbg.model.launches import CALLS, TRACED, TRACED_TO, Launch, LaunchTrail
 from tests.analysis.world import SECOND, World
 
 RULE = "thread-launches-stopped"
@@ -25,7 +25,7 @@ class TwoThreads(World):
         self.feeder, self.other = self.thread(11, "feeder", waits_in="pause"), self.thread(12, "other", waits_in="nap")
         self.calls, self.begun_ns = 0, self.now_ns
         self.trails = {tid: LaunchTrail(thread=tid, process=self.of, count=0) for tid in (self.feeder, self.other)}
-        self.counts(HEARD, 1)
+        self.counts(TRACED, 1)
         self.both(20)
 
     def counts(self, name: str, value: float) -> None:
@@ -60,7 +60,9 @@ class TwoThreads(World):
         return self
 
     def stands_in(self, *functions: str) -> TwoThreads:
-        stack = Stack(thread=self.feeder, frames=tuple(map(Frame, functions)), taken_mono_ns=self.now_ns, source="zero")
+        stack = Stack(
+            thread=self.feeder, frames=tuple(map(Frame, functions)), taken_mono_ns=self.now_ns, source="no stop"
+        )
         self.store.apply(ev.StacksSeen(stacks=(stack,), **self.stamp()))
         return self
 
@@ -122,7 +124,7 @@ def test_once_is_no_habit() -> None:
     assert world.one(43).stands_in("cudaStreamSynchronize").finding(RULE) is None
 
 
-@pytest.mark.invariant("launch_words.L1")
+@pytest.mark.invariant("launch_rates.L1")
 def test_L1_time_in_which_its_launches_were_not_looked_at_does_not_count() -> None:
     world = TwoThreads().one(30).stands_in("cudaStreamSynchronize")
     assert world.finding(RULE) is not None
@@ -132,7 +134,7 @@ def test_L1_time_in_which_its_launches_were_not_looked_at_does_not_count() -> No
     world.says(structs.replace(known, seen=True, seen_since_mono_ns=world.now_ns))
     assert world.one(9).finding(RULE) is None
     assert "nothing on a GPU for 12 s" in world.one(3).found(RULE).sentence
-    world.counts(HEARD_TO, world.now_ns / SECOND - 3)
+    world.counts(TRACED_TO, world.now_ns / SECOND - 3)
     assert world.finding(RULE) is None
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.pacing import Limit
 from livedbg.unwind.capture import Capture, capture
+from livedbg.unwind.core import write_core
 from livedbg.unwind.unwinder import Unwinder, Unwound
 from tests.conftest import TARGETS, Target, eventually, settled
 
@@ -138,7 +140,28 @@ def names_in(folder: Path) -> list[str]:
 
 
 @pytest.mark.invariant("unwinder.U3")
-async def test_U3_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_U3_who_comes_meanwhile_waits(waiting: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cores: list[int] = []
+
+    def written(core: Path, *of: Any) -> None:
+        write_core(core, *of)
+        cores.append(len(names_in(tmp_path)))
+
+    monkeypatch.setattr("livedbg.unwind.unwinder.write_core", written)
+    monkeypatch.setattr("livedbg.unwind.unwinder._memory_folder", lambda: str(tmp_path))
+    tids = sorted(procfs.thread_ids(waiting.pid))[:3]
+    unwinder = Unwinder(GDB, waiting.pid)
+    await unwinder.start()
+    try:
+        found = await asyncio.gather(*(unwinder.unwind(capture(waiting.pid, [tid]), 100) for tid in tids))
+    finally:
+        await unwinder.close()
+    assert [list(stacks) for stacks in found] == [[tid] for tid in tids]
+    assert cores == [1, 1, 1]
+
+
+@pytest.mark.invariant("unwinder.U2")
+async def test_U2_no_core_is_left(waiting: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Path] = []
 
     def folder(**options: object) -> str:  # one of our own: others leave and make theirs meanwhile
@@ -232,6 +255,7 @@ def test_a_thread_that_python_called_into_c_has_one_merged_stack(spawn: Callable
     assert any(frame.language == "native" for frame in snapshot.stacks[thread].frames[: places[1]])
 
 
+@pytest.mark.invariant("walk.U1")
 def test_torch_loads_only_the_files_that_stacks_lie_in(spawn: Callable[..., Target]) -> None:
     pytest.importorskip("torch", reason="torch is a test dependency: make test installs it")
     program = "import os, torch; torch.ones(9) + 1; print('READY', flush=True); os.read(os.pipe()[0], 1)"
@@ -241,7 +265,7 @@ def test_torch_loads_only_the_files_that_stacks_lie_in(spawn: Callable[..., Targ
     assert any(name.startswith("libtorch_cpu") for name in mapped)
     ours, unwinder = asyncio.run(unwind(target.pid))
     lying_in = {frame.module for unwound in ours.values() for frame in unwound.frames}
-    assert set(unwinder.loaded) <= lying_in  # U2
+    assert set(unwinder.loaded) <= lying_in
     assert not any(name.startswith("libtorch_cpu") for name in unwinder.loaded)
     assert any("read" in frame.function for frame in ours[target.pid].frames[:2])
 

@@ -31,11 +31,11 @@ def catching() -> FakeView:
     """Two types are listened for; three kinds of hits came, one of them with many messages."""
     points = [
         Catchpoint(
-            id=_FUSER_ID, process=PROCESS, pattern="nvfuser", engine="listen", state=CatchpointState.ARMED,
+            id=_FUSER_ID, process=PROCESS, pattern="nvfuser", engine="probes", state=CatchpointState.ARMED,
             seen=48_211, hits=3, note="in libstdc++.so.6.0.30",
         ),
         Catchpoint(
-            id=_RUNTIME_ID, process=PROCESS, pattern="/_error$/", engine="listen", state=CatchpointState.ARMED,
+            id=_RUNTIME_ID, process=PROCESS, pattern="/_error$/", engine="probes", state=CatchpointState.ARMED,
             seen=48_211, hits=46_007, lost=12, follow=True,
             note="in libstdc++.so.6.0.30, libcusolver.so.11",
         ),

@@ -104,7 +104,7 @@ def stack(number: int, *frames: tuple[str, str, int], python: Sequence[str] = ()
             for f, file, line in frames
         ),
         taken_mono_ns=T0_MONO + 41 * S,
-        source="zero+py-spy" if any(f[1].endswith(".py") for f in frames) else "zero",
+        source="no stop+py-spy" if any(f[1].endswith(".py") for f in frames) else "no stop",
         layer="merged",
         **more,
     )

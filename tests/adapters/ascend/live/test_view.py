@@ -98,6 +98,7 @@ def test_a_run_without_a_log(joined: Joined) -> None:
     assert state.diagnostics["ascend/run-complete"].sentence == "The run completed: 3 of 3 tasks."
 
 
+@pytest.mark.invariant("live_view.V1")
 def test_what_the_log_knows_stays_and_memory_wins(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
     joined.log(DISPATCHED % (0, 0, 8))
@@ -113,6 +114,7 @@ def test_what_the_log_knows_stays_and_memory_wins(joined: Joined) -> None:
     assert state.tasks[f"{T}r0t1"].where == ("core:ascend/9",)
 
 
+@pytest.mark.invariant("live_view.V2")
 def test_a_stall_that_memory_contradicts_is_said(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0", "done 0.0", "run 9 0.1")
     stall = (

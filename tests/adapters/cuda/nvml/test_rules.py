@@ -39,7 +39,9 @@ class Box:
                 ThreadsSeen(threads=(self.thread(),), **stamp),
                 StacksSeen(
                     stacks=(
-                        Stack(thread=THREAD, frames=(Frame("ioctl"), frame), taken_mono_ns=self.now_ns, source="zero"),
+                        Stack(
+                            thread=THREAD, frames=(Frame("ioctl"), frame), taken_mono_ns=self.now_ns, source="no stop"
+                        ),
                     ),
                     **stamp,
                 ),

@@ -1,12 +1,12 @@
-"""Finds markers by themselves: lines that come in pairs, alike but for a word or two that says begin or end.
+"""Detects pairs of markers in output: lines that are equal but for a word or two that means begin or end.
 
-Of `launch pass 7` and `pass 7 ok` both hold `pass 7`; where for most of what is so named the first comes and then the
-second, `launch *` begins something and `* ok` ends it. Nothing is known of the words.
+`launch pass 7` and `pass 7 ok` both contain `pass 7`. If for most such names the first line comes before the second,
+`launch *` begins something and `* ok` ends it. No list of words is needed.
 
 Invariants:
-    finding.K2. A pair must repeat: for two things at least and three times in all; nearly each end must have a begin,
-        and at most _OPEN begins a run may lack their end.
-    finding.K4. Memory and time are bounded by a number of lines of all runs together.
+    marker_pairs.K2. A pair must repeat, for at least two names and at least three times in all. Nearly each end must
+        have a begin, and at most _OPEN begins per run may lack their end.
+    marker_pairs.K4. Memory and time are bounded by a limit on the lines of all runs together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EDGE: Final = ".,:;…!()[]{}'\"`"
 
 
 class _Mark(NamedTuple):
-    """The constant words of a marker, and where they stand: before what is named, behind it, or within."""
+    """The constant words of a marker, and their place: before the name, after it, or within."""
 
     words: str
     place: int  # 0: before; -1: behind; else before the word of that number
@@ -36,14 +36,14 @@ class _Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundPair:
-    """Two marks that come in pairs."""
+    """Two marks, of which one begins and one ends something."""
 
     begin: _Mark
     end: _Mark
 
     @property
     def name(self) -> str:
-        """How users see it."""
+        """Its name, as shown to users."""
         return f"{_shown(self.begin)} / {_shown(self.end)}"
 
     def begun(self, line: str) -> tuple[str, str] | None:
@@ -60,11 +60,11 @@ def _shown(mark: _Mark) -> str:
 
 
 def _of(line: str, mark: _Mark) -> tuple[str, str] | None:
-    return next((("", what) for found, what in _readings(line) if found == mark), None)
+    return next((("", what) for found, what in _splits(line) if found == mark), None)
 
 
 def found_pairs(runs: Sequence[Sequence[str]]) -> list[FoundPair]:
-    """The pairs that the lines of some runs show, the best first."""
+    """Detect the pairs in the lines of some runs, the best first."""
     follows: Counter[tuple[_Mark, _Mark]] = Counter()
     things: dict[tuple[_Mark, _Mark], set[str]] = defaultdict(set)
     seen: Counter[_Mark] = Counter()
@@ -100,10 +100,10 @@ def _count(
     seen: Counter[_Mark],
     first: Counter[_Mark],
 ) -> None:
-    """Count, for one run, which mark follows which on the same thing."""
+    """Count, for one run, which mark follows which for the same name."""
     last: dict[str, _Mark] = {}
     for line in lines:
-        for mark, what in _readings(line):
+        for mark, what in _splits(line):
             seen[mark] += 1
             before = last.get(what)
             if before is None:
@@ -114,8 +114,8 @@ def _count(
             last[what] = mark
 
 
-def _readings(line: str) -> Iterator[tuple[_Mark, str]]:
-    """All ways of taking a line for a mark and what it names."""
+def _splits(line: str) -> Iterator[tuple[_Mark, str]]:
+    """All ways to split a line into a mark and a name."""
     words = [word for word in (part.strip(_EDGE) for part in line.split(None, _MOST_WORDS + 1)) if word]
     count = len(words)
     if not 2 <= count <= _MOST_WORDS:

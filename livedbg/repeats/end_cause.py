@@ -1,8 +1,8 @@
-"""Which of the exceptions that were caught or printed tells of a run's end, and a sanitizer's report of it.
+"""Chooses the exception or sanitizer report that explains how a run ended, of those caught or printed.
 
 Invariants:
-    telling.T1. A report with which a sanitizer ended the run counts before all else. One after which the run went on
-        counts only where nothing else tells how the run ended; else it is a note.
+    end_cause.T1. A report with which a sanitizer ended the run takes precedence. A report after which the run continued
+        counts only if nothing else explains the end; else it is a note.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from livedbg.logs.sanitizers import ENDED, TOLD, own_frames, place_of
+from livedbg.logs.sanitizers import ENDED, WARNED, own_frames, place_of
 from livedbg.model import ExceptionHit
 from livedbg.repeats.outcome import How
 
-__all__ = ["Told", "told_of"]
+__all__ = ["EndCause", "end_cause"]
 
 _ENDED: Final = f"log: {ENDED}"
-_REPORTS: Final = (_ENDED, f"log: {TOLD}")
+_REPORTS: Final = (_ENDED, f"log: {WARNED}")
 
 
-class Told(NamedTuple):
-    """What exceptions and reports tell of a run's end.
+class EndCause(NamedTuple):
+    """The exception or report that explains how a run ended.
 
     Attributes:
         what: has the type and the message.
         where: has the stack.
         reported: both are a sanitizer's report.
-        note: a sanitizer's report that does not tell how the run ended.
+        note: a sanitizer's report that does not explain the end.
     """
 
     what: ExceptionHit | None = None
@@ -39,16 +39,16 @@ class Told(NamedTuple):
     note: str = ""
 
 
-def told_of(how: How, caught: Sequence[ExceptionHit], printed: Sequence[ExceptionHit]) -> Told:
-    """What tells of a run's end.
+def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[ExceptionHit]) -> EndCause:
+    """Choose what explains how a run ended.
 
     Args:
-        how: it ended.
+        how: how the run ended.
         caught: by catchpoints, and read from its logs while it ran.
-        printed: what its output tells of.
+        printed: exceptions and reports in its output.
     """
     if how in ("hung", "cut"):
-        return Told()
+        return EndCause()
     report = _report((*printed, *caught))
     caught, printed = _others(caught), _others(printed)
     what = where = None
@@ -58,11 +58,11 @@ def told_of(how: How, caught: Sequence[ExceptionHit], printed: Sequence[Exceptio
         named = [hit for hit in caught if hit.type not in signal.Signals.__members__]
         what, where = _newest(named, printed, caught), _newest(caught, printed)
     if report is None:
-        return Told(what, where)
+        return EndCause(what, where)
     if report.catchpoint == _ENDED or (what is None and how != "signal"):
-        return Told(report, report, reported=True)
+        return EndCause(report, report, reported=True)
     place = place_of(report.stack)
-    return Told(what, where, note=f"{report.type}, in {place}" if place else report.type)
+    return EndCause(what, where, note=f"{report.type}, in {place}" if place else report.type)
 
 
 def _others(hits: Sequence[ExceptionHit]) -> list[ExceptionHit]:
@@ -71,8 +71,8 @@ def _others(hits: Sequence[ExceptionHit]) -> list[ExceptionHit]:
 
 def _report(hits: Sequence[ExceptionHit]) -> ExceptionHit | None:
     """The first report that ended it, else the first: later ones may follow from it. Its stack is the user's code."""
-    told = [hit for hit in hits if hit.catchpoint in _REPORTS]
-    hit = next((hit for hit in told if hit.catchpoint == _ENDED), next(iter(told), None))
+    reports = [hit for hit in hits if hit.catchpoint in _REPORTS]
+    hit = next((hit for hit in reports if hit.catchpoint == _ENDED), next(iter(reports), None))
     return hit if hit is None else structs.replace(hit, stack=own_frames(hit.stack) or hit.stack)
 
 
