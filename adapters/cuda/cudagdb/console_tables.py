@@ -1,8 +1,8 @@
-"""cuda-gdb's tables as it prints them for people, for versions whose MI has no command for one.
+"""Parses cuda-gdb's tables as the console prints them, for versions without an MI command for them.
 
-Rows are found by their shape, not by the columns' places: those move with the longest name (cuda-gdb manual, "Info CUDA
-Commands", and real output of cuda-gdb 12.6 and 13). Where the same is said once above the rows (`Device 0 SM 3`,
-`Kernel 0`), it is put into each.
+Rows are recognised by their shape, not by column positions, which move with the longest name (cuda-gdb manual, "Info
+CUDA Commands", and real output of cuda-gdb 12.6 and 13). A heading that applies to all rows below it (`Device 0 SM 3`,
+`Kernel 0`) is copied into each row.
 """
 
 from __future__ import annotations

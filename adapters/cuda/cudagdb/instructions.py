@@ -1,7 +1,7 @@
-"""What an instruction at which warps stand means: does it wait, and for what.
+"""What the instruction means at which warps are: whether it waits, and for what.
 
-Names by the CUDA Binary Utilities manual ("Instruction Set Reference": Volta to Blackwell). A warp's program counter is
-that of its next instruction, so a warp that stands at one has not got past it, or runs in a loop around it.
+Names by the CUDA Binary Utilities manual ("Instruction Set Reference": Volta to Blackwell). The program counter of a
+warp is that of its next instruction: the warp has not executed it yet, or runs in a loop around it.
 """
 
 from __future__ import annotations

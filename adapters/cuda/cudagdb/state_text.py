@@ -1,4 +1,4 @@
-"""A device's state as text for a terminal, exceptions first."""
+"""Formats a device state for a terminal, exceptions first."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One look at all devices: what is asked, in which order, and how much of it at most.
+"""One sample of all devices: which queries are made, in which order, and how many at most.
 
-One pass by coalesced commands: a GPU with 132 SMs of 64 warps is told by some ten answers. Threads are asked for only
-where they stand together: each that stands apart is a row of its own.
+Coalesced commands are used: a GPU with 132 SMs of 64 warps takes about ten answers. Threads are queried only where most
+of them are at the same place, because each thread elsewhere is a row of its own.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from livedbg.adapters.cuda.debugger.asking import Asker
-from livedbg.adapters.cuda.debugger.instructions import instruction_of
-from livedbg.adapters.cuda.debugger.rows import (
+from livedbg.adapters.cuda.cudagdb.engine import Queries
+from livedbg.adapters.cuda.cudagdb.instructions import instruction_of
+from livedbg.adapters.cuda.cudagdb.tables import (
     BlockRow,
     DeviceRow,
     Focus,
@@ -36,7 +36,7 @@ from livedbg.gdbmi import GdbGone
 from livedbg.model import Frame
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["Seen", "Symbol", "look"]
+__all__ = ["DeviceSample", "Symbol", "sample_devices"]
 
 _KERNELS: Final = 64  # whose blocks and threads are asked for
 _RANGES: Final = 30_000  # of threads, as many as one answer may have
@@ -67,7 +67,7 @@ class Symbol:
 
 
 @dataclass(slots=True)
-class Seen:
+class DeviceSample:
     """What a debugger told, as it told it.
 
     Attributes:
@@ -92,77 +92,77 @@ class Seen:
     notes: list[str] = field(default_factory=list)
 
 
-async def look(asker: Asker, opened: str) -> Seen:
+async def sample_devices(queries: Queries, opened: str) -> DeviceSample:
     """Ask for everything.
 
     Args:
-        asker: of the debugger.
+        queries: of the debugger.
         opened: what it printed as it opened the target.
 
     Raises:
         GdbGone: it has ended before it told of any device.
     """
-    seen = Seen(opened=opened, notes=asker.notes)
+    seen = DeviceSample(opened=opened, notes=queries.notes)
     try:
-        await _all(asker, seen)
+        await _all(queries, seen)
     except GdbGone:
         if not (seen.devices or seen.kernels):
             raise
-        asker.notes.append("The debugger ended before it had told everything.")
+        queries.notes.append("The debugger ended before it had told everything.")
     return seen
 
 
-async def _all(asker: Asker, seen: Seen) -> None:
-    seen.devices = await asker.rows("devices", device_row)
-    seen.kernels = await asker.rows("kernels", kernel_row)
-    seen.contexts = await asker.rows("contexts", context_row)
-    await asker.find_focus()
-    seen.focus = asker.focus
+async def _all(queries: Queries, seen: DeviceSample) -> None:
+    seen.devices = await queries.rows("devices", device_row)
+    seen.kernels = await queries.rows("kernels", kernel_row)
+    seen.contexts = await queries.rows("contexts", context_row)
+    await queries.find_focus()
+    seen.focus = queries.focus
     if seen.focus is not None:
-        await _around_focus(asker, seen, seen.focus)
+        await _around_focus(queries, seen, seen.focus)
     for device in seen.devices:
         if device.active:
-            sms = await asker.rows("sms", sm_row, f"device {device.number}")
-            warps = await asker.rows("warps", warp_row, f"device {device.number} sm all")
+            sms = await queries.rows("sms", sm_row, f"device {device.number}")
+            warps = await queries.rows("warps", warp_row, f"device {device.number} sm all")
             seen.warps.extend(_on_their_sms(device.number, sms, warps))
     asked = [kernel.number for kernel in seen.kernels if kernel.sms][:_KERNELS]
     ranges = _ranges(seen.warps)
     for kernel in asked:
-        seen.blocks.extend(await asker.rows("blocks", block_row, f"kernel {kernel}"))
+        seen.blocks.extend(await queries.rows("blocks", block_row, f"kernel {kernel}"))
         if ranges.get(kernel, 0) <= _RANGES:
-            seen.threads.extend(await asker.rows("threads", thread_row, f"kernel {kernel}"))
+            seen.threads.extend(await queries.rows("threads", thread_row, f"kernel {kernel}"))
         else:
-            asker.notes.append(
+            queries.notes.append(
                 f"Threads of kernel {kernel} were not asked for: too many stand apart; its warps are shown."
             )
-    await _exceptions(asker, seen)
-    await _symbols(asker, seen)
+    await _exceptions(queries, seen)
+    await _symbols(queries, seen)
 
 
-async def _around_focus(asker: Asker, seen: Seen, focus: Focus) -> None:
+async def _around_focus(queries: Queries, seen: DeviceSample, focus: Focus) -> None:
     """Lanes, stack and barriers of the warp that the debugger chose: that of an exception where there is one."""
     place = (focus.device, focus.sm, focus.warp)
-    seen.lanes[place] = await asker.rows("lanes", lane_row, _words(place))
-    record = await asker.answer(f"-stack-list-frames 0 {_FRAMES - 1}", "stack of the focus")
+    seen.lanes[place] = await queries.rows("lanes", lane_row, _words(place))
+    record = await queries.answer(f"-stack-list-frames 0 {_FRAMES - 1}", "stack of the focus")
     if record is not None:
         seen.stack = tuple(_frames(record.payload.get("stack")))
-    said = await asker.console("info cuda barriers")
+    said = await queries.console("info cuda barriers")
     seen.barriers = _lines(said)
-    said = await asker.console("info cuda managed")
+    said = await queries.console("info cuda managed")
     seen.managed = tuple(line for line in _lines(said) if " = " in line)
 
 
-async def _exceptions(asker: Asker, seen: Seen) -> None:
+async def _exceptions(queries: Queries, seen: DeviceSample) -> None:
     """Lanes of further warps that stand where a lane with an exception does."""
     faulty = {lane.pc for lanes in seen.lanes.values() for lane in lanes if lane.exception}
     places = [(w.device, w.sm, w.number) for w in seen.warps if w.pc in faulty and w.sm >= 0]
     for place in [place for place in places if place not in seen.lanes][:_WARPS_ASKED]:
-        seen.lanes[place] = await asker.rows("lanes", lane_row, _words(place))
+        seen.lanes[place] = await queries.rows("lanes", lane_row, _words(place))
     if len(places) > _WARPS_ASKED + 1:
-        asker.notes.append(f"{_WARPS_ASKED} of {len(places):,} warps were asked for exceptions of their lanes.")
+        queries.notes.append(f"{_WARPS_ASKED} of {len(places):,} warps were asked for exceptions of their lanes.")
 
 
-async def _symbols(asker: Asker, seen: Seen) -> None:
+async def _symbols(queries: Queries, seen: DeviceSample) -> None:
     """Names of the places where most stand; their lines too where the threads did not tell them."""
     numbers: defaultdict[int, int] = defaultdict(int)
     for warp in seen.warps:
@@ -171,13 +171,13 @@ async def _symbols(asker: Asker, seen: Seen) -> None:
         numbers[thread.pc] += thread.threads
     known = {thread.pc: thread for thread in seen.threads if thread.line is not None}
     for place, pc in enumerate(sorted(numbers, key=lambda pc: (-numbers[pc], pc))[:_SYMBOLS]):
-        found = _SYMBOL.match(await asker.console(f"info symbol {pc:#x}"))
+        found = _SYMBOL.match(await queries.console(f"info symbol {pc:#x}"))
         function = clean_line(found[1], 500) if found else ""
-        instruction = instruction_of(await asker.console(f"x/i {pc:#x}")) if place < _INSTRUCTIONS else ""
+        instruction = instruction_of(await queries.console(f"x/i {pc:#x}")) if place < _INSTRUCTIONS else ""
         if pc in known:
             seen.symbols[pc] = Symbol(function, known[pc].file, known[pc].line, instruction)
             continue
-        at = _LINE.match(await asker.console(f"info line *{pc:#x}"))
+        at = _LINE.match(await queries.console(f"info line *{pc:#x}"))
         if at is not None:
             seen.symbols[pc] = Symbol(function, clean_line(at[2], 1000), int(at[1]), instruction)
         elif function or instruction:
@@ -185,7 +185,7 @@ async def _symbols(asker: Asker, seen: Seen) -> None:
             name = f"{function}+{distance}" if distance else function
             seen.symbols[pc] = Symbol(name, instruction=instruction)
     if len(numbers) > _SYMBOLS:
-        asker.notes.append(f"{_SYMBOLS} of {len(numbers):,} addresses were looked up by name.")
+        queries.notes.append(f"{_SYMBOLS} of {len(numbers):,} addresses were looked up by name.")
 
 
 def _on_their_sms(device: int, sms: Sequence[SmRow], warps: Sequence[WarpRow]) -> Iterator[WarpRow]:

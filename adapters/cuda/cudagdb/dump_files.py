@@ -1,8 +1,8 @@
-"""What the GPU core dumps of a process are called, and which of them are there.
+"""Finds the GPU core dumps of a process by their names, and those that it writes by itself as they appear.
 
-CUDA_COREDUMP_FILE names them; by default `core_TIME_HOST_PID.nvcudmp`, earlier `core.cuda.HOST.PID`, in the folder in
-which the process works. `%h`, `%p` and `%t` stand for host, pid and seconds (cuda-gdb manual, "Naming of GPU core dump
-files").
+CUDA_COREDUMP_FILE names them; by default `core_TIME_HOST_PID.nvcudmp`, earlier `core.cuda.HOST.PID`, in the working
+directory of the process. `%h`, `%p` and `%t` stand for host, pid and seconds (cuda-gdb manual, "Naming of GPU core dump
+files"). A process writes one by itself with CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1. Only files are read.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.cuda.cudagdb.core_dump import is_whole
 from livedbg.linux.descriptors import fd_links
+from livedbg.linux.procfs import read_environment
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["DumpFiles", "dump_files", "expression", "is_open"]
+__all__ = ["DumpFiles", "DumpWatch", "dump_files", "expression", "is_open", "watch_of"]
 
 _FILE: Final = "CUDA_COREDUMP_FILE"
 _DEFAULTS: Final = ("core_%t_%h_%p.nvcudmp", "core.cuda.%h.%p")
 _KNOWN: Final = {"%h": r"[^/]+", "%p": r"\d+", "%t": r"\d+"}  # the pid may be one of the process's own namespace
+
+_ON_EXCEPTION: Final = "CUDA_ENABLE_COREDUMP_ON_EXCEPTION"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +116,48 @@ def _resolved(folder: Path) -> Path:
     name = re.compile(expression(folder.name))
     fitting = [path for path in above.iterdir() if name.fullmatch(path.name)]
     return max(fitting, key=lambda path: path.stat().st_mtime_ns, default=above / folder.name)
+
+
+class DumpWatch:
+    """The dumps of one process.
+
+    Args:
+        pid: the process.
+        files: what they may be called.
+    """
+
+    def __init__(self, pid: int, files: DumpFiles) -> None:
+        self._pid = pid
+        self._files = files
+        self._known = files.dumps()
+        self._growing: dict[Path, tuple[int, int]] = {}
+
+    def forget(self) -> None:
+        """Take all that is there now for known: somebody else has asked for it."""
+        self._known = self._files.dumps()
+
+    def look(self) -> list[Path]:
+        """Dumps that are new and whole."""
+        whole = []
+        for path, seen in self._files.dumps().items():
+            if self._known.get(path) == seen:
+                continue
+            steady = self._growing.get(path) == seen
+            self._growing[path] = seen
+            if steady and not is_open(self._pid, path) and is_whole(path):
+                self._known[path] = seen
+                del self._growing[path]
+                whole.append(path)
+        return whole
+
+
+def watch_of(pid: int) -> DumpWatch | None:
+    """A watch for a process that writes dumps by itself; None where it doesn't, or can't be seen."""
+    try:
+        environment = read_environment(pid)
+    except OSError:
+        return None
+    if environment.get(_ON_EXCEPTION, "0") in ("", "0"):
+        return None
+    files = dump_files(pid, environment)
+    return None if files is None else DumpWatch(pid, files)

@@ -1,4 +1,4 @@
-"""What a device's state means to the others: an exception is something that the runtime said, and something thrown."""
+"""Makes events of a device state: a device exception is a diagnostic and an exception hit."""
 
 from __future__ import annotations
 

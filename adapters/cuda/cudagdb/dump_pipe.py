@@ -1,13 +1,12 @@
-"""Where a process takes orders for a GPU core dump.
+"""Finds the pipe through which a process accepts requests for a GPU core dump.
 
-A process whose CUDA was told to (CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1, or cuCoredumpSetAttributeGlobal) reads a FIFO:
-CUDA_COREDUMP_PIPE, by default `corepipe.cuda.HOST.PID`; some drivers make `corepipe_HOST_PID` (cuda-gdb manual, "GPU
-core dump support"; CUDA driver API, "Coredump Attributes Control API").
+With CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1 (or cuCoredumpSetAttributeGlobal) the CUDA driver in the process reads a
+FIFO: CUDA_COREDUMP_PIPE, by default `corepipe.cuda.HOST.PID`; some drivers create `corepipe_HOST_PID` (cuda-gdb
+manual, "GPU core dump support"; CUDA driver API, "Coredump Attributes Control API").
 
 Invariants:
-    pipes.Q1. Only a FIFO that the process itself reads and that bears such a name is an order's place. It is opened
-        by way of the process's own descriptor, and must be the one that was found: descriptors and pids are used
-        again.
+    dump_pipe.Q1. Only a FIFO that the process itself reads and that has such a name is used. It is opened through the
+        descriptor of the process, and must be the one that was found: descriptors and pids are reused.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.cuda.debugger.dumpfiles import DumpFiles, dump_files, expression
+from livedbg.adapters.cuda.cudagdb.dump_files import DumpFiles, dump_files, expression
 from livedbg.linux.access import access_problem
 from livedbg.linux.descriptors import describe, fd_links, fdinfo
 from livedbg.linux.procfs import child_pids, process_exists, read_environment
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["DumpPlace", "find_place", "has_place"]
+__all__ = ["DumpPipe", "find_dump_pipe", "has_dump_pipe"]
 
 _ENABLE: Final = "CUDA_ENABLE_USER_TRIGGERED_COREDUMP"
 _PIPE: Final = "CUDA_COREDUMP_PIPE"
@@ -40,7 +39,7 @@ _RECIPE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class DumpPlace:
+class DumpPipe:
     """Where a dump is asked for, and where it will appear.
 
     Attributes:
@@ -65,7 +64,7 @@ class DumpPlace:
         return f"/proc/{self.pid}/fd/{self.descriptor}"
 
 
-def has_place(pid: int) -> bool:
+def has_dump_pipe(pid: int) -> bool:
     """Whether a process takes orders for a dump, as far as that can be seen."""
     try:
         return _pipe_of(pid, {}) is not None
@@ -73,7 +72,7 @@ def has_place(pid: int) -> bool:
         return False
 
 
-def find_place(pid: int) -> DumpPlace:
+def find_dump_pipe(pid: int) -> DumpPipe:
     """Where a dump of a process can be asked for.
 
     Raises:
@@ -101,7 +100,7 @@ def find_place(pid: int) -> DumpPlace:
             f"echo 1 > {clean_line(pipe)} asks for the dump; livedbg device FILE reads it",
             "piped-dump",
         )
-    return DumpPlace(
+    return DumpPipe(
         pid=pid,
         descriptor=descriptor,
         pipe=clean_line(pipe),
@@ -139,7 +138,7 @@ def _below(pid: int) -> int | None:
     while waiting and seen < _MOST_BELOW:
         child = waiting.pop(0)
         seen += 1
-        if has_place(child):
+        if has_dump_pipe(child):
             return child
         waiting += child_pids(child)
     return None

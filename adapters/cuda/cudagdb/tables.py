@@ -1,7 +1,7 @@
 """The rows of cuda-gdb's tables, typed.
 
-Columns are those of its MI output (gdb/cuda/cuda-commands.c and gdb/cuda/cuda-coords.c in cuda-gdb's source); what is
-read from its console gets the same names first (livedbg.adapters.cuda.debugger.console).
+The columns are those of its MI output (gdb/cuda/cuda-commands.c and gdb/cuda/cuda-coords.c in cuda-gdb's source).
+Console output gets the same column names first (livedbg.adapters.cuda.cudagdb.console_tables).
 """
 
 from __future__ import annotations

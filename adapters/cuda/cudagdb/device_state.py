@@ -1,4 +1,4 @@
-"""From rows to a state: who stands where, coalesced; exceptions first."""
+"""Makes a device state of a sample: positions of warps and threads, exceptions first; and compares two states."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from livedbg.adapters.cuda.debugger.faults import announced, fault_named, title_of
-from livedbg.adapters.cuda.debugger.instructions import meaning_of
-from livedbg.adapters.cuda.debugger.look import Seen, Symbol
+from msgspec.structs import replace
+
+from livedbg.adapters.cuda.cudagdb.device_exceptions import announced_exception, fault_named, title_of
+from livedbg.adapters.cuda.cudagdb.instructions import meaning_of
+from livedbg.adapters.cuda.cudagdb.sample import DeviceSample, Symbol
+from livedbg.analysis.devices import places_of
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["state_of"]
+__all__ = ["compare_states", "state_of"]
 
 _PLACES: Final = 500
 _NO_SYMBOL: Final = Symbol()
@@ -22,8 +25,8 @@ _Key = tuple[int, str | None, int | None, str, int]
 
 
 @dataclass(slots=True)
-class _Stand:
-    """What stands at one place."""
+class _Position:
+    """The warps and threads at one place."""
 
     address: int
     function: str
@@ -35,7 +38,7 @@ class _Stand:
 
 
 def state_of(
-    seen: Seen, target: str, source: str, *, path: str = "", taken_wall_ns: int | None = None, look_ns: int = 0
+    seen: DeviceSample, target: str, source: str, *, path: str = "", taken_wall_ns: int | None = None, look_ns: int = 0
 ) -> DeviceState:
     """The state that was seen."""
     places = _places(seen)
@@ -76,7 +79,7 @@ def state_of(
     )
 
 
-def _kernels(seen: Seen) -> Iterator[DeviceKernel]:
+def _kernels(seen: DeviceSample) -> Iterator[DeviceKernel]:
     warps = Counter(warp.kernel for warp in seen.warps)
     blocks: Counter[int] = Counter()
     threads: Counter[int] = Counter()
@@ -114,52 +117,52 @@ def _parted(invocation: str) -> tuple[str, str, str]:
     return invocation, "", ""
 
 
-def _places(seen: Seen) -> list[DevicePlace]:
-    """Where warps and threads stand, most warps first. A place is a line; an address where there is none."""
-    stands: dict[_Key, _Stand] = {}
+def _places(seen: DeviceSample) -> list[DevicePlace]:
+    """Places of warps and threads, most warps first. A place is a line; an address where there is none."""
+    positions: dict[_Key, _Position] = {}
     lines = {thread.pc: (thread.file, thread.line) for thread in seen.threads if thread.line is not None}
 
-    def at(kernel: int, pc: int) -> _Stand:
+    def at(kernel: int, pc: int) -> _Position:
         symbol = seen.symbols.get(pc, _NO_SYMBOL)
         file, line = lines.get(pc, (symbol.file, symbol.line))
         key: _Key = (kernel, file, line, "", 0) if line is not None else (kernel, None, None, symbol.function, pc)
-        found = stands.setdefault(key, _Stand(pc, symbol.function))
+        found = positions.setdefault(key, _Position(pc, symbol.function))
         if pc <= found.address:
             found.address, found.instruction = pc, symbol.instruction
         found.function = found.function or symbol.function
         return found
 
     for warp in seen.warps:
-        stand = at(warp.kernel, warp.pc)
-        stand.warps += 1
-        stand.divergent += 1 if warp.divergent else 0
-        stand.example = stand.example or f"block {warp.block} thread {warp.thread}"
+        position = at(warp.kernel, warp.pc)
+        position.warps += 1
+        position.divergent += 1 if warp.divergent else 0
+        position.example = position.example or f"block {warp.block} thread {warp.thread}"
         if not seen.threads:
-            stand.threads += warp.active.bit_count()
+            position.threads += warp.active.bit_count()
     for thread in seen.threads:
-        stand = at(thread.kernel, thread.pc)
-        stand.threads += thread.threads
-        stand.example = stand.example or f"block {thread.block} thread {thread.thread}"
+        position = at(thread.kernel, thread.pc)
+        position.threads += thread.threads
+        position.example = position.example or f"block {thread.block} thread {thread.thread}"
     found = [
         DevicePlace(
             kernel=key[0],
-            function=stand.function,
+            function=position.function,
             file=key[1],
             line=key[2],
-            address=stand.address,
-            warps=stand.warps,
-            divergent=stand.divergent,
-            threads=stand.threads,
-            instruction=stand.instruction,
-            meaning=meaning_of(stand.instruction),
-            example=stand.example,
+            address=position.address,
+            warps=position.warps,
+            divergent=position.divergent,
+            threads=position.threads,
+            instruction=position.instruction,
+            meaning=meaning_of(position.instruction),
+            example=position.example,
         )
-        for key, stand in stands.items()
+        for key, position in positions.items()
     ]
     return sorted(found, key=lambda place: (-place.warps, -place.threads, place.kernel, place.address or 0))
 
 
-def _faults(seen: Seen) -> Iterator[DeviceFault]:
+def _faults(seen: DeviceSample) -> Iterator[DeviceFault]:
     """Exceptions: the one that the debugger announces, with its instruction, then what lanes have besides."""
     kernels = {(w.device, w.sm, w.number): w for w in seen.warps}
     warps: defaultdict[str, int] = defaultdict(int)
@@ -171,7 +174,7 @@ def _faults(seen: Seen) -> Iterator[DeviceFault]:
             warps[name] += 1
             lanes[name] += len(mine)
             first.setdefault(name, (place, mine[0].thread, mine[0].pc))
-    said = announced(seen.opened)
+    said = announced_exception(seen.opened)
     if said is not None:
         meant, at, focus = fault_named(said.name), said, seen.focus
         yield DeviceFault(
@@ -209,3 +212,37 @@ def _faults(seen: Seen) -> Iterator[DeviceFault]:
             warps=warps[name],
             lanes=lanes[name],
         )
+
+
+def compare_states(before: DeviceState | None, now: DeviceState) -> DeviceState:
+    """The newer state, in which each kernel that did not progress has the time since which it did not.
+
+    A kernel makes no progress if the same grid has as many warps, most of them at the same place, in both samples.
+    """
+    if before is None or before.target != now.target or before.taken_wall_ns == now.taken_wall_ns:
+        return now
+    known = {(kernel.device, kernel.grid, kernel.name): kernel for kernel in before.kernels}
+    kernels = tuple(
+        replace(kernel, still_since_wall_ns=_since(before, then, now, kernel))
+        if (then := known.get((kernel.device, kernel.grid, kernel.name))) is not None
+        else kernel
+        for kernel in now.kernels
+    )
+    return replace(now, kernels=kernels)
+
+
+def _since(before: DeviceState, then: DeviceKernel, now: DeviceState, kernel: DeviceKernel) -> int | None:
+    was, now_at = _main_place(before, then), _main_place(now, kernel)
+    if was is None or was != now_at or then.warps != kernel.warps:
+        return None
+    return then.still_since_wall_ns or before.taken_wall_ns
+
+
+def _main_place(state: DeviceState, kernel: DeviceKernel) -> tuple[object, ...] | None:
+    """The place of most warps of a kernel: its line, else its function, else its address."""
+    first = next(iter(places_of(state, kernel.number)), None)
+    if first is None or not kernel.warps or 2 * first.warps <= kernel.warps:
+        return None
+    if first.line is not None:
+        return (first.file, first.line)
+    return (first.function.rpartition("+")[0] or first.function or first.address,)

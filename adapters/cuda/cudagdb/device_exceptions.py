@@ -1,14 +1,37 @@
-"""CUDA_EXCEPTION_N in words, with what to do next (cuda-gdb manual, "GPU Error Reporting").
+"""CUDA exceptions (CUDA_EXCEPTION_N): how cuda-gdb names and reports them, what they mean, and what to do next.
 
-The debugger gives a name to each; those of old versions have a number of their own.
+Sources: cuda-gdb manual, "GPU Error Reporting"; gdb/cuda/cuda-exceptions.c in cuda-gdb's source. The debugger has a
+name for each; exceptions of old versions have numbers of their own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["FAULTS", "MEMCHECK", "Fault"]
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["FAULTS", "MEMCHECK", "Announced", "Fault", "announced_exception", "fault_named", "title_of"]
+
+_MOST: Final = 1 << 16
+_LONGEST: Final = 4_096  # characters of a line; in a longer one the origin is looked for in vain for too long
+_SIGNAL: Final = re.compile(r"CUDA_EXCEPTION_(\d+)")
+_NAMED: Final = re.compile(r"(?:^CUDA Exception: |received signal CUDA_EXCEPTION_\d+, )([^\n]+?)\.?$", re.MULTILINE)
+_ASSERTED: Final = re.compile(r"^Assertion failed\.$", re.MULTILINE)
+_ORIGIN: Final = re.compile(
+    r"The exception was triggered at PC (0x[0-9a-f]+)(?:  ([^\n(][^\n]*?))?(?:\s+\(([^():\n]+):(\d+)[^\n]*\))?$",
+    re.MULTILINE,
+)
+
+
+MEMCHECK: Final = (
+    "livedbg launch --recipe compute-sanitizer=memcheck -- COMMAND   (names the access and the allocation beside it)"
+)
+_STACK: Final = "look for deep recursion and large local arrays; cudaDeviceSetLimit(cudaLimitStackSize) gives more"
+_CODE: Final = "look for overwritten function pointers, and for a driver that is older than the toolkit"
+_BARRIER: Final = "compare arrivals and expected bytes at each mbarrier with what it was initialised to"
+_CLUSTER: Final = "check the ranks given to map_shared_rank(), and that no block of the cluster ends early"
 
 
 class Fault(NamedTuple):
@@ -23,13 +46,6 @@ class Fault(NamedTuple):
     remedy: str
 
 
-MEMCHECK: Final = (
-    "livedbg launch --recipe compute-sanitizer=memcheck -- COMMAND   (names the access and the allocation beside it)"
-)
-_STACK: Final = "look for deep recursion and large local arrays; cudaDeviceSetLimit(cudaLimitStackSize) gives more"
-_CODE: Final = "look for overwritten function pointers, and for a driver that is older than the toolkit"
-_BARRIER: Final = "compare arrivals and expected bytes at each mbarrier with what it was initialised to"
-_CLUSTER: Final = "check the ranks given to map_shared_rank(), and that no block of the cluster ends early"
 FAULTS: Final[Mapping[str, Fault]] = {
     "Device Unknown Exception": Fault(0, "The device reports an error without saying which.", MEMCHECK),
     "Lane Illegal Address": Fault(1, "A thread accessed an illegal global address.", MEMCHECK),
@@ -87,4 +103,54 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "Warp Block Not Present": Fault(34, "A block was needed (by its cluster, at a barrier) that is gone.", _CLUSTER),
     "Warp User Stack Overflow": Fault(35, "A thread used more stack than it has.", _STACK),
 }
+
+
 """The debugger's name -> what it means."""
+
+_BY_NAME: Final = {name.lower(): fault for name, fault in FAULTS.items()}
+_UNKNOWN: Final = Fault(None, "The device reports an error that livedbg doesn't know.", MEMCHECK)
+
+
+class Announced(NamedTuple):
+    """An exception as the debugger announces it.
+
+    Attributes:
+        address: of the instruction; None where the device doesn't say it.
+    """
+
+    name: str
+    address: int | None
+    function: str
+    file: str | None
+    line: int | None
+
+
+def fault_named(name: str) -> Fault:
+    """What an exception means by the debugger's name of it, or by `CUDA_EXCEPTION_N`."""
+    signal = _SIGNAL.search(name)
+    if signal is not None:
+        code = int(signal[1])
+        return next((fault for fault in FAULTS.values() if fault.code == code), _UNKNOWN._replace(code=code))
+    return _BY_NAME.get(name.strip().lower(), _UNKNOWN)
+
+
+def title_of(name: str, fault: Fault) -> str:
+    """`CUDA exception 14, Warp Illegal Address`."""
+    return f"CUDA exception{f' {fault.code}' if fault.code is not None else ''}, {name}"
+
+
+def announced_exception(text: str) -> Announced | None:
+    """The exception that the debugger announces as it opens a core dump or attaches; None where there is none."""
+    text = "\n".join(line[:_LONGEST] for line in text[:_MOST].split("\n"))
+    named = _NAMED.search(text)
+    name = clean_line(named[1], 100) if named else "Warp Assert" if _ASSERTED.search(text) else ""
+    if not name:
+        return None
+    origin = _ORIGIN.search(text)
+    if origin is None:
+        return Announced(name, None, "", None, None)
+    file, line = origin[3], origin[4]
+    function = clean_line(origin[2] or "", 500).strip()
+    return Announced(
+        name, int(origin[1], 16), function, clean_line(file, 1000) if file else None, int(line) if line else None
+    )

@@ -1,15 +1,15 @@
-"""A look by a cuda-gdb that is attached: the whole process and all its GPUs stand for it.
+"""A sample by an attached cuda-gdb: it stops the whole process and all its GPUs.
 
-For where no core dump can be had. It was never tried on a GPU (docs/systems/cuda.md); so it does as little as can be:
-attach, one look, detach, within a time limit and under the guard (livedbg.touch.guard).
+For processes that write no core dump. It was never tried on a GPU (docs/systems/cuda.md), so it does as little as
+possible: attach, one sample, detach, within a time limit and under the guard (livedbg.touch.guard).
 
-What NVIDIA says of it (cuda-gdb manual, "Attaching and Detaching"): the attach runs functions in the target and may let
-it go on for some seconds; a process with a device exception ends when it goes on.
+The cuda-gdb manual ("Attaching and Detaching") says: the attach runs functions in the target and may resume it for some
+seconds; a process with a device exception ends when it is resumed.
 
 Invariants:
-    debugger_attach.H1. A guard watches from before the attach until after the detach.
-    debugger_attach.H2. The target is let go whatever the look came to: by command, by the end of the debugger, at
-        last by the guard.
+    cuda_gdb_attach.H1. A guard watches from before the attach until after the detach.
+    cuda_gdb_attach.H2. The target is released however the sample ends: by command, by the end of the debugger, at last
+        by the guard.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from livedbg.adapters.cuda.debugger.asking import Asker
-from livedbg.adapters.cuda.debugger.build import state_of
-from livedbg.adapters.cuda.debugger.debugger import started
-from livedbg.adapters.cuda.debugger.look import look
+from livedbg.adapters.cuda.cudagdb.device_state import state_of
+from livedbg.adapters.cuda.cudagdb.engine import Queries, start_cuda_gdb
+from livedbg.adapters.cuda.cudagdb.sample import sample_devices
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 from livedbg.gdbmi.errors import GdbError
 from livedbg.model import Intrusion
@@ -31,12 +30,12 @@ from livedbg.touch.attach import check_attachable
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.guard_process import Guard
 
-__all__ = ["look_attached"]
+__all__ = ["sample_attached"]
 
 _DETACH_S: Final = 10.0
 
 
-async def look_attached(
+async def sample_attached(
     gdb: str, pid: int, target: str, touched: Callable[[Intrusion], None], limit_s: float = 30.0
 ) -> DeviceState:
     """Attach, look, let go.
@@ -57,18 +56,18 @@ async def look_attached(
     """
     refuse_touch(None, "cuda-gdb would be attached: the process and all of its GPUs stand while it looks")
     start_ticks = check_attachable(pid)
-    engine = await started(gdb)
+    engine = await start_cuda_gdb(gdb)
     try:
         assert engine.pid is not None
         guard = await Guard.start(pid, start_ticks, engine.pid)
         since_ns, end_s = time.monotonic_ns(), time.monotonic() + limit_s
         try:
             said = await _attach(engine, pid, limit_s)
-            asker = Asker(engine, end_s)
-            seen = await look(asker, said)
+            queries = Queries(engine, end_s)
+            seen = await sample_devices(queries, said)
         finally:
             try:
-                await _let_go(engine)
+                await _detach(engine)
             finally:  # also where that is interrupted; then the guard stays
                 stood_ns = time.monotonic_ns() - since_ns
                 touched(
@@ -98,7 +97,7 @@ async def _attach(engine: GdbEngine, pid: int, limit_s: float) -> str:
         raise
 
 
-async def _let_go(engine: GdbEngine) -> None:
+async def _detach(engine: GdbEngine) -> None:
     try:
         await engine.command("-target-detach", _DETACH_S)
     except GdbError:
