@@ -31,7 +31,7 @@ SYSTEM: Final = System(
     shapes=Lazy("livedbg.adapters.cuda.log_shapes:SHAPES"),
     continuations=(
         *("CUDA kernel errors might", "Device-side assert", "Search for `cuda"),
-        *("NCCL error", r"nccl\w+: ", "ncclSystemError"),
+        *("NCCL error", r"nccl\w+: ", "ncclSystemError", "Last error:"),
     ),
     judges_diagnostics=(".*",),
     explains=Lazy("livedbg.adapters.cuda.explained:explains"),

@@ -21,6 +21,7 @@ SYSTEM: Final = System(
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),
     launchers=("torchrun",),
+    examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
     no_logs=(".pt", ".pth", ".pt2"),
     tensor_files=(
         TensorFiles(
@@ -30,5 +31,11 @@ SYSTEM: Final = System(
             "save one tensor a file: torch.save(tensor, path)",
         ),
     ),
-    continuations=("For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Set TORCH"),
+    continuations=(
+        r"Exception raised from ",
+        r"C\+\+ CapturedTraceback",
+        "For debugging consider passing",
+        "Compile with `TORCH_USE_CUDA_DSA`",
+        "Set TORCH",
+    ),
 )
