@@ -1,4 +1,4 @@
-"""What a job said of its health, as diagnostics: failed groups, wrong options, versions, what is under way."""
+"""Diagnostics of an nvFuser job: failed groups, wrong options, versions, what is under way."""
 
 from __future__ import annotations
 
