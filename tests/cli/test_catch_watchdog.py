@@ -127,6 +127,7 @@ def catching() -> Iterator[Callable[..., Catching]]:
         one.end()
 
 
+@pytest.mark.invariant("stopper.J3")
 def test_a_hold_ends_before_the_watchdog_would_end_the_run(
     thrower: Callable[[int | None], Thrower], catching: Callable[..., Catching]
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_hold_ends_before_the_watchdog_would_end_the_run(
     assert "the scheduler's watchdog ends the run after 300 s, SIMPLER_SCHEDULER_TIMEOUT_MS" in line
 
 
+@pytest.mark.invariant("stopper.J3")
 def test_no_stop_where_the_watchdog_is_near(
     thrower: Callable[[int | None], Thrower], catching: Callable[..., Catching]
 ) -> None:

@@ -16,6 +16,7 @@ from livedbg.adapters.ascend.dumps.golden import golden_files
 from livedbg.model.errors import SourceError
 from livedbg.session.filereaders import dump_readers, tensor_formats
 from livedbg.values import tensor_files
+from livedbg.values.buffers import Buffer
 from livedbg.values.compare import Tolerance
 from livedbg.values.program import GoldenMatch, compare_program
 from livedbg.values.tensor import Held
@@ -210,3 +211,30 @@ def test_npy_files_that_hold_no_tensor_or_promise_too_much(tmp_path: Path) -> No
             load(tmp_path / f"{name}.npy")
     with pytest.raises(SourceError, match="larger than memory"):
         load(tmp_path / "vast.npy")
+
+
+@pytest.mark.invariant("values_buffers.P1")
+def test_P1_initial_is_what_was_found_before_any_write_and_final_what_was_written_last(tmp_path: Path) -> None:
+    """A buffer of six elements: two are read, four are written, one of these again; nobody touches the last two."""
+    args = [
+        tensor(0, 0, "input", [1, 2]),
+        tensor(1, 0, "output", [10, 11, 12, 13]),
+        tensor(2, 0, "input", [12, 13], start_offset=2),
+        tensor(3, 0, "output", [21], start_offset=1),
+    ]
+    with dump_readers().open(write_dump(tmp_path, args)) as dump:
+        element = dump.element(dump.entries[0])
+        buffer = Buffer(element, 6, (6,), sorted(dump.entries, key=lambda entry: entry.task))
+
+        def held(*values: float) -> Held:
+            return Held(np.array(values, np.float32))
+
+        initial = buffer.initial(dump, held(1, 2, 0, 0, 0, 0), Tolerance())
+        assert (initial.compared, initial.total, initial.outside) == (2, 6, 0)
+        wrong = buffer.initial(dump, held(1, 7, 12, 13, 0, 0), Tolerance())
+        assert (wrong.compared, wrong.outside, wrong.first) == (2, 1, (1,))
+        final, writers = buffer.final(dump, held(10, 21, 12, 13, 0, 0), Tolerance())
+        assert (final.compared, final.outside, writers) == (4, 0, [])
+        final, writers = buffer.final(dump, held(10, 11, 12, 0, 0, 0), Tolerance())
+        assert (final.compared, final.outside, writers) == (4, 2, [1, 3])
+        assert buffer.writers == [1, 3] and buffer.read

@@ -17,10 +17,11 @@ from livedbg.values.buffers import places_of
 from livedbg.values.dtypes import element_type
 from livedbg.values.dump import Selection
 from livedbg.values.entries import Entry
+from livedbg.values.payload import Payload
 from livedbg.values.statistics import statistics
-from livedbg.values.tensor import Held, index_of
+from livedbg.values.tensor import Held, Stored, blocks, index_of
 from livedbg.values.tensor_files import export, load
-from tests.values.conftest import Arg, write_dump
+from tests.values.conftest import Arg, tensor, write_dump
 
 WRITTEN = {
     "FLOAT32": np.float32,
@@ -144,3 +145,40 @@ def test_a_selection_of_nothing_is_everything(tmp_path: Path) -> None:
     arg = Arg(7, 0, "output", "after_completion", b"\0" * 4, "FLOAT32", (1,))
     with dump_readers().open(write_dump(tmp_path, [arg])) as dump:
         assert list(Selection().of(dump)) == dump.entries
+
+
+@pytest.mark.invariant("tensor.T1")
+def test_T1_a_block_reads_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[int, int]] = []
+    whole = Payload.read
+
+    def noted(payload: Payload, offset: int, size: int) -> bytes:
+        read.append((offset, size))
+        return whole(payload, offset, size)
+
+    monkeypatch.setattr(Payload, "read", noted)
+    packed = Arg(1, 0, "output", "after_completion", bytes(500), "FP4E2M1", (500,))
+    with dump_readers().open(write_dump(tmp_path, [tensor(0, 0, "output", range(1000)), packed])) as dump:
+        floats, halves = (dump.tensor(entry) for entry in dump.entries)
+        assert floats is not None and halves is not None and read == []
+        assert floats.block(10, 5).tolist() == [10, 11, 12, 13, 14] and read.pop() == (40, 20)
+        assert len(floats.block(998, 100)) == 2 and read.pop() == (3992, 8)
+        assert len(halves.block(3, 4)) == 4 and read.pop() == (4001, 3)  # two elements a byte
+        assert len(floats.block(1000, 1)) == 0 and sum(size for _, size in read) == 0
+
+
+@pytest.mark.invariant("tensor.T2")
+@pytest.mark.parametrize(("there", "count"), [(0, 0), (3, 0), (11, 2), (12, 3), (24, 6), (100, 6)])
+def test_T2_a_shape_that_promises_more_is_no_error(there: int, count: int, tmp_path: Path) -> None:
+    path = tmp_path / "payload"
+    path.write_bytes(np.arange(25, dtype=np.float32).tobytes()[:there])
+    element = element_type("FLOAT32")
+    assert element is not None
+    payload = Payload(path)
+    try:
+        found = Stored(payload, 0, there, (2, 3), element)
+        assert (found.count, found.total) == (count, 6)
+        assert found.block(0, 100).tolist() == list(range(count))
+        assert sum(len(block) for _, block in blocks(found)) == count
+    finally:
+        payload.close()

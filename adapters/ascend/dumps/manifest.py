@@ -6,7 +6,8 @@ without an object inside, so that whole entries can be told from cut or damaged 
 parser that needs the whole file. Entries stand sorted by task, stage and argument.
 
 Invariants:
-    manifest.M1. Memory is that of the entries kept plus one chunk; an entry is at most `_LONGEST` bytes.
+    manifest.M1. Memory is that of the entries kept and of a chunk: what is no whole entry after `_LONGEST` bytes is
+        left out.
     manifest.M2. Every entry that is whole and sound is given; whatever is left out is reported in `problems`.
 """
 

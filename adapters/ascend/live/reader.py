@@ -3,7 +3,8 @@
 Invariants:
     reader.N1. What is emitted of a task or a core was so at one moment: its bytes were the same at two readings, and
         all that one look gives held together between the two. What changed meanwhile is left out of the look.
-    reader.N2. The cost goes with what changed: slots whose bytes are as at the last look are not taken apart again.
+    reader.N2. The cost goes with what changed: `_CHUNK` slots whose bytes are as at the last look are not taken apart
+        again.
     reader.N3. A task's descriptor must name the task: a slot that is being given to another one is left out.
 """
 

@@ -178,8 +178,8 @@ def test_a_thread_that_is_born_later_stands_too(thrower: Target, watch: Callable
     assert hit.thread != f"thread:box/{thrower.pid}/{thrower.pid}" and hit.stack[1].function == "innermost"
 
 
-@pytest.mark.invariant("stopper.J3")
-def test_J3_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watch: Callable[..., Watch]) -> None:
+@pytest.mark.invariant("stopper.J5")
+def test_J5_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watch: Callable[..., Watch]) -> None:
     if refused():
         pytest.skip(refused())
     session = watch(thrower.pid)
@@ -194,8 +194,8 @@ def test_J3_types_that_nobody_wants_are_left_to_the_kernel(thrower: Target, watc
     assert 1 <= session.point.seen < 200
 
 
-@pytest.mark.invariant("stopper.J3")
-def test_J3_it_ends_by_itself_where_types_that_nobody_wants_come_often(
+@pytest.mark.invariant("stopper.J5")
+def test_J5_it_ends_by_itself_where_types_that_nobody_wants_come_often(
     thrower: Target, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopper, "_UNWANTED_MOST", 1)  # two in a second: a busy box has no more

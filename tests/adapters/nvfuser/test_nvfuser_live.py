@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -128,6 +129,7 @@ def test_states_change_as_the_log_grows(tmp_path: Path) -> None:
         assert failed.since_wall_ns is not None  # it was seen as it came
 
 
+@pytest.mark.invariant("trace.T1")
 def test_a_trace_in_pieces_of_any_size() -> None:
     data = (_HERE / "trace_hang.json").read_bytes()
     assert is_trace(data) and is_trace(data[777:])
@@ -140,6 +142,7 @@ def test_a_trace_in_pieces_of_any_size() -> None:
         assert (thread.open[-1].begun_us, reader.ended, thread.unmatched) == (292423, False, 0)
 
 
+@pytest.mark.invariant("trace.T1")
 def test_a_trace_without_its_beginning_says_so() -> None:
     data = (_HERE / "trace_hang.json").read_bytes()
     reader = TraceReader()
@@ -149,3 +152,19 @@ def test_a_trace_without_its_beginning_says_so() -> None:
     noise = TraceReader()
     noise.feed(os.urandom(1 << 20))
     assert not noise.threads and not is_trace(b'{"traceEvents": [{"ph": "X", "cat": "cpu_op"}]}')
+
+
+@pytest.mark.invariant("trace.T2")
+def test_T2_memory_depends_on_threads_and_depth_not_on_length() -> None:
+    def kept(events: int) -> int:
+        reader = TraceReader()
+        reader.feed(b'{ "name": "outer", "ph": "B", "pid": 1, "tid": 2, "ts": 1 }\n')
+        for number in range(events):
+            for kind in (b"B", b"E"):
+                at = 1_000_000 + number
+                reader.feed(b'{ "name": "pass %d", "ph": "%b", "pid": 1, "tid": 2, "ts": %d }\n' % (at, kind, at))
+        assert reader.events == 2 * events + 1
+        assert [one.name for one in reader.threads[1, 2].open] == ["outer"]
+        return len(pickle.dumps(reader))
+
+    assert kept(40_000) <= kept(5_000) + 100

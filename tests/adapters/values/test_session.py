@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import threading
@@ -16,6 +17,7 @@ import pytest
 from livedbg.adapters.logfiles import LogAdapter
 from livedbg.adapters.values import ValuesAdapter
 from livedbg.adapters.values.dump_folders import Finder
+from livedbg.adapters.values.threads import Turn
 from livedbg.model import SourceHealth
 from livedbg.model.dumps import ValueComparison, ValueLook
 from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
@@ -60,6 +62,7 @@ def seen(view: SessionView, what: Callable[[Snapshot], object]) -> Snapshot:
     return shot
 
 
+@pytest.mark.invariant("values_adapter.V2")
 def test_a_dump_is_listed_looked_at_and_compared(tmp_path: Path) -> None:
     lost, good = ASCEND / "09_dep_lost", ASCEND / "09_dep_good"
     path = str(lost / MANIFEST)
@@ -116,6 +119,7 @@ def test_a_dump_that_is_written_later_or_again_or_is_damaged(tmp_path: Path) -> 
         assert all(status.sentence for status in wrong.statuses.values())
 
 
+@pytest.mark.invariant("values_adapter.V1")
 def test_a_cursor_that_moves_leaves_no_queue_of_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, gate, looked = threading.Event(), threading.Event(), []
     really = preview.Previewer.previews
@@ -251,6 +255,7 @@ def test_a_payload_gives_way_to_its_manifest_and_what_is_mended_is_well_again(tm
         assert str(manifest) in gone.dumps, "what was read of it stays"
 
 
+@pytest.mark.invariant("values_adapter.V2")
 def test_a_folder_whose_name_is_no_text_can_be_recorded(tmp_path: Path) -> None:
     folder = Path(os.fsdecode(bytes(tmp_path) + b"/\x1b]0;evil\x07\xff"))
     write_dump(folder, [tensor(0, 0, "output", [np.nan])])
@@ -304,3 +309,21 @@ def test_a_bug_leaves_no_screen_that_waits(tmp_path: Path, monkeypatch: pytest.M
         shot = seen(view, lambda s: s.value_looks and any(one.problem for one in s.comparisons.values()))
     problems = shot.value_looks[name, 0].problem, shot.comparisons[name].problem
     assert all("KeyError" in problem and problem.isprintable() for problem in problems)
+
+
+@pytest.mark.invariant("values_adapter.V1")
+async def test_V1_one_thread_reads_for_each_purpose() -> None:
+    turn, inside, most = Turn(), 0, 0
+
+    def read() -> bool:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.02)
+        inside -= 1
+        return True
+
+    assert await asyncio.gather(*(turn.newest(read, f"dump {number}") for number in range(8))) == [True] * 8
+    assert most == 1 and turn.idle
+    adapter = ValuesAdapter()
+    assert [name for name, value in vars(adapter).items() if isinstance(value, Turn)] == ["_looks", "_compares"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ Inside = Callable[..., Said]
 REAL = ASCEND / "01_healthy_trb" / "dfx" / "args_dump"
 
 
+@pytest.mark.invariant("manifest.M2")
 @pytest.mark.parametrize("indent", [False, True])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(share=st.floats(0, 1))
@@ -53,6 +55,7 @@ def test_both_spellings_of_a_manifest_are_the_same(tmp_path: Path) -> None:
     assert read_manifest(lines).problems == read_manifest(pretty).problems == []
 
 
+@pytest.mark.invariant("manifest.M2")
 def test_damage_inside_a_manifest_costs_what_it_hits(tmp_path: Path) -> None:
     path = write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(5)])
     lines = path.read_bytes().splitlines(keepends=True)
@@ -222,6 +225,29 @@ def test_a_manifest_of_a_hundred_megabytes(tmp_path: Path) -> None:
     said = peak_of(tmp_path, "values", path.parent, "--limit", "2")
     assert said.code == 0 and f"{count:,} entries" in said.out and "and more" in said.out and "damaged" not in said.err
     assert said.kib < 250_000
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.invariant("manifest.M1")
+def test_M1_memory_is_that_of_the_entries_and_a_chunk(
+    whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty megabytes: large entries that are kept without what is not known of them, or one that never ends."""
+    monkeypatch.setattr("livedbg.adapters.ascend.dumps.manifest._CHUNK", 1 << 16)
+    entry = tensor(1, 0, "output", [1.5], padding="x" * 50_000)
+    path = write_dump(tmp_path, [entry] * 400)
+    if not whole:
+        path.write_bytes(path.read_bytes().replace(b"}", b" ").replace(b"]", b" "))
+    assert path.stat().st_size > 20_000_000
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        found = read_manifest(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found.entries) == (400 if whole else 0) and bool(found.problems) != whole
+    assert peak - before < 2_000_000
 
 
 def test_folders_without_a_dump_say_how_to_make_one(tmp_path: Path, inside: Inside) -> None:

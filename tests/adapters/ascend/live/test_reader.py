@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from livedbg.adapters.ascend.live.slots import Slot, SlotReader
 from livedbg.adapters.ascend.names import raw_id
 from livedbg.model import TaskState
 from tests.adapters.ascend.live.conftest import Simulator
@@ -90,6 +91,7 @@ def test_rings_turn_and_slots_are_given_back(simulator: Start) -> None:
     assert seen == {raw_id(1, number) for number in range(30)}
 
 
+@pytest.mark.invariant("reader.N3")
 def test_a_slot_that_is_being_filled_is_left_alone(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 1 1", "half 1")
@@ -119,6 +121,7 @@ def test_errors_and_turns_are_seen(simulator: Start) -> None:
     assert look.turns[0] == before.turns[0] + 1000
 
 
+@pytest.mark.invariant("reader.N1")
 def test_what_is_emitted_under_a_fast_writer_was_so(simulator: Start) -> None:
     """The writer's tasks can be told by their numbers, and only one of them runs at any time."""
     target = simulator()
@@ -149,6 +152,7 @@ def test_what_is_emitted_under_a_fast_writer_was_so(simulator: Start) -> None:
     assert target.target.line() == target.target.line() == "OK"  # of both
 
 
+@pytest.mark.invariant("live_layout.L1")
 def test_missing_fields_are_named_and_the_rest_is_read(simulator: Start) -> None:
     target = simulator("lacks")
     assert set(target.layout().missing) == {"sched_ctx_.core_exec_states_", "kernel_id"}
@@ -166,3 +170,25 @@ def test_a_process_that_ends_is_no_accident(simulator: Start) -> None:
     target.target.kill()
     with pytest.raises(ProcessLookupError):
         target.look()
+
+
+@pytest.mark.invariant("reader.N2")
+def test_N2_slots_that_did_not_change_are_not_taken_apart_again(
+    simulator: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    whole = SlotReader.of
+
+    def counted(self: SlotReader, data: bytes, start: int, address: int) -> Slot:
+        taken.append(address)
+        return whole(self, data, start, address)
+
+    monkeypatch.setattr(SlotReader, "of", counted)
+    target = simulator()
+    target.tell(*(f"submit 0 {number % 7}" for number in range(200)))
+    target.look()
+    assert len(set(taken)) == 200
+    taken.clear()
+    assert not target.look().changed and taken == []
+    target.tell("run 8 0.100")
+    assert target.look().changed == {100} and 0 < len(set(taken)) <= 64
