@@ -1,4 +1,4 @@
-"""How an Ascend run ended, and what its task graph lacks: crash, error code, false time-out, lost order."""
+"""How an Ascend run failed: crash, error code, false time-out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from livedbg.adapters.ascend.rules.sentences import (
     masked,
     name_of,
     names_of,
-    pid_of,
     progress_of,
     where_of,
 )
@@ -23,36 +22,12 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity, Task, TaskState
 
-__all__ = [
-    "building",
-    "cann",
-    "crash",
-    "flag_cycle",
-    "goes_on",
-    "missing_edge",
-    "run_complete",
-    "run_failed",
-    "slow",
-    "starved",
-]
+__all__ = ["cann", "crash", "run_failed", "slow", "starved"]
 
 _CATCH: Final = "livedbg launch --catch std::exception -- COMMAND   (records the exception and its stack)"
 _CATCH_SIGNALS: Final = "livedbg launch --catch signals -- COMMAND   (records the stack at the signal)"
 
 _TELLS_LOAD: Final = "to measure the load, next time: livedbg record TARGET while it runs, or sar -q of sysstat"
-_TROUBLE: Final = (
-    "cann-code",
-    "core-anomaly",
-    "deinit-timeout",
-    "fatal",
-    "operation-ended",
-    "ring-full",
-    "runtime-failed",
-    "stall-summary",
-    "tensor-wait-timeout",
-    "terminate",
-    "timeout-exit",
-)
 
 
 def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -229,127 +204,7 @@ def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnos
     )
 
 
-def building(rule: str, job: JobDiagnostics, state: RuleInput) -> Finding:
-    """The log ends while the orchestration code runs on the host."""
-    return Finding(
-        rule=rule,
-        state=VerdictState.STALLED,
-        roots=(job.orchestrator,),
-        severity=Severity.ERROR,
-        sentence=(
-            "The orchestration code has not returned, and no task has started. With host_build_graph it runs on the "
-            "host while the run is prepared; the log has nothing after its begin."
-        ),
-        entities=(job.orchestrator,),
-        evidence=evidence(job.state),
-        next=(
-            f"livedbg stacks {pid_of(job, state.snapshot)} --glance   (the thread in aicpu_orchestration_entry)",
-            "check whether it waits for a tensor's value (get_tensor_data): no task can have written it yet",
-        ),
-        inferred=True,
-    )
-
-
 def _load_words(starved: Diagnostic) -> str:
     """How busy the machine was then, if that is known."""
     load = starved.attributes.get("load", "")
     return f"At that time: {load}." if load else "The machine's load at that time is not known."
-
-
-def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """An order that the task graph lost."""
-    for lost in job.unresolved("missing-edge"):
-        said = lost.attributes
-        reads = said.get("hazard") == "read after write"
-        harm = "so the read may return older data" if reads else "and the result depends on which one ends last"
-        alike = int(said.get("count", "1")) - 1
-        more = f" {alike} more pair{'s' * (alike > 1)} of tasks are alike." if alike > 0 else ""
-        yield Finding(
-            rule=rule,
-            state=VerdictState.DIVERGED,
-            topic="dependency",
-            severity=Severity.ERROR,
-            sentence=(
-                f"{_lost_words(lost, state)} They may run at the same time, {harm}. "
-                f"Most likely: {said.get('why', '')}.{more}"
-            ),
-            entities=lost.entities,
-            evidence=evidence(lost),
-            next=tuple(said.get("next", "").splitlines()),
-        )
-
-
-def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
-    """The lost order with the names of the kernels."""
-    second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
-    if first is None or second is None:
-        return lost.sentence
-    said = lost.attributes
-    does = "reads" if said.get("hazard") == "read after write" else "overwrites"
-    return (
-        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.get('region')}, "
-        f"of tensor {said.get('tensor')} ({said.get('second')}) that task {name_of(first)} writes "
-        f"({said.get('first')}), and deps.json has no path between them."
-    )
-
-
-def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """A flag in memory that may close a cycle."""
-    if job.completed:
-        return
-    for cycle in job.unresolved("flag-cycle"):
-        yield Finding(
-            rule=rule,
-            severity=Severity.WARNING,
-            sentence=cycle.sentence,
-            entities=cycle.entities,
-            evidence=evidence(cycle),
-            next=("find in the kernels' code what sets the flag",),
-            inferred=True,
-        )
-
-
-def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run ended well."""
-    complete = job.first("run-complete")
-    if complete is not None and job.completed:
-        alive = any(not process.exited for process in state.snapshot.processes.values())
-        yield Finding(
-            rule=rule,
-            state=VerdictState.EXITED if not alive else None,  # the process may begin another run
-            severity=Severity.INFO,
-            sentence=complete.sentence,
-            evidence=evidence(complete),
-            since_wall_ns=complete.at_wall_ns,
-        )
-
-
-def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run has neither ended nor failed, and its log is being written."""
-    if job.state.attributes.get("phase") not in {"starting", "running"} or any(job.first(code) for code in _TROUBLE):
-        return
-    roots = job.roots(state.snapshot)
-    running = [task for task in roots if task.state is TaskState.RUNNING]
-    if job.state.attributes.get("quiet") != "yes":
-        doing = f" {names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
-        if not job.state.attributes.get("last_wall_ns"):
-            return  # no line has a time
-        verdict = VerdictState.RUNNING
-        sentence = f"Running: {job.state.sentence[0].lower()}{job.state.sentence[1:]}{doing}"
-    elif not roots and job.state.attributes.get("building") != "yes":
-        verdict = VerdictState.UNKNOWN
-        sentence = (
-            "Inconclusive: the log ends before the run does, and names no running task. The run is stalled, or its log "
-            "was cut off."
-        )
-    else:
-        return
-    pid = pid_of(job, state.snapshot)
-    yield Finding(
-        rule=rule,
-        state=verdict,
-        severity=Severity.INFO,
-        sentence=sentence,
-        evidence=evidence(*running, job.state),
-        next=() if verdict is VerdictState.RUNNING else ('run it at log level "debug"', f"livedbg attach {pid}"),
-    )
