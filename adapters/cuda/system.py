@@ -16,7 +16,6 @@ SYSTEM: Final = System(
     signs=Signs(
         files=(r"/libcuda(?:rt|dart)?[.-]|/libnvrtc",),
         devices=("/dev/nvidia",),
-        variables=(r"CUDA_\w+",),
         formats=("cuda", "compute-sanitizer", "nccl"),
         modules=(r"libcuda(?:rt)?\.so",),
     ),
@@ -32,7 +31,7 @@ SYSTEM: Final = System(
     shapes=Lazy("livedbg.adapters.cuda.log_shapes:SHAPES"),
     continuations=(
         *("CUDA kernel errors might", "Device-side assert", "Search for `cuda"),
-        *("NCCL error", r"nccl\w+: ", "ncclSystemError"),
+        *("NCCL error", r"nccl\w+: ", "ncclSystemError", "Last error:"),
     ),
     judges_diagnostics=(".*",),
     explains=Lazy("livedbg.adapters.cuda.explained:explains"),

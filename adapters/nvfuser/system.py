@@ -16,7 +16,6 @@ SYSTEM: Final = System(
     signs=Signs(
         files=(r"/libnvfuser|/nvfuser(?:_direct)?/|libnvfuser_codegen",),
         arguments=(r"(?i:nvfuser)",),
-        variables=(r"NVFUSER_\w+",),
         formats=("nvfuser",),
         modules=("(?:lib)?nvfuser",),
     ),

@@ -15,13 +15,13 @@ SYSTEM: Final = System(
     rank=40,
     signs=Signs(
         files=(r"/libtorch(?:_cpu|_cuda|_python)?\.so|/libc10\.so",),
-        variables=(r"TORCH_\w+",),
         modules=("lib(?:torch|c10)",),
     ),
     presets=Lazy("livedbg.adapters.pytorch.catch_presets:PRESETS"),
     text_exceptions=("c10::Error",),  # c10/util/Exception.h
     environment=("PYTORCH_", "TORCH"),
     launchers=("torchrun",),
+    examples={"catch": (("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),)},
     no_logs=(".pt", ".pth", ".pt2"),
     tensor_files=(
         TensorFiles(
@@ -31,5 +31,11 @@ SYSTEM: Final = System(
             "save one tensor a file: torch.save(tensor, path)",
         ),
     ),
-    continuations=("For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Set TORCH"),
+    continuations=(
+        r"Exception raised from ",
+        r"C\+\+ CapturedTraceback",
+        "For debugging consider passing",
+        "Compile with `TORCH_USE_CUDA_DSA`",
+        "Set TORCH",
+    ),
 )

@@ -63,7 +63,7 @@ def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
 
 
 def unit_sentence(unit: DeviceUnit) -> str:
-    """`device 0  NVIDIA H100 (sm_90, 1b:00.0): 132 of 132 SMs have warps`."""
+    """`device 0  NAME (sm_90, 1b:00.0): 132 of 132 SMs have warps`."""
     if not unit.sms:
         return f"device {unit.number}"
     known = ", ".join(filter(None, (unit.machine, unit.bus)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from livedbg.panels.look import Look
@@ -9,9 +10,8 @@ from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
 from livedbg.recipes.again import told
 from livedbg.recipes.fitting import Again, chosen_process, fitting
-from livedbg.recipes.witness import loaded_files
 from livedbg.session.hostinfo import host_name
-from livedbg.session.recognition import by_files, by_snapshot
+from livedbg.session.recognition import by_snapshot, of_running
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
 
@@ -30,7 +30,8 @@ def offered(look: Look, *, live: bool) -> list[Again]:
         return []
     systems = by_snapshot(look.snapshot, process)
     if live and process.host == host_name() and not process.exited:
-        systems |= by_files(loaded_files(process.pid))
+        with contextlib.suppress(OSError):  # it has ended, or is somebody else's
+            systems |= of_running(process.pid, languages=True)
     known, _ = recipes()
     return list(fitting(known, systems, process.command, process.cwd))
 

@@ -49,7 +49,7 @@ def command(
 ) -> int:
     """Trace exceptions, function calls or signals: print type, message and stack of each. Does not stop the target.
 
-    TYPE is a C++ type, which includes derived types (std::runtime_error), a glob ('c10::*'), a regular expression
+    TYPE is a C++ type, which includes derived types (std::runtime_error), a glob ('std::*_error'), a regular expression
     between slashes (/Error$/), a Python exception (python:KeyError), a signal (SIGSEGV), a preset (--presets), or with
     `--moment call` a function name.
 

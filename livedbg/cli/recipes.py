@@ -15,9 +15,8 @@ from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import Recipe, chosen, own_folder, recipes
 from livedbg.recipes.again import facts_of
 from livedbg.recipes.fitting import fitting
-from livedbg.recipes.witness import loaded_files
 from livedbg.session.hostinfo import host_name
-from livedbg.session.recognition import by_files, by_snapshot, in_order
+from livedbg.session.recognition import by_snapshot, in_order, of_running
 from livedbg.session.targets import resolve
 from livedbg.text.sanitize import clean_line
 
@@ -61,7 +60,9 @@ def _say_fitting(word: str, known: Mapping[str, Recipe]) -> None:
             argv = command_line(target.pid)
             cwd = str(Path(f"/proc/{target.pid}/cwd").readlink())
         process = Process(id="", host=host_name(), pid=target.pid, command=argv)
-        systems = by_snapshot(EMPTY, process) | by_files(loaded_files(target.pid))
+        systems = by_snapshot(EMPTY, process)
+        with contextlib.suppress(OSError):
+            systems |= of_running(target.pid, languages=True)
         click.echo(
             f"Process {target.pid} uses: {', '.join(in_order(systems)) or 'nothing that a recipe applies to'}", err=True
         )

@@ -104,7 +104,6 @@ _CORE: Final = (
             ("livedbg catch 4711 python:RuntimeError", "exceptions of a Python class"),
             ("livedbg catch 4711 any --count 3 --timeout 60 --json", "three C++ exceptions, as JSON"),
             ("livedbg catch 4711 abort", "calls of abort()"),
-            ("livedbg catch 4711 c10::Error --stop", "one, with variables and source"),
         ),
         (0, 2, 3, 4),
     ),

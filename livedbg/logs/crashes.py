@@ -2,7 +2,7 @@
 
 Sources of the texts: CPython Lib/traceback.py and Python/traceback.c (faulthandler), libstdc++
 libsupc++/vterminate.cc, glibc malloc/malloc.c and debug/fortify_fail.c, bash's and the kernel's
-words for signals, c10/util/Exception.cpp (`Exception raised from … frame #0`); sanitizers: see sanitizers.py.
+words for signals; sanitizers: see sanitizers.py.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _D, _I, _W, _E, _C = Severity.DEBUG, Severity.INFO, Severity.WARNING, Severity.E
 
 _WORDS: Final = {
     **dict.fromkeys(("DEBUG", "TRACE", "VERBOSE", "DBG", "NOTSET"), _D),
-    **dict.fromkeys(("INFO", "NOTICE", "TIMING", "ALWAYS", "EVENT", "OPLOG", "NULL", "VERSION"), _I),
+    **dict.fromkeys(("INFO", "NOTICE", "TIMING", "ALWAYS", "EVENT", "VERSION"), _I),
     **dict.fromkeys(("WARN", "WARNING"), _W),
     **dict.fromkeys(("ERROR", "ERR", "EXCEPTION", "ABORT"), _E),
     **dict.fromkeys(("CRITICAL", "FATAL", "PANIC"), _C),
@@ -43,7 +43,7 @@ def severity_of_word(word: str) -> Severity:
 
 
 # glog and absl (google/glog src/logging.cc), Python loggers like it (`W1121 03:11:22.333000 PID file:line]`), and the
-# form in brackets (`[W1121 03:11:22.333 file:line]`, c10/util/Logging.cpp; once without the time).
+# form in brackets (`[W1121 03:11:22.333 file:line]`; once without the time).
 _GLOG = re.compile(r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d+)\] ?")
 _IN_BRACKETS = re.compile(r"\[([VIWEF])(?:(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d+)\] ?")
 

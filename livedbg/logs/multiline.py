@@ -27,10 +27,7 @@ _FAULT_LINE = re.compile(
     r"|  |Garbage-collecting|<"
 )
 _LINK = re.compile(r"During handling of the above exception, another|The above exception was the direct cause of")
-_ERROR_DETAILS: Final = (
-    *(r"Exception raised from ", r"frame #\d+", r"C\+\+ CapturedTraceback", r"#\d+ ", "Last error:", r"Rank \d+ "),
-    *("The error may", "TraceBack"),
-)
+_ERROR_DETAILS: Final = (r"frame #\d+", r"#\d+ ", r"Rank \d+ ")
 _NATIVE_STACK = re.compile(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
     r"|\[0x[0-9a-f]+\]|/\S+\(\S*\+?0x[0-9a-f]+\) ?\[0x|Stack trace|Backtrace|======= (?:Backtrace|Memory map)"

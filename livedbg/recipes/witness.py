@@ -13,7 +13,7 @@ from typing import Final
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import child_pids, command_line, read_environment
 
-__all__ = ["Seen", "Witness", "loaded_files"]
+__all__ = ["Seen", "Witness"]
 
 _FIRST_S: Final = 0.05
 _LONGEST_S: Final = 2.0
@@ -74,7 +74,7 @@ class Witness:
             pause_s = min(pause_s * 1.3, _LONGEST_S)
 
     def _sample(self, pid: int) -> None:
-        files = loaded_files(pid)
+        files = _loaded_files(pid)
         if not files:
             return
         seen = self._seen.setdefault(pid, Seen(pid))
@@ -89,7 +89,7 @@ class Witness:
         seen.loaded |= files
 
 
-def loaded_files(pid: int) -> set[str]:
+def _loaded_files(pid: int) -> set[str]:
     """The files that a process has mapped; nothing where that can't be read."""
     try:
         return {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}

@@ -64,8 +64,12 @@ def by_files(paths: Iterable[str], *, languages: bool = True) -> set[str]:
     return {name for name, signs in _signs(languages).items() if _any(signs.files, listed)}
 
 
-def of_running(pid: int) -> set[str]:
-    """The systems that a running process shows by its mapped files and open devices (`livedbg ps`).
+def of_running(pid: int, *, languages: bool = False) -> set[str]:
+    """The systems that a running process shows by its mapped files and open devices.
+
+    Args:
+        pid: the process.
+        languages: name `python` and `c++` too.
 
     Raises:
         OSError: it is gone, or is not ours to see.
@@ -74,7 +78,7 @@ def of_running(pid: int) -> set[str]:
     links = list(fd_links(pid).values())
     return {
         name
-        for name, signs in _signs(languages=False).items()
+        for name, signs in _signs(languages).items()
         if (signs.mapped is not None and signs.mapped.search(maps)) or _any(signs.devices, links)
     }
 

@@ -75,7 +75,6 @@ class Signs:
         files: in the path of a file that the process has mapped (libraries, kernels).
         devices: at the beginning of the path of a device that it has open.
         arguments: in one word of its command line.
-        variables: the whole name of an environment variable that it has.
         formats: at the beginning of the name of a log shape (`LogSource.format`).
         modules: at the beginning of the module of a stack frame (`Frame.module`).
         tasks: the whole `Task.system` of its tasks, cores and runs, where that is not the system's name.
@@ -84,7 +83,6 @@ class Signs:
     files: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
@@ -148,7 +146,8 @@ class DeviceVariable:
 
 @dataclass(frozen=True, slots=True)
 class LogPlaces:
-    """Where a process writes the logs of a system.
+    """Where a process writes the logs of a system. Every process is asked, since these variables are a sign themselves:
+    a process may write such a log before it shows another one, and after.
 
     Attributes:
         variables: names of the environment variables that `paths` wants to know.

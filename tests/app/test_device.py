@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from livedbg.adapters.cuda.debugger.opening import cores_of, open_core
+from livedbg.adapters.cuda.cudagdb.core_dump import open_core, sort_cores
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model import events as ev
 from livedbg.model.devices import DUMP_READY, DeviceState
@@ -29,7 +29,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DeviceState]:
     folder = tmp_path_factory.mktemp("cores")
     core = folder / "gpu.core"
     core.write_bytes(core_bytes())
-    gpu, _ = cores_of([core])
+    gpu, _ = sort_cores([core])
 
     def seen(name: str) -> DeviceState:
         program = program_that_plays(name, Path(tmp_path_factory.mktemp(name)))

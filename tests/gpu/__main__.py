@@ -13,7 +13,7 @@ import json
 import sys
 from pathlib import Path
 
-from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
+from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
 from livedbg.model.errors import ToolMissing
 from tests.gpu.cases import CASES, build, check, missing
 

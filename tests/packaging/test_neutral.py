@@ -9,7 +9,10 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 
-NAMES: Final = re.compile(r"ascend|nvfuser|cuda|torch|inductor|iree|\bsimpler\b|pypto|nccl|nvml", re.IGNORECASE)
+NAMES: Final = re.compile(
+    r"ascend|nvfuser|cuda|torch|inductor|iree|\bsimpler\b|pypto|nccl|nvml|\bc10\b|\brocm|hccl|\bcann\b|nvidia|davinci",
+    re.IGNORECASE,
+)
 
 
 def test_the_core_names_no_system() -> None:
@@ -20,6 +23,19 @@ def test_the_core_names_no_system() -> None:
         if NAMES.search(line)
     }
     assert sorted(found) == []
+
+
+def test_nothing_but_a_system_itself_asks_which_system_it_is() -> None:
+    """Panels and analyses show what the model has of any system."""
+    asks = re.compile(r"\.system\s*(?:==|!=|in|not in)\s*[\"'({\[]")
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}" for path in _files() for line in _lines(path) if asks.search(line)
+    ]
+    assert found == []
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines()
 
 
 def _files() -> Iterator[Path]:

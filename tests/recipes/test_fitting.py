@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from livedbg.app.overlays import SheetScreen
+from livedbg.cli.recipes import command as recipes_command
 from livedbg.model import Process
 from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import recipes
 from livedbg.recipes.fitting import chosen_process, fitting
+from livedbg.session import recognition
 from livedbg.session.recognition import by_files, by_snapshot
 from tests.app.apps import make_app, offered, ready, until
 
@@ -27,6 +31,17 @@ from tests.app.apps import make_app, offered, ready, until
 )
 def test_systems_are_known_by_what_is_loaded(path: str, systems: set[str]) -> None:
     assert by_files([path, "/usr/lib/libc.so.6"]) == systems
+
+
+def test_ps_and_recipes_know_a_process_by_the_same_signs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recognition, "fd_links", lambda pid: {3: "/dev/davinci0", 4: "/dev/null"})
+    assert "ascend" in recognition.of_running(os.getpid())
+    assert {"ascend", "python"} <= recognition.of_running(os.getpid(), languages=True)
+    recipes_command(["--for", str(os.getpid())], standalone_mode=False)
+    said = capsys.readouterr()
+    assert "uses: ascend" in said.err and "ascend-log: " in said.out
 
 
 def test_systems_are_known_by_the_command() -> None:

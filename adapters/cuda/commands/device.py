@@ -11,14 +11,13 @@ from typing import Any
 import click
 import msgspec
 
-from livedbg.adapters.cuda.debugger.corefile import CoreFile
-from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
-from livedbg.adapters.cuda.debugger.events import events_of
-from livedbg.adapters.cuda.debugger.opening import cores_of, open_core
-from livedbg.adapters.cuda.debugger.pipes import find_place
-from livedbg.adapters.cuda.debugger.still import compared
-from livedbg.adapters.cuda.debugger.taking import dump, opened, refuse_abort
-from livedbg.adapters.cuda.debugger.text import state_text
+from livedbg.adapters.cuda.cudagdb.core_dump import CoreFile, open_core, sort_cores
+from livedbg.adapters.cuda.cudagdb.device_state import compare_states
+from livedbg.adapters.cuda.cudagdb.dump_pipe import find_dump_pipe
+from livedbg.adapters.cuda.cudagdb.dump_request import read_dump, refuse_abort, request_dump
+from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
+from livedbg.adapters.cuda.cudagdb.state_events import events_of
+from livedbg.adapters.cuda.cudagdb.state_text import state_text
 from livedbg.analysis.rules.base import Settings
 from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn
 from livedbg.gdbmi import GdbTimeout
@@ -153,7 +152,7 @@ def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
         )
     if len(words) > 2:
         raise UsageError("Too many files.", "give one GPU core dump, and optionally the host's core dump", "usage")
-    return cores_of([Path(word).expanduser() for word in words])
+    return sort_cores([Path(word).expanduser() for word in words])
 
 
 async def _dead(gpu: CoreFile, host: CoreFile | None, gdb: str | None, timeout_s: float) -> DeviceState:
@@ -187,23 +186,23 @@ async def _live(
     pid = resolve(words).processes[0].pid
     target = f"process:{host_name()}/{pid}"
     if way == "--attach":
-        from livedbg.adapters.cuda.debugger.attach import look_attached
+        from livedbg.adapters.cuda.cudagdb.attach import sample_attached
 
         assert path is not None
-        return await look_attached(path, pid, target, run.touches.append, timeout_s)
-    place = find_place(pid)
+        return await sample_attached(path, pid, target, run.touches.append, timeout_s)
+    place = find_dump_pipe(pid)
     if not may_abort:
         refuse_abort(place)
-    dumped = await dump(place, target, run.touches.append, timeout_s)
+    dumped = await request_dump(place, target, run.touches.append, timeout_s)
     if path is None:
         click.echo(str(dumped.path))
         return None
-    first = await opened(path, dumped, place, target, timeout_s)
+    first = await read_dump(path, dumped, place, target, timeout_s)
     if again_s is None:
         return first
     await asyncio.sleep(max(0.0, again_s - (time.time_ns() - (first.taken_wall_ns or 0)) / 1e9))
-    dumped = await dump(find_place(pid), target, run.touches.append, timeout_s)
-    return compared(first, await opened(path, dumped, place, target, timeout_s))
+    dumped = await request_dump(find_dump_pipe(pid), target, run.touches.append, timeout_s)
+    return compare_states(first, await read_dump(path, dumped, place, target, timeout_s))
 
 
 def _record(output: Path, events: list[Any], state: DeviceState) -> None:

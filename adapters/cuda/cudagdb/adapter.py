@@ -1,8 +1,8 @@
-"""The adapter: takes a GPU core dump where it is asked for, reads those that a process writes by itself.
+"""The cuda-gdb adapter: takes a GPU core dump on request, and reads those that a process writes by itself.
 
 Invariants:
-    cudagdb_adapter.G1. Without an intent nothing is asked of a process; where touches are forbidden never.
-    cudagdb_adapter.G2. A dump that was asked for stands in the ledger before it is read.
+    cudagdb_adapter.G1. Without an intent nothing is requested from a process; if touches are forbidden, never.
+    cudagdb_adapter.G2. A requested dump is in the ledger before it is read.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import ClassVar, Final
 
-from livedbg.adapters.cuda.cudagdb.watching import DumpWatch, watch_of
-from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
-from livedbg.adapters.cuda.debugger.events import events_of
-from livedbg.adapters.cuda.debugger.opening import cores_of, open_core
-from livedbg.adapters.cuda.debugger.pipes import find_place, has_place
-from livedbg.adapters.cuda.debugger.still import compared
-from livedbg.adapters.cuda.debugger.taking import dump, opened, refuse_abort
+from livedbg.adapters.cuda.cudagdb.core_dump import open_core, sort_cores
+from livedbg.adapters.cuda.cudagdb.device_state import compare_states
+from livedbg.adapters.cuda.cudagdb.dump_files import DumpWatch, watch_of
+from livedbg.adapters.cuda.cudagdb.dump_pipe import find_dump_pipe, has_dump_pipe
+from livedbg.adapters.cuda.cudagdb.dump_request import read_dump, refuse_abort, request_dump
+from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
+from livedbg.adapters.cuda.cudagdb.state_events import events_of
 from livedbg.model import Intrusion, Process, SourceHealth, SourceStatus
 from livedbg.model.devices import DUMP_READY, DeviceState
 from livedbg.model.errors import LivedbgError, TargetGone
@@ -90,7 +90,7 @@ class CudaGdbAdapter(Adapter):
             raise TargetGone("That process has ended.", "", "gone")
         refuse_touch(context.request, "A GPU core dump makes the kernels stand while it is written")
         gdb = find_cuda_gdb(_named(context.request))
-        place = await asyncio.to_thread(find_place, process.pid)
+        place = await asyncio.to_thread(find_dump_pipe, process.pid)
         if not intent.may_abort:
             refuse_abort(place)
 
@@ -98,18 +98,18 @@ class CudaGdbAdapter(Adapter):
             context.emit(Touched(intrusion=touch, **context.stamp()))
 
         async with self._locks[process.id]:
-            dumped = await dump(place, process.id, touched, intent.limit_s)
+            dumped = await request_dump(place, process.id, touched, intent.limit_s)
             watch = self._watches.get(process.id)
             if watch is not None:
                 watch.forget()
-            state = await opened(gdb, dumped, place, process.id, _READ_S)
+            state = await read_dump(gdb, dumped, place, process.id, _READ_S)
         self._emit(context, state)
 
     async def _look(self, context: Context, process: Process) -> None:
         """Whether a process takes orders, and the dumps that it wrote."""
         if process.id not in self._watches:
             self._watches[process.id] = await asyncio.to_thread(watch_of, process.pid)
-        if process.id not in self._ready and not process.exited and await asyncio.to_thread(has_place, process.pid):
+        if process.id not in self._ready and not process.exited and await asyncio.to_thread(has_dump_pipe, process.pid):
             self._ready.add(process.id)
             sentence = "It takes orders for a GPU core dump: D on the screen Device, or livedbg device PID --dump."
             self._say(context, self._status(process.id, SourceHealth.OK, DUMP_READY, sentence))
@@ -122,7 +122,7 @@ class CudaGdbAdapter(Adapter):
     async def _read(self, context: Context, process: str, path: Path) -> None:
         """Read a dump that appeared."""
         try:
-            core, _ = cores_of([path])
+            core, _ = sort_cores([path])
             gdb = find_cuda_gdb(_named(context.request))
             state = await open_core(gdb, core, None, process, limit_s=_READ_S)
         except LivedbgError as error:
@@ -132,7 +132,7 @@ class CudaGdbAdapter(Adapter):
         self._emit(context, state)
 
     def _emit(self, context: Context, state: DeviceState) -> None:
-        known = compared(self._newest.get(state.target), state)
+        known = compare_states(self._newest.get(state.target), state)
         self._newest[state.target] = known
         context.emit(*events_of(known, context.stamp()))
 

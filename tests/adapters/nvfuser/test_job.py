@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.nvfuser.dumps.reading import read_statements
+from livedbg.adapters.nvfuser.dumps.statement_reader import read_statements
 from livedbg.adapters.nvfuser.dumps.statements import Kernel, Segmented
-from livedbg.adapters.nvfuser.emission import Emitter
+from livedbg.adapters.nvfuser.events import Emitter
 from livedbg.adapters.nvfuser.job import Job, Place
 from livedbg.model.events import Stamp
 

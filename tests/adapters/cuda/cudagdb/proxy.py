@@ -5,10 +5,15 @@ proxy.py SESSION gdb's arguments…
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import IO, Final
+
+_WRITING: Final = threading.Lock()
 
 
 def main(session: str, arguments: list[str]) -> None:
@@ -18,8 +23,10 @@ def main(session: str, arguments: list[str]) -> None:
             answers.append((re.compile(".*".join(map(re.escape, line[4:].split("*")))), []))
         else:
             answers[-1][1].append(line)
-    gdb = subprocess.Popen(["gdb", *arguments], stdin=subprocess.PIPE, bufsize=0)
-    assert gdb.stdin is not None
+    gdb = subprocess.Popen(["gdb", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    assert gdb.stdin is not None and gdb.stdout is not None
+    passing = threading.Thread(target=pass_on, args=(gdb.stdout,))
+    passing.start()
     for told in sys.stdin:
         asked = re.match(r"(\d*)(.*)\n", told)
         found = next((said for wanted, said in answers if asked and wanted.fullmatch(asked[2])), None)
@@ -30,9 +37,23 @@ def main(session: str, arguments: list[str]) -> None:
             gdb.kill()
             break
         for line in found:
-            print(f"{asked[1]}{line}" if line.startswith("^") else line, flush=True)
+            write((f"{asked[1]}{line}" if line.startswith("^") else line).encode() + b"\n")
     gdb.stdin.close()
     gdb.wait()
+    passing.join()
+
+
+def pass_on(output: IO[bytes]) -> None:
+    """Pass on gdb's output by whole lines: it writes a line in several pieces, between which no answer may come."""
+    for line in io.BufferedReader(output):  # type: ignore[type-var] # unbuffered, so raw
+        write(line)
+
+
+def write(line: bytes) -> None:
+    """Write one line, at once."""
+    with _WRITING:
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

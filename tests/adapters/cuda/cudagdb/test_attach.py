@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.cuda.debugger.asking import Asker
-from livedbg.adapters.cuda.debugger.attach import look_attached
-from livedbg.adapters.cuda.debugger.look import Seen, look
+from livedbg.adapters.cuda.cudagdb.attach import sample_attached
+from livedbg.adapters.cuda.cudagdb.engine import Queries
+from livedbg.adapters.cuda.cudagdb.sample import DeviceSample, sample_devices
 from livedbg.gdbmi import GdbEngine
 from livedbg.linux.procfs import read_stat, status_fields, thread_ids
 from livedbg.model import Intrusion, ThreadState
@@ -42,7 +42,7 @@ def free(pid: int) -> bool:
     return status_fields(pid)["TracerPid"] == "0" and not {ThreadState.STOPPED, ThreadState.TRACED} & set(states)
 
 
-@pytest.mark.invariant("debugger_attach.H2")
+@pytest.mark.invariant("cuda_gdb_attach.H2")
 def test_it_attaches_looks_and_lets_go(
     spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -59,7 +59,7 @@ def test_it_attaches_looks_and_lets_go(
     assert [state.source for state in snapshot.devices.values()] == ["attach"]
 
 
-@pytest.mark.invariant("debugger_attach.H2")
+@pytest.mark.invariant("cuda_gdb_attach.H2")
 def test_a_debugger_that_dies_in_the_midst_leaves_the_target_running(
     spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_debugger_that_dies_in_the_midst_leaves_the_target_running(
     eventually(lambda: free(target.pid))
 
 
-@pytest.mark.invariant("debugger_attach.H2")
+@pytest.mark.invariant("cuda_gdb_attach.H2")
 async def test_an_end_that_is_interrupted_stands_in_the_ledger_too(
     spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,15 +80,15 @@ async def test_an_end_that_is_interrupted_stands_in_the_ledger_too(
         raise asyncio.CancelledError
 
     target = spawn([build_target("spinners"), "1"])
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.attach._let_go", interrupted)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.attach._detach", interrupted)
     touches: list[Intrusion] = []
     with pytest.raises(asyncio.CancelledError):
-        await look_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", touches.append)
+        await sample_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", touches.append)
     assert [touch.what for touch in touches] == ["cuda-gdb attach"]
     await asyncio.to_thread(eventually, lambda: free(target.pid))
 
 
-@pytest.mark.invariant("debugger_attach.H1")
+@pytest.mark.invariant("cuda_gdb_attach.H1")
 async def test_H1_a_guard_watches_from_before_the_attach_until_after_the_detach(
     spawn: Callable[..., Target], build_target: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,9 +104,9 @@ async def test_H1_a_guard_watches_from_before_the_attach_until_after_the_detach(
         note("guarded")
         return guard
 
-    async def looked(asker: Asker, said: str) -> Seen:
-        note("look")
-        return await look(asker, said)
+    async def looked(queries: Queries, said: str) -> DeviceSample:
+        note("sample")
+        return await sample_devices(queries, said)
 
     async def released(guard: Guard) -> bool:
         note("release")
@@ -115,9 +115,9 @@ async def test_H1_a_guard_watches_from_before_the_attach_until_after_the_detach(
 
     monkeypatch.setattr(Guard, "start", started)
     monkeypatch.setattr(Guard, "release", released)
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.attach.look", looked)
-    await look_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", lambda _touch: None)
-    assert seen == [("guarded", False), ("look", True), ("release", False)]
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.attach.sample_devices", looked)
+    await sample_attached(real_gdb(hang(4), tmp_path), target.pid, "process:box/1", lambda _touch: None)
+    assert seen == [("guarded", False), ("sample", True), ("release", False)]
 
 
 def test_a_process_that_another_debugger_holds_is_refused_untouched(

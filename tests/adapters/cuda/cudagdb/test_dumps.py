@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.cuda.cudagdb import CudaGdbAdapter
-from livedbg.adapters.cuda.debugger.dump import ask_for_dump
-from livedbg.adapters.cuda.debugger.pipes import find_place
+from livedbg.adapters.cuda.cudagdb.dump_pipe import find_dump_pipe
+from livedbg.adapters.cuda.cudagdb.dump_request import send_request
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.analysis.rules.base import Settings
 from livedbg.model.errors import SourceError, TargetUnsuitable
@@ -43,7 +43,7 @@ ASKABLE = {
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An order stays a single byte, however late it is read."""
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 100.0)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.dump_request._PATIENCE_S", 100.0)
 
 
 def clock_from(begun: Callable[[], bool]) -> SimpleNamespace:
@@ -57,7 +57,7 @@ def clock_from(begun: Callable[[], bool]) -> SimpleNamespace:
             late_ns = now_ns
         return now_ns - late_ns + first_ns
 
-    return SimpleNamespace(monotonic_ns=monotonic_ns, monotonic=time.monotonic)
+    return SimpleNamespace(monotonic_ns=monotonic_ns, monotonic=time.monotonic, time_ns=time.time_ns)
 
 
 def job(spawn: Spawn, folder: Path, core: Path, *words: str, **variables: str) -> Target:
@@ -83,7 +83,7 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=["defaults", "named", "as other drivers name it"],
 )
-@pytest.mark.invariant("dump.U1", "dump.U2")
+@pytest.mark.invariant("dump_request.U1", "dump_request.U2")
 def test_a_dump_is_asked_for_read_and_entered(
     spawn: Spawn, player: Play, device: Device, folder: Path, *, gpu_core: Path, variables: dict[str, str]
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_dump_is_asked_for_read_and_entered(
     assert [path for path in folder.iterdir() if path.is_fifo()] == [folder / Path(target.words[0]).name]
 
 
-@pytest.mark.invariant("dump.U3")
+@pytest.mark.invariant("dump_request.U3")
 def test_the_dump_is_waited_for_until_it_is_whole(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
     target = job(spawn, folder, gpu_core, "slow", **ASKABLE)
     said = device(target.pid, "--dump-only")
@@ -110,7 +110,7 @@ def test_the_dump_is_waited_for_until_it_is_whole(spawn: Spawn, device: Device, 
     assert Path(said.out.strip()).read_bytes() == gpu_core.read_bytes()
 
 
-@pytest.mark.invariant("dump.U3")
+@pytest.mark.invariant("dump_request.U3")
 def test_a_second_dump_says_what_has_not_moved(
     spawn: Spawn, player: Play, device: Device, folder: Path, gpu_core: Path
 ) -> None:
@@ -144,11 +144,11 @@ def test_what_would_have_no_effect_is_refused(device: Device, words: tuple[str, 
     assert said.code == 2 and "try:" in said.err and "is intrusive" not in said.err
 
 
-@pytest.mark.invariant("dump.U2")
+@pytest.mark.invariant("dump_request.U2")
 def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
     spawn: Spawn, device: Device, folder: Path, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 0.5)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.dump_request._PATIENCE_S", 0.5)
     target = job(spawn, folder, gpu_core, "blocks", **ASKABLE)
     said = device(target.pid, "--dump-only")
     assert said.code == 0 and target.line() == f"ORDERED {1 << 20}"
@@ -157,13 +157,13 @@ def test_a_driver_that_reads_by_blocks_gets_its_megabyte(
 def test_a_driver_that_closes_its_pipe_as_it_takes_the_order_is_waited_for(
     spawn: Spawn, device: Device, folder: Path, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump._PATIENCE_S", 0.5)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.dump_request._PATIENCE_S", 0.5)
     target = job(spawn, folder, gpu_core, "closes", **ASKABLE)
     said = device(target.pid, "--dump-only")
     assert said.code == 0 and "paused for at most" in said.err, said.everything
 
 
-@pytest.mark.invariant("dump.U2")
+@pytest.mark.invariant("dump_request.U2")
 def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, folder: Path, gpu_core: Path) -> None:
     target = job(spawn, folder, gpu_core, "deaf", **ASKABLE)
     pipe = os.open(folder / Path(target.words[0]).name, os.O_WRONLY | os.O_NONBLOCK)
@@ -175,17 +175,17 @@ def test_orders_that_were_never_read_are_told(spawn: Spawn, device: Device, fold
     assert said.code == 3 and "has not read earlier orders" in said.err and "paused for" not in said.err
 
 
-@pytest.mark.invariant("pipes.Q1", "dump.U1")
+@pytest.mark.invariant("dump_pipe.Q1", "dump_request.U1")
 async def test_Q1_another_pipe_that_has_the_descriptor_by_then_gets_nothing(tmp_path: Path) -> None:
     named, other = tmp_path / "corepipe.cuda.box.1", tmp_path / "other"
     for path in (named, other):
         os.mkfifo(path)
     pipe, others = os.open(named, os.O_RDWR), os.open(other, os.O_RDWR | os.O_NONBLOCK)
     try:
-        place = find_place(os.getpid())
+        place = find_dump_pipe(os.getpid())
         os.dup2(others, place.descriptor)
         with pytest.raises(TargetUnsuitable, match="no longer reads"):
-            await ask_for_dump(place, limit_s=0.1)
+            await send_request(place, limit_s=0.1)
         with pytest.raises(BlockingIOError):
             os.read(others, 1)
     finally:
@@ -194,13 +194,13 @@ async def test_Q1_another_pipe_that_has_the_descriptor_by_then_gets_nothing(tmp_
 
 
 @pytest.mark.parametrize(("word", "sentence"), [("never", r"wrote no dump within \d+ s"), ("cut", "still writing")])
-@pytest.mark.invariant("dump.U3")
+@pytest.mark.invariant("dump_request.U3")
 def test_a_dump_that_does_not_come_is_said_and_entered(
     spawn: Spawn, device: Device, folder: Path, *, gpu_core: Path, word: str, sentence: str, monkeypatch: Any
 ) -> None:
     target = job(spawn, folder, gpu_core, word, **ASKABLE)
     time_of_dump = clock_from(lambda: word == "never" or any(folder.glob("*.nvcudmp")))
-    monkeypatch.setattr("livedbg.adapters.cuda.debugger.dump.time", time_of_dump)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.dump_request.time", time_of_dump)
     said = device(target.pid, "--dump-only", "--timeout", "1")
     assert (said.code, said.out) == (3, "") and re.search(sentence, said.err) and "try:" in said.err
     assert re.search(r"paused for [1-9]\d*\.\d+ s", said.err)  # not measured, and not left out
@@ -225,7 +225,7 @@ def test_a_process_that_ends_after_its_dump_is_read_all_the_same(
     ],
     ids=["not enabled", "to a command"],
 )
-@pytest.mark.invariant("dump.U1")
+@pytest.mark.invariant("dump_request.U1")
 def test_what_takes_no_order_is_refused_with_the_recipe(
     spawn: Spawn, device: Device, folder: Path, *, gpu_core: Path, variables: dict[str, str], sentence: str
 ) -> None:
@@ -330,7 +330,7 @@ def test_G2_a_dump_that_can_t_be_read_stands_in_the_ledger(
     async def unreadable(*_words: object) -> None:
         raise SourceError("This dump can't be read.", "", "unreadable")
 
-    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.adapter.opened", unreadable)
+    monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.adapter.read_dump", unreadable)
     target = job(spawn, folder, gpu_core, **ASKABLE)
     request = Request(host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("hang"))
     notices: list[str] = []

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from livedbg.adapters.cuda.debugger import look as look_module
-from livedbg.adapters.cuda.debugger.opening import cores_of, open_core
-from livedbg.adapters.cuda.debugger.still import compared
-from livedbg.adapters.cuda.debugger.text import state_text
+from livedbg.adapters.cuda.cudagdb import sample as sample_module
+from livedbg.adapters.cuda.cudagdb.core_dump import open_core, sort_cores
+from livedbg.adapters.cuda.cudagdb.device_state import compare_states
+from livedbg.adapters.cuda.cudagdb.state_text import state_text
 from livedbg.analysis.devices import headline, kernel_sentence
 from livedbg.gdbmi import GdbEngine, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record
@@ -33,7 +33,7 @@ Play = Callable[[Session | str], str]
 
 
 async def state_in(program: str, core: Path, limit_s: float = 60.0) -> DeviceState:
-    gpu, host = cores_of([core])
+    gpu, host = sort_cores([core])
     return await open_core(program, gpu, host, f"file:{core}", limit_s=limit_s)
 
 
@@ -98,7 +98,7 @@ async def test_a_whole_h100_is_told_by_a_dozen_answers(player: Play, gpu_core: P
 async def test_threads_that_all_stand_apart_are_not_asked_for(
     player: Play, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look_module, "_RANGES", 100)
+    monkeypatch.setattr(sample_module, "_RANGES", 100)
     state = await state_in(player(hang(16, apart=64)), gpu_core)
     assert any("too many stand apart" in note for note in state.notes)
     assert state.places[0].warps == 64 and state.places[0].divergent == 64
@@ -152,7 +152,7 @@ async def test_no_kernel_and_no_focus_is_a_state_too(player: Play, gpu_core: Pat
     assert headline(state) == "No device is in use." and state.notes == ()
 
 
-@pytest.mark.invariant("asking.K2")
+@pytest.mark.invariant("cuda_gdb_queries.K2")
 async def test_refusals_are_notes(player: Play, gpu_core: Path) -> None:
     session = without(hang(4), "-cuda-info-lanes", "-cuda-info-blocks")
     session.says("-cuda-info-lanes *", '^error,msg="Focus not set on any active CUDA kernel."')
@@ -197,7 +197,7 @@ async def test_rows_of_nonsense_are_counted(player: Play, gpu_core: Path) -> Non
 
 
 @pytest.mark.parametrize("trouble", ["!die", "!half"])
-@pytest.mark.invariant("asking.K2")
+@pytest.mark.invariant("cuda_gdb_queries.K2")
 async def test_a_debugger_that_ends_in_the_midst_leaves_what_it_told(
     player: Play, gpu_core: Path, trouble: str
 ) -> None:
@@ -214,7 +214,7 @@ async def test_a_debugger_that_ends_at_once_is_an_error(player: Play, gpu_core: 
         await state_in(player(session), gpu_core)
 
 
-@pytest.mark.invariant("asking.K1")
+@pytest.mark.invariant("cuda_gdb_queries.K1")
 async def test_a_debugger_that_does_not_answer_is_given_up(
     player: Play, gpu_core: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,7 +237,7 @@ async def test_a_debugger_that_does_not_answer_is_given_up(
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s)
     with monkeypatch.context() as patched:
         patched.setattr(GdbEngine, "command", command)
-        patched.setattr("livedbg.adapters.cuda.debugger.asking.time", clock)
+        patched.setattr("livedbg.adapters.cuda.cudagdb.engine.time", clock)
         state = await state_in(player(session), gpu_core)
     assert any("not answered in time" in note for note in state.notes) and state.units
     assert not asked_late
@@ -267,15 +267,15 @@ def seen_again(state: DeviceState, after_s: float, **changes: Any) -> DeviceStat
 async def test_what_stands_still_at_two_looks_is_a_stall(player: Play, gpu_core: Path) -> None:
     first = replace(await state_in(player("hang"), gpu_core), target="process:box/4711")
     (kernel,) = first.kernels
-    second = compared(first, seen_again(first, 20))
-    third = compared(second, seen_again(first, 32))
+    second = compare_states(first, seen_again(first, 20))
+    third = compare_states(second, seen_again(first, 32))
     assert [k.still_since_wall_ns for k in (*second.kernels, *third.kernels)] == [first.taken_wall_ns] * 2
     moved = seen_again(first, 20, places=(replace(first.places[0], line=13), *first.places[1:]))
     launched = seen_again(first, 20, kernels=(replace(kernel, grid=54),))
     fewer = seen_again(first, 20, kernels=(replace(kernel, warps=60),))
     for other in (moved, launched, fewer, replace(seen_again(first, 20), target="process:box/4712")):
-        assert compared(first, other).kernels[0].still_since_wall_ns is None
-    assert compared(first, first).kernels[0].still_since_wall_ns is None  # one look is no proof
+        assert compare_states(first, other).kernels[0].still_since_wall_ns is None
+    assert compare_states(first, first).kernels[0].still_since_wall_ns is None  # one look is no proof
 
     def verdict(state: DeviceState, *, ended: bool = False) -> tuple[str, str]:
         store, stamp = Store(), Stamp(host="box", mono_ns=1, wall_ns=state.taken_wall_ns or 0)
@@ -290,7 +290,7 @@ async def test_what_stands_still_at_two_looks_is_a_stall(player: Play, gpu_core:
     state, sentence = verdict(third)
     assert state == "stalled" and sentence.startswith("device-hang: All 64 warps of kernel 0 spin")
     assert sentence.endswith("a look 32 s earlier saw the same.") and "stands still" in state_text(third)
-    short = compared(first, seen_again(first, 2))
+    short = compare_states(first, seen_again(first, 2))
     assert verdict(short)[0] != "stalled" and verdict(short)[1].startswith("device-stands: All 64 warps")
     state, sentence = verdict(third, ended=True)
     assert state == "exited" and sentence.startswith("device-stands: Before its process ended: All 64 warps")
@@ -302,7 +302,7 @@ async def test_a_host_core_beside_it_is_opened_with_it(player: Play, gpu_core: P
     host.write_bytes(core_bytes(machine=EM_X86_64))
     session = illegal_address()
     session.answers = [(c.replace("target cudacore *", "target core */host */gpu"), s) for c, s in session.answers]
-    gpu, beside = cores_of([host, gpu_core])
+    gpu, beside = sort_cores([host, gpu_core])
     assert beside is not None and gpu.path == gpu_core
     state = await open_core(player(session), gpu, beside, "file:x")
     assert state.faults

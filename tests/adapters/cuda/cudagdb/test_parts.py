@@ -13,15 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.adapters.cuda import toolkits
-from livedbg.adapters.cuda.debugger.console import TABLES, console_rows
-from livedbg.adapters.cuda.debugger.corefile import read_core
-from livedbg.adapters.cuda.debugger.debugger import TABLES as CUDA_TABLES
-from livedbg.adapters.cuda.debugger.debugger import find_cuda_gdb
-from livedbg.adapters.cuda.debugger.fault_table import FAULTS
-from livedbg.adapters.cuda.debugger.faults import announced, fault_named
-from livedbg.adapters.cuda.debugger.instructions import instruction_of, meaning_of
-from livedbg.adapters.cuda.debugger.opening import cores_of
-from livedbg.adapters.cuda.debugger.rows import focus_of
+from livedbg.adapters.cuda.cudagdb.console_tables import TABLES, console_rows
+from livedbg.adapters.cuda.cudagdb.core_dump import read_core, sort_cores
+from livedbg.adapters.cuda.cudagdb.device_exceptions import FAULTS, announced_exception, fault_named
+from livedbg.adapters.cuda.cudagdb.engine import MI_TABLES, find_cuda_gdb
+from livedbg.adapters.cuda.cudagdb.instructions import instruction_of, meaning_of
+from livedbg.adapters.cuda.cudagdb.tables import focus_of
 from livedbg.gdbmi.records import parse_line
 from livedbg.gdbmi.tables import MiTable
 from livedbg.model.errors import SourceError
@@ -88,9 +85,9 @@ def test_a_host_core_alone_and_two_gpu_cores_are_refused(tmp_path: Path) -> None
     host.write_bytes(core_bytes(machine=EM_X86_64))
     gpu.write_bytes(core_bytes())
     with pytest.raises(SourceError, match="holds no device"):
-        cores_of([host])
+        sort_cores([host])
     with pytest.raises(SourceError, match="Both files are GPU core dumps"):
-        cores_of([gpu, gpu])
+        sort_cores([gpu, gpu])
 
 
 def test_without_a_cuda_gdb_it_says_what_to_install(
@@ -127,7 +124,7 @@ def test_of_several_toolkits_the_chosen_one_or_the_newest_counts(
 
 @given(st.integers(0, len(WHOLE)))
 def test_a_table_cut_anywhere_gives_its_whole_rows(at: int) -> None:
-    record = parse_line(f"7{WHOLE[:at]}", CUDA_TABLES)
+    record = parse_line(f"7{WHOLE[:at]}", MI_TABLES)
     if record is None or record.broken or not record.payload:
         return
     (table,) = record.payload.values()
@@ -138,7 +135,7 @@ def test_a_table_cut_anywhere_gives_its_whole_rows(at: int) -> None:
 
 def test_other_tables_of_gdb_are_left_to_the_general_parser() -> None:
     record = parse_line(
-        '1^done,BreakpointTable={nr_rows="1",nr_cols="1",hdr=[{width="7"}],body=[bkpt={number="1"}]}', CUDA_TABLES
+        '1^done,BreakpointTable={nr_rows="1",nr_cols="1",hdr=[{width="7"}],body=[bkpt={number="1"}]}', MI_TABLES
     )
     assert record is not None and record.payload["BreakpointTable"]["body"] == [{"number": "1"}]
 
@@ -149,7 +146,7 @@ def test_a_hundred_megabytes_of_nonsense_are_no_rows() -> None:
     for table in TABLES:
         assert console_rows(table, f"Device 0 SM 0\n{line}\n" * 2) == []
         assert console_rows(table, "x" * 12_000_000) == []
-    said = announced("CUDA Exception: " * 1_000_000)
+    said = announced_exception("CUDA Exception: " * 1_000_000)
     assert said is not None and len(said.name) <= 100
     assert time.thread_time() - before < 60  # no run-away expression
 
@@ -209,7 +206,7 @@ def test_every_exception_of_the_manual_has_words_and_a_next_step() -> None:
 def test_exceptions_as_they_are_announced(
     text: str, name: str, address: int | None, place: tuple[str, str | None, int | None]
 ) -> None:
-    said = announced(text)
+    said = announced_exception(text)
     assert said is not None and (said.name, said.address) == (name, address)
     assert (said.function, said.file, said.line) == place
 
@@ -218,14 +215,14 @@ def test_long_lines_take_no_time_to_speak_of() -> None:
     """By the time that grows with the square of their length this would take minutes."""
     line = f"The exception was triggered at PC 0x10  a{' ' * 60_000}b"
     for number in range(40):
-        assert announced(f"CUDA Exception: X{number}\n{line}") is not None
+        assert announced_exception(f"CUDA Exception: X{number}\n{line}") is not None
     row = f"0 active 0x1 (1,1,1) a{' ' * 8_000}b"
     assert [found["exception"] for found in console_rows("lanes", f"{row}\n" * 300)] == ["a b"] * 300
 
 
 def test_a_real_stop_has_its_focus_and_a_frame_of_the_device() -> None:
     lines = (FIXTURES / "real-stop-13.0.txt").read_text(encoding="utf-8").splitlines()
-    records = [parse_line(line, CUDA_TABLES) for line in lines]
+    records = [parse_line(line, MI_TABLES) for line in lines]
     (stop,) = [record for record in records if record is not None and "CudaFocus" in record.payload]
     focus = focus_of(stop.payload["CudaFocus"])
     assert focus.words == "block (0,0,0) thread (0,0,0) on device 0 SM 0 warp 0 lane 0" and focus.grid == 1

@@ -1,0 +1,75 @@
+"""Parses cuda-gdb's tables as the console prints them, for versions without an MI command for them.
+
+Rows are recognised by their shape, not by column positions, which move with the longest name (cuda-gdb manual, "Info
+CUDA Commands", and real output of cuda-gdb 12.6 and 13). A heading that applies to all rows below it (`Device 0 SM 3`,
+`Kernel 0`) is copied into each row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["TABLES", "console_rows"]
+
+_HEX: Final = r"0x[0-9a-fA-F]+"
+_DIM: Final = r"\(\d+,\d+(?:,\d+)?\)"
+_LONGEST: Final = 8_192  # a line that is longer is no row
+_CURRENT: Final = r"^\s*\*?\s*"
+_GROUP: Final = re.compile(r"^(Device|SM|Warp|Wp|Kernel) (\d+)(?: (SM) (\d+))?(?: (Warp|Wp) (\d+))?\s*$")
+_NAMES: Final = {"Device": "device", "SM": "sm", "Warp": "warp", "Wp": "warp", "Kernel": "kernel"}
+
+_SHAPES: Final = {
+    "devices": (
+        r"(?P<device>\d+)\s+(?P<pci_bus>[0-9a-fA-F:.]+)\s+(?P<name>.+?)\s+(?P<description>\S+)\s+(?P<sm_type>sm_\w+)"
+        r"\s+(?P<num_sms>\d+)\s+(?P<num_warps>\d+)\s+(?P<num_lanes>\d+)\s+(?P<num_regs>\d+)"
+        rf"\s+(?P<active_sms_mask>{_HEX})"
+    ),
+    "sms": rf"(?P<sm>\d+)\s+(?P<active_warps_mask>{_HEX})",
+    "warps": (
+        rf"(?P<warp>\d+)\s+(?P<active_lanes_mask>{_HEX})\s+(?P<divergent_lanes_mask>{_HEX})"
+        rf"\s+(?P<active_physical_pc>{_HEX})\s+(?P<kernel>\d+)\s+(?P<blockIdx>{_DIM})(?:\s+(?P<threadIdx>{_DIM}))?"
+    ),
+    "lanes": (
+        rf"(?P<lane>\d+)\s+(?P<state>\w+)\s+(?P<physical_pc>{_HEX})\s+(?P<threadIdx>{_DIM})"
+        r"\s+(?P<exception>.+?)"
+    ),
+    "kernels": (
+        rf"(?P<kernel>\d+)\s+(?P<parent>-|\d+)\s+(?P<device>\d+)\s+(?P<grid>-?\d+)\s+(?P<status>\w+)"
+        rf"\s+(?P<sms_mask>{_HEX})\s+(?P<gridDim>{_DIM})\s+(?P<blockDim>{_DIM})\s+(?P<invocation>.+?)"
+    ),
+    "blocks": rf"(?P<from>{_DIM})\s+(?P<to>{_DIM})\s+(?P<count>\d+)\s+(?P<state>\w+)",
+    "threads": (
+        rf"(?P<from_blockIdx>{_DIM})\s*(?P<from_threadIdx>{_DIM})\s+(?P<to_blockIdx>{_DIM})\s*(?P<to_threadIdx>{_DIM})"
+        rf"\s+(?P<count>\d+)\s+(?P<virtual_pc>{_HEX})\s+(?P<filename>.+?)\s+(?P<line>\d+)"
+    ),
+    "contexts": rf"(?P<context>{_HEX})\s+(?P<device>\d+)\s+(?P<state>\w+)",
+}
+
+TABLES: Final[Mapping[str, re.Pattern[str]]] = {
+    name: re.compile(_CURRENT + shape + r"\s*$") for name, shape in _SHAPES.items()
+}
+"""Table -> how one of its rows looks; the groups are named as MI names the columns."""
+
+
+def console_rows(table: str, text: str) -> list[dict[str, str]]:
+    """The rows of a table in what cuda-gdb printed.
+
+    Args:
+        table: one of TABLES.
+        text: of `info cuda TABLE`.
+    """
+    shape = TABLES[table]
+    shared: dict[str, str] = {}
+    rows: list[dict[str, str]] = []
+    for line in text.splitlines():
+        group = _GROUP.match(line)
+        if group is not None:
+            pairs = zip(group.groups()[::2], group.groups()[1::2], strict=True)
+            shared = {_NAMES[name]: number for name, number in pairs if name is not None}
+            continue
+        row = shape.match(" ".join(line.split())) if len(line) < _LONGEST else None  # no long runs of blanks to try
+        if row is not None:
+            rows.append({**shared, **{name: value for name, value in row.groupdict().items() if value is not None}})
+    return rows

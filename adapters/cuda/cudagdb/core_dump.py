@@ -1,0 +1,215 @@
+"""Reads GPU core dumps: the ELF header shows whether a file is one and is complete (elf(5)); cuda-gdb reads its state.
+
+A GPU core dump is an ELF core of the machine EM_CUDA. Its sections hold tables of devices, SMs, warps and lanes
+(cudacoredump.h of the CUDA toolkit). Only headers are read here, because a dump has gigabytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import tempfile
+import time
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from livedbg.adapters.cuda.cudagdb.device_state import state_of
+from livedbg.adapters.cuda.cudagdb.engine import Queries, start_cuda_gdb
+from livedbg.adapters.cuda.cudagdb.sample import sample_devices
+from livedbg.gdbmi import GdbCommandError, GdbGone, GdbTimeout
+from livedbg.model.devices import DeviceState
+from livedbg.model.errors import SourceError
+
+__all__ = ["CoreFile", "is_whole", "open_core", "read_core", "sort_cores"]
+
+_TO_SORT: Final = "the CUDA driver writes GPU core dumps as core_TIME_HOST_PID.nvcudmp, or as CUDA_COREDUMP_FILE says"
+
+_EM_CUDA: Final = 190
+_ET_CORE: Final = 4
+_SHT_NOBITS: Final = 8
+_HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+_MOST_SECTIONS: Final = 4_000_000  # a device of 132 SMs has some hundred thousand
+_CHUNK: Final = 4_096  # sections that are read at once
+_GZIP: Final = b"\x1f\x8b"
+
+
+def sort_cores(paths: list[Path]) -> tuple[CoreFile, CoreFile | None]:
+    """The GPU's core dump and the host's among one or two files, in whichever order.
+
+    Raises:
+        SourceError: one can't be read, none is a GPU's, or both are.
+    """
+    cores = [read_core(path) for path in paths]
+    gpus = [core for core in cores if core.gpu]
+    hosts = [core for core in cores if not core.gpu]
+    if not gpus:
+        raise SourceError(f"{paths[0]} is the core dump of a host process: it holds no device.", _TO_SORT, "host-core")
+    if len(gpus) > 1:
+        raise SourceError("Both files are GPU core dumps.", "look at one at a time", "two-cores")
+    return gpus[0], hosts[0] if hosts else None
+
+
+async def open_core(
+    gdb: str, gpu: CoreFile, host: CoreFile | None, target: str, *, source: str = "core dump", limit_s: float = 120.0
+) -> DeviceState:
+    """The state in a core dump.
+
+    Args:
+        gdb: path of the cuda-gdb.
+        gpu: the GPU's core dump.
+        host: the host's, for nothing but its thread's stack beneath the device's.
+        target: identifier of the process, or `file:PATH`.
+        source: how it came about.
+        limit_s: time limit of it all.
+
+    Raises:
+        SourceError: cuda-gdb can't read it.
+        GdbGone, GdbTimeout: it ended, or takes too long.
+        ToolMissing: the program is no cuda-gdb.
+    """
+    before_ns, end_s = time.monotonic_ns(), time.monotonic() + limit_s
+    engine = await start_cuda_gdb(gdb)
+    try:
+        with tempfile.TemporaryDirectory(prefix="livedbg-core-") as folder:
+            command = await asyncio.to_thread(_command, Path(folder), gpu, host)
+            try:
+                said = await engine.console(command, max(1.0, end_s - time.monotonic()))
+            except GdbCommandError as error:
+                raise _refused(gpu, error.message) from None
+            except GdbGone:
+                raise GdbGone(f"cuda-gdb ended as it opened {gpu.path}.{_cut(gpu)}", _again(gpu), "gdb-gone") from None
+            except GdbTimeout:
+                raise GdbTimeout(
+                    f"cuda-gdb did not open {gpu.path} within {limit_s:g} s.{_cut(gpu)}",
+                    "give it more time with --timeout",
+                    "gdb-timeout",
+                ) from None
+            queries = Queries(engine, end_s)
+            if gpu.missing:
+                queries.notes.append(f"The core dump is cut: {gpu.missing:,} of {gpu.whole:,} bytes are missing.")
+            seen = await sample_devices(queries, said)
+    finally:
+        await engine.close()
+    taken_ns = await asyncio.to_thread(_written_ns, gpu.path)
+    took_ns = time.monotonic_ns() - before_ns
+    return state_of(seen, target, source, path=str(gpu.path), taken_wall_ns=taken_ns, look_ns=took_ns)
+
+
+def _command(folder: Path, gpu: CoreFile, host: CoreFile | None) -> str:
+    link = folder / "gpu"
+    link.symlink_to(gpu.path.absolute())
+    if host is None:
+        return f"target cudacore {link}"
+    beside = folder / "host"
+    beside.symlink_to(host.path.absolute())
+    return f"target core {beside} {link}"
+
+
+def _written_ns(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _refused(gpu: CoreFile, why: str) -> SourceError:
+    return SourceError(f"cuda-gdb can't read {gpu.path}: {why}{_cut(gpu)}", _again(gpu), "bad-core")
+
+
+def _cut(gpu: CoreFile) -> str:
+    return f" It is cut: {gpu.missing:,} of {gpu.whole:,} bytes are missing." if gpu.missing else ""
+
+
+def _again(gpu: CoreFile) -> str:
+    if gpu.missing:
+        return "dump it again with room on the disk; if it is still being written, wait for that"
+    return "a cuda-gdb that is not older than the driver that wrote it"
+
+
+class CoreFile(NamedTuple):
+    """A core dump.
+
+    Attributes:
+        gpu: it is that of a GPU; else that of a host process.
+        size: bytes that are there.
+        whole: bytes that its headers speak of.
+    """
+
+    path: Path
+    gpu: bool
+    size: int
+    whole: int
+
+    @property
+    def missing(self) -> int:
+        """Bytes that are not there."""
+        return max(0, self.whole - self.size)
+
+
+def read_core(path: Path) -> CoreFile:
+    """What a file is.
+
+    Raises:
+        SourceError: it can't be read, or is no core dump.
+    """
+    try:
+        if not path.is_file():
+            what = "does not exist" if not path.exists() else "is no file"
+            raise SourceError(f"{path} {what}.", "give the core dump's path", "missing")
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return _read(path, file, size)
+    except OSError as error:
+        raise SourceError(f"{path} can't be read: {error.strerror}.", "", "unreadable") from None
+
+
+def _read(path: Path, file: BinaryIO, size: int) -> CoreFile:
+    head = file.read(_HEADER.size)
+    if head[:2] == _GZIP:
+        raise SourceError(f"{path} is compressed.", f"gunzip -k {path}", "compressed")
+    if not size:
+        raise SourceError(f"{path} is empty: nothing was written yet, or the disk is full.", "df -h", "empty")
+    if head[:4] != b"\x7fELF" or len(head) < _HEADER.size or head[4:6] != b"\x02\x01":
+        raise SourceError(f"{path} is no core dump.", "give a core dump that the CUDA driver wrote", "not-a-core")
+    fields = _HEADER.unpack(head)
+    kind, machine = fields[1], fields[2]
+    if kind != _ET_CORE:
+        what = "a cubin" if machine == _EM_CUDA else "a program or a library"
+        raise SourceError(f"{path} is no core dump, but {what}.", "", "not-a-core")
+    gpu = machine == _EM_CUDA
+    return CoreFile(path, gpu, size, max(_HEADER.size, _extent(file, size, fields)))
+
+
+def _extent(file: BinaryIO, size: int, fields: tuple[int, ...]) -> int:
+    """Up to which byte the section table reaches, and what it lists."""
+    offset, entry, number = int(fields[6]), int(fields[11]), int(fields[12])
+    if not offset or entry != _SECTION.size:
+        return 0
+    if number == 0:  # more than fit: the first section has the number (elf(5), e_shnum)
+        file.seek(offset)
+        first = file.read(entry)
+        number = _SECTION.unpack(first)[5] if len(first) == entry else 1
+    number = min(number, _MOST_SECTIONS)
+    reach = offset + number * entry
+    if reach > size:
+        return reach
+    file.seek(offset)
+    while number > 0:
+        data = file.read(min(number, _CHUNK) * entry)
+        if len(data) < entry:
+            break
+        for section in _SECTION.iter_unpack(data[: len(data) // entry * entry]):
+            if section[1] not in (0, _SHT_NOBITS):
+                reach = max(reach, section[4] + section[5])
+        number -= _CHUNK
+    return reach
+
+
+def is_whole(path: Path) -> bool:
+    """Whether all is there that a core dump's headers speak of; a compressed one is taken for whole."""
+    try:
+        return read_core(path).missing == 0
+    except SourceError as error:
+        return error.code == "compressed"

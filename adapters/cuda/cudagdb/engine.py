@@ -1,0 +1,202 @@
+"""Finds and starts cuda-gdb, and queries its tables: by MI where it has the command, else by its console.
+
+Invariants:
+    cuda_gdb_queries.K1. All queries share one deadline; what is not queried or not answered by then is a note.
+    cuda_gdb_queries.K2. A refused query is a note; only the end of the debugger ends the queries.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from livedbg.adapters.cuda.cudagdb.console_tables import console_rows
+from livedbg.adapters.cuda.cudagdb.tables import Focus, convert, focus_of
+from livedbg.adapters.cuda.toolkits import find_tool
+from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbTimeout
+from livedbg.gdbmi.records import Record
+from livedbg.gdbmi.tables import MiTable
+from livedbg.model.errors import ToolMissing
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["MI_TABLES", "Queries", "find_cuda_gdb", "start_cuda_gdb"]
+
+Row = TypeVar("Row")
+_UNKNOWN: Final = re.compile(r"undefined (mi )?command|unrecognized option|not implemented", re.IGNORECASE)
+_LEAST_S: Final = 0.05
+
+MI_TABLES: Final = re.compile(r"\w*InfoCuda\w+Table")
+"""Names of its tables in MI output (gdb/cuda/cuda-commands.c in cuda-gdb's source)."""
+
+_SETTINGS: Final = ("set pagination off", "set confirm off", "set width 0", "set height 0", "set auto-load off")
+_SETTING_S: Final = 10.0
+_VERSION: Final = re.compile(r"cuda-gdb\)? ?(?:release )?(\d+\.\d+)?", re.IGNORECASE)
+
+
+class Queries:
+    """Queries to one debugger.
+
+    Attributes:
+        notes: what could not be read, one sentence each.
+        focus: its focus, if it reports one.
+
+    Args:
+        engine: a cuda-gdb with a target.
+        end_s: the deadline, on the monotonic clock.
+    """
+
+    def __init__(self, engine: GdbEngine, end_s: float) -> None:
+        self.notes: list[str] = []
+        self.focus: Focus | None = None
+        self._engine = engine
+        self._end_s = end_s
+
+    @property
+    def left_s(self) -> float:
+        """The time until the deadline."""
+        return self._end_s - time.monotonic()
+
+    async def rows(self, table: str, make: Callable[[Mapping[str, str]], Row], words: str = "") -> list[Row]:
+        """The rows of a table that can be parsed.
+
+        Args:
+            table: `devices`, `warps`, …
+            make: makes one (livedbg.adapters.cuda.cudagdb.tables).
+            words: a filter, in cuda-gdb's words.
+
+        Raises:
+            GdbGone: the debugger has ended.
+        """
+        asked = f"{table} {words}".rstrip()
+        found = await self._table(table, asked)
+        if found is None:
+            return []
+        rows, bad = convert(found, make)
+        said = found.declared if isinstance(found, MiTable) else len(found)
+        missing = said - len(found) + bad
+        if missing > 0:
+            self.notes.append(f"{missing:,} of {said:,} rows of `info cuda {asked}` could not be read.")
+        return rows
+
+    async def answer(self, command: str, what: str) -> Record | None:
+        """The answer to an MI command; None with a note where there is none.
+
+        Raises:
+            GdbGone: the debugger has ended.
+        """
+        if self.left_s < _LEAST_S:
+            self._too_late(what)
+            return None
+        try:
+            return await self._engine.command(command, self.left_s)
+        except GdbTimeout:
+            self._too_late(what)
+        except GdbCommandError as error:
+            self.notes.append(f"No {what}: {error.message}")
+        return None
+
+    async def console(self, command: str, what: str = "") -> str:
+        """What a console command prints; "" where it is refused, with a note where `what` names it.
+
+        Raises:
+            GdbGone: the debugger has ended.
+        """
+        if self.left_s < _LEAST_S:
+            if what:
+                self._too_late(what)
+            return ""
+        try:
+            return await self._engine.console(command, self.left_s)
+        except (GdbTimeout, GdbCommandError) as error:
+            if what:
+                self.notes.append(f"No {what}: {error.message}")
+            return ""
+
+    async def find_focus(self) -> None:
+        """Query the focus of the debugger.
+
+        Raises:
+            GdbGone: the debugger has ended.
+        """
+        record = await self.answer("-cuda-focus-query device sm warp lane kernel grid block thread", "focus")
+        said = record.payload.get("CudaFocus") if record is not None else None
+        if isinstance(said, dict):
+            try:
+                self.focus = focus_of(said)
+            except (KeyError, ValueError):
+                self.notes.append("The debugger's focus could not be read.")
+
+    async def _table(self, table: str, asked: str) -> MiTable | list[dict[str, str]] | None:
+        if self.left_s < _LEAST_S:
+            self._too_late(f"info cuda {asked}")
+            return None
+        try:
+            record = await self._engine.command(f"-cuda-info-{asked}", self.left_s)
+        except GdbTimeout:
+            self._too_late(f"info cuda {asked}")
+            return None
+        except GdbCommandError as error:
+            if not _UNKNOWN.search(error.message):
+                self.notes.append(f"No `info cuda {asked}`: {clean_line(error.message)}")
+                return None
+            text = await self.console(f"info cuda {asked}", f"`info cuda {asked}`")
+            return console_rows(table, text)
+        found = next((value for value in record.payload.values() if isinstance(value, MiTable)), None)
+        if found is None:
+            self.notes.append(f"The answer to `info cuda {asked}` holds no table.")
+        return found
+
+    def _too_late(self, what: str) -> None:
+        self.notes.append(f"`{what}` was not answered in time.")
+
+
+def find_cuda_gdb(path: str | None = None) -> str:
+    """The cuda-gdb to use: the one that was asked for, the first on the PATH, or that of an installed toolkit.
+
+    Raises:
+        ToolMissing: there is none.
+    """
+    if path is not None:
+        found = shutil.which(path)
+        if found is None:
+            raise ToolMissing(f"{path} is not there.", "give the path of a cuda-gdb, or leave --gdb out", "gdb-missing")
+        return found
+    found = find_tool("cuda-gdb")
+    if found is not None:
+        return found
+    raise ToolMissing(
+        "cuda-gdb is not installed: it is what reads the state of a device.",
+        "install NVIDIA's package cuda-gdb-12-9 (or of your CUDA version), or give its path with --gdb; a core dump "
+        "can be read on any machine that has one, no GPU is needed",
+        "cuda-gdb-missing",
+    )
+
+
+async def start_cuda_gdb(path: str, notice: Callable[[Record], None] | None = None) -> GdbEngine:
+    """Start a cuda-gdb without a target.
+
+    Raises:
+        ToolMissing: the program is another gdb.
+        GdbGone, GdbTimeout: it can't be started.
+    """
+    engine = GdbEngine(path, notice=notice, tables=MI_TABLES)
+    try:
+        await engine.start()
+        version = await engine.console("show version", _SETTING_S)
+        if _VERSION.search(version) is None:
+            said = clean_line(version.strip().splitlines()[0], 100) if version.strip() else "something else"
+            raise ToolMissing(
+                f"{path} is no cuda-gdb, but {said}.", "give the path of a cuda-gdb with --gdb", "not-cuda-gdb"
+            )
+        for setting in _SETTINGS:
+            try:
+                await engine.console(setting, _SETTING_S)
+            except GdbCommandError:
+                continue  # an older one does without
+    except BaseException:
+        await engine.close()
+        raise
+    return engine

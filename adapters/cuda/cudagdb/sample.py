@@ -1,0 +1,235 @@
+"""One sample of all devices: which queries are made, in which order, and how many at most.
+
+Coalesced commands are used: a GPU with 132 SMs of 64 warps takes about ten answers. Threads are queried only where most
+of them are at the same place, because each thread elsewhere is a row of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from livedbg.adapters.cuda.cudagdb.engine import Queries
+from livedbg.adapters.cuda.cudagdb.instructions import instruction_of
+from livedbg.adapters.cuda.cudagdb.tables import (
+    BlockRow,
+    DeviceRow,
+    Focus,
+    KernelRow,
+    LaneRow,
+    SmRow,
+    ThreadRow,
+    WarpRow,
+    block_row,
+    context_row,
+    device_row,
+    kernel_row,
+    lane_row,
+    sm_row,
+    thread_row,
+    warp_row,
+)
+from livedbg.gdbmi import GdbGone
+from livedbg.model import Frame
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["DeviceSample", "Symbol", "sample_devices"]
+
+_KERNELS: Final = 64  # whose blocks and threads are asked for
+_RANGES: Final = 30_000  # of threads, as many as one answer may have
+_APART: Final = 8  # ranges that a divergent warp makes, about
+_SYMBOLS: Final = 64
+_INSTRUCTIONS: Final = 16
+_WARPS_ASKED: Final = 32  # for exceptions of their lanes
+_FRAMES: Final = 40
+_LINES: Final = 40
+_DEVICE_FRAME: Final = "m68k"  # what cuda-gdb says of a frame on the device
+_SYMBOL: Final = re.compile(r"^(.+?)(?: \+ (\d+))? in section ")
+_LINE: Final = re.compile(r'^Line (\d+) of "([^"\n]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What an address belongs to.
+
+    Attributes:
+        function: with its distance, `spin(int*)+64`, where there is no line.
+        instruction: what stands there; asked for the first few only.
+    """
+
+    function: str = ""
+    file: str | None = None
+    line: int | None = None
+    instruction: str = ""
+
+
+@dataclass(slots=True)
+class DeviceSample:
+    """What a debugger told, as it told it.
+
+    Attributes:
+        opened: what it printed as it opened the target.
+        lanes: (device, SM, warp) -> lanes.
+        notes: what could not be seen.
+    """
+
+    opened: str = ""
+    devices: list[DeviceRow] = field(default_factory=list)
+    kernels: list[KernelRow] = field(default_factory=list)
+    warps: list[WarpRow] = field(default_factory=list)
+    blocks: list[BlockRow] = field(default_factory=list)
+    threads: list[ThreadRow] = field(default_factory=list)
+    lanes: dict[tuple[int, int, int], list[LaneRow]] = field(default_factory=dict)
+    symbols: dict[int, Symbol] = field(default_factory=dict)
+    focus: Focus | None = None
+    stack: tuple[Frame, ...] = ()
+    barriers: tuple[str, ...] = ()
+    contexts: list[str] = field(default_factory=list)
+    managed: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+async def sample_devices(queries: Queries, opened: str) -> DeviceSample:
+    """Ask for everything.
+
+    Args:
+        queries: of the debugger.
+        opened: what it printed as it opened the target.
+
+    Raises:
+        GdbGone: it has ended before it told of any device.
+    """
+    seen = DeviceSample(opened=opened, notes=queries.notes)
+    try:
+        await _all(queries, seen)
+    except GdbGone:
+        if not (seen.devices or seen.kernels):
+            raise
+        queries.notes.append("The debugger ended before it had told everything.")
+    return seen
+
+
+async def _all(queries: Queries, seen: DeviceSample) -> None:
+    seen.devices = await queries.rows("devices", device_row)
+    seen.kernels = await queries.rows("kernels", kernel_row)
+    seen.contexts = await queries.rows("contexts", context_row)
+    await queries.find_focus()
+    seen.focus = queries.focus
+    if seen.focus is not None:
+        await _around_focus(queries, seen, seen.focus)
+    for device in seen.devices:
+        if device.active:
+            sms = await queries.rows("sms", sm_row, f"device {device.number}")
+            warps = await queries.rows("warps", warp_row, f"device {device.number} sm all")
+            seen.warps.extend(_on_their_sms(device.number, sms, warps))
+    asked = [kernel.number for kernel in seen.kernels if kernel.sms][:_KERNELS]
+    ranges = _ranges(seen.warps)
+    for kernel in asked:
+        seen.blocks.extend(await queries.rows("blocks", block_row, f"kernel {kernel}"))
+        if ranges.get(kernel, 0) <= _RANGES:
+            seen.threads.extend(await queries.rows("threads", thread_row, f"kernel {kernel}"))
+        else:
+            queries.notes.append(
+                f"Threads of kernel {kernel} were not asked for: too many stand apart; its warps are shown."
+            )
+    await _exceptions(queries, seen)
+    await _symbols(queries, seen)
+
+
+async def _around_focus(queries: Queries, seen: DeviceSample, focus: Focus) -> None:
+    """Lanes, stack and barriers of the warp that the debugger chose: that of an exception where there is one."""
+    place = (focus.device, focus.sm, focus.warp)
+    seen.lanes[place] = await queries.rows("lanes", lane_row, _words(place))
+    record = await queries.answer(f"-stack-list-frames 0 {_FRAMES - 1}", "stack of the focus")
+    if record is not None:
+        seen.stack = tuple(_frames(record.payload.get("stack")))
+    said = await queries.console("info cuda barriers")
+    seen.barriers = _lines(said)
+    said = await queries.console("info cuda managed")
+    seen.managed = tuple(line for line in _lines(said) if " = " in line)
+
+
+async def _exceptions(queries: Queries, seen: DeviceSample) -> None:
+    """Lanes of further warps that stand where a lane with an exception does."""
+    faulty = {lane.pc for lanes in seen.lanes.values() for lane in lanes if lane.exception}
+    places = [(w.device, w.sm, w.number) for w in seen.warps if w.pc in faulty and w.sm >= 0]
+    for place in [place for place in places if place not in seen.lanes][:_WARPS_ASKED]:
+        seen.lanes[place] = await queries.rows("lanes", lane_row, _words(place))
+    if len(places) > _WARPS_ASKED + 1:
+        queries.notes.append(f"{_WARPS_ASKED} of {len(places):,} warps were asked for exceptions of their lanes.")
+
+
+async def _symbols(queries: Queries, seen: DeviceSample) -> None:
+    """Names of the places where most stand; their lines too where the threads did not tell them."""
+    numbers: defaultdict[int, int] = defaultdict(int)
+    for warp in seen.warps:
+        numbers[warp.pc] += 32
+    for thread in seen.threads:
+        numbers[thread.pc] += thread.threads
+    known = {thread.pc: thread for thread in seen.threads if thread.line is not None}
+    for place, pc in enumerate(sorted(numbers, key=lambda pc: (-numbers[pc], pc))[:_SYMBOLS]):
+        found = _SYMBOL.match(await queries.console(f"info symbol {pc:#x}"))
+        function = clean_line(found[1], 500) if found else ""
+        instruction = instruction_of(await queries.console(f"x/i {pc:#x}")) if place < _INSTRUCTIONS else ""
+        if pc in known:
+            seen.symbols[pc] = Symbol(function, known[pc].file, known[pc].line, instruction)
+            continue
+        at = _LINE.match(await queries.console(f"info line *{pc:#x}"))
+        if at is not None:
+            seen.symbols[pc] = Symbol(function, clean_line(at[2], 1000), int(at[1]), instruction)
+        elif function or instruction:
+            distance = int(found[2] or 0) if found else 0
+            name = f"{function}+{distance}" if distance else function
+            seen.symbols[pc] = Symbol(name, instruction=instruction)
+    if len(numbers) > _SYMBOLS:
+        queries.notes.append(f"{_SYMBOLS} of {len(numbers):,} addresses were looked up by name.")
+
+
+def _on_their_sms(device: int, sms: Sequence[SmRow], warps: Sequence[WarpRow]) -> Iterator[WarpRow]:
+    """Warps with the SM that each is on. MI's table doesn't say it; its rows follow the masks of the SMs in order."""
+    if any(warp.sm >= 0 for warp in warps):
+        yield from warps
+        return
+    places = [(sm.number, bit) for sm in sms for bit in range(sm.warps.bit_length()) if sm.warps >> bit & 1]
+    fits = [number for _, number in places] == [warp.number for warp in warps]
+    for place, warp in enumerate(warps):
+        yield warp._replace(device=device, sm=places[place][0] if fits else -1)
+
+
+def _ranges(warps: Sequence[WarpRow]) -> dict[int, int]:
+    """How many ranges of threads a kernel's table will have, about."""
+    found: defaultdict[int, int] = defaultdict(int)
+    before: dict[int, int] = {}
+    for warp in warps:
+        if before.get(warp.kernel) != warp.pc:
+            found[warp.kernel] += 2
+        if warp.divergent:
+            found[warp.kernel] += _APART
+        before[warp.kernel] = warp.pc
+    return found
+
+
+def _words(place: tuple[int, int, int]) -> str:
+    return "device {} sm {} warp {}".format(*place)
+
+
+def _lines(said: str) -> tuple[str, ...]:
+    return tuple(clean_line(line, 200).rstrip() for line in said.splitlines() if line.strip())[:_LINES]
+
+
+def _frames(stack: Any) -> Iterator[Frame]:
+    """The frames on the device in an answer to `-stack-list-frames`."""
+    for said in stack if isinstance(stack, list) else ():
+        if not isinstance(said, dict) or said.get("arch", _DEVICE_FRAME) != _DEVICE_FRAME:
+            continue
+        line, address = str(said.get("line", "")), str(said.get("addr", ""))
+        file = said.get("fullname") or said.get("file")
+        yield Frame(
+            function=clean_line(str(said.get("func", address or "??")), 500),
+            file=clean_line(str(file), 1000) if file else None,
+            line=int(line) if line.isdecimal() else None,
+            address=int(address, 16) if re.fullmatch(r"0x[0-9a-fA-F]+", address) else None,
+        )

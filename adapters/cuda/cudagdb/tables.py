@@ -1,0 +1,262 @@
+"""The rows of cuda-gdb's tables, typed.
+
+The columns are those of its MI output (gdb/cuda/cuda-commands.c and gdb/cuda/cuda-coords.c in cuda-gdb's source).
+Console output gets the same column names first (livedbg.adapters.cuda.cudagdb.console_tables).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from livedbg.text.sanitize import clean_line
+
+__all__ = [
+    "BlockRow",
+    "DeviceRow",
+    "Focus",
+    "KernelRow",
+    "LaneRow",
+    "SmRow",
+    "ThreadRow",
+    "WarpRow",
+    "block_row",
+    "context_row",
+    "convert",
+    "device_row",
+    "focus_of",
+    "kernel_row",
+    "lane_row",
+    "sm_row",
+    "thread_row",
+    "warp_row",
+]
+
+Row = TypeVar("Row")
+_DIM: Final = re.compile(r"\(\d+(,\d+)*\)")
+_NO_FILE: Final = frozenset(("", "n/a", "??", "<unknown>"))
+
+
+class Focus(NamedTuple):
+    """The thread that the debugger looks at."""
+
+    device: int
+    sm: int
+    warp: int
+    lane: int
+    kernel: int
+    grid: int
+    block: str
+    thread: str
+
+    @property
+    def words(self) -> str:
+        """`block (0,0,0) thread (3,0,0) on device 0 SM 2 warp 1 lane 3`."""
+        place = f"device {self.device} SM {self.sm} warp {self.warp} lane {self.lane}"
+        return f"block {self.block} thread {self.thread} on {place}"
+
+
+class DeviceRow(NamedTuple):
+    """A device; `active` is the mask of SMs that have warps."""
+
+    number: int
+    name: str
+    machine: str
+    bus: str
+    sms: int
+    warps_per_sm: int
+    active: int
+
+
+class SmRow(NamedTuple):
+    """An SM; `warps` is the mask of its warps."""
+
+    number: int
+    warps: int
+
+
+class WarpRow(NamedTuple):
+    """A warp; `sm` is -1 where the table doesn't say it."""
+
+    device: int
+    sm: int
+    number: int
+    active: int
+    divergent: int
+    pc: int
+    kernel: int
+    block: str
+    thread: str
+
+
+class LaneRow(NamedTuple):
+    """A lane; `exception` is "" where it has none."""
+
+    number: int
+    active: bool
+    pc: int
+    thread: str
+    exception: str
+
+
+class KernelRow(NamedTuple):
+    """A kernel; `sms` is the mask of those that it runs on."""
+
+    number: int
+    device: int
+    grid: int
+    parent: int | None
+    status: str
+    sms: int
+    grid_dim: str
+    block_dim: str
+    invocation: str
+
+
+class BlockRow(NamedTuple):
+    """Blocks that follow each other."""
+
+    kernel: int
+    blocks: int
+
+
+class ThreadRow(NamedTuple):
+    """Threads that follow each other and stand at one program counter."""
+
+    kernel: int
+    block: str
+    thread: str
+    threads: int
+    pc: int
+    file: str | None
+    line: int | None
+
+
+def convert(rows: Iterable[Mapping[str, str]], make: Callable[[Mapping[str, str]], Row]) -> tuple[list[Row], int]:
+    """Rows, typed, and how many could not be understood."""
+    good: list[Row] = []
+    bad = 0
+    for row in rows:
+        try:
+            good.append(make(row))
+        except (KeyError, ValueError):
+            bad += 1
+    return good, bad
+
+
+def focus_of(said: Mapping[str, str]) -> Focus:
+    """The focus in `CudaFocus={…}`.
+
+    Raises:
+        KeyError, ValueError: it is none, or stands for several (`*`).
+    """
+    device, sm, warp, lane, kernel, grid = (
+        int(said[name]) for name in ("device", "sm", "warp", "lane", "kernel", "grid")
+    )
+    return Focus(device, sm, warp, lane, kernel, grid, _dim(said["blockIdx"]), _dim(said["threadIdx"]))
+
+
+def device_row(row: Mapping[str, str]) -> DeviceRow:
+    """A row of InfoCudaDevices."""
+    return DeviceRow(
+        int(row["device"]),
+        clean_line(row["name"], 200),
+        clean_line(row["sm_type"], 40),
+        clean_line(row.get("pci_bus", ""), 40),
+        int(row["num_sms"]),
+        int(row["num_warps"]),
+        int(row["active_sms_mask"], 16),
+    )
+
+
+def sm_row(row: Mapping[str, str]) -> SmRow:
+    """A row of InfoCudaSms."""
+    return SmRow(int(row["sm"]), int(row["active_warps_mask"], 16))
+
+
+def warp_row(row: Mapping[str, str]) -> WarpRow:
+    """A row of InfoCudaWarps."""
+    return WarpRow(
+        int(row.get("device", "0")),
+        int(row.get("sm", "-1")),
+        int(row["warp"]),
+        int(row["active_lanes_mask"], 16),
+        int(row["divergent_lanes_mask"], 16),
+        _address(row, "active_physical_pc", "active_pc"),
+        int(row["kernel"]),
+        _dim(row["blockIdx"]),
+        _dim(row.get("threadIdx", "(0,0,0)")),
+    )
+
+
+def lane_row(row: Mapping[str, str]) -> LaneRow:
+    """A row of InfoCudaLanes."""
+    exception = clean_line(row["exception"], 100).strip()
+    return LaneRow(
+        int(row["lane"]),
+        row["state"] == "active",
+        _address(row, "physical_pc", "pc"),
+        _dim(row["threadIdx"]),
+        "" if exception == "None" else exception,
+    )
+
+
+def kernel_row(row: Mapping[str, str]) -> KernelRow:
+    """A row of InfoCudaKernels."""
+    return KernelRow(
+        int(row["kernel"]),
+        int(row["device"]),
+        int(row["grid"]),
+        None if row["parent"] == "-" else int(row["parent"]),
+        clean_line(row["status"], 40).lower(),
+        int(row["sms_mask"], 16),
+        _dim(row["gridDim"]),
+        _dim(row["blockDim"]),
+        clean_line(row["invocation"], 2000),
+    )
+
+
+def context_row(row: Mapping[str, str]) -> str:
+    """A row of InfoCudaContexts, in words."""
+    return f"{int(row['context'], 16):#x} on device {int(row['device'])}, {clean_line(row['state'], 40)}"
+
+
+def block_row(row: Mapping[str, str]) -> BlockRow:
+    """A row of (Un)CoalescedInfoCudaBlocks."""
+    return BlockRow(int(row["kernel"]), int(row.get("count", "1")))
+
+
+def thread_row(row: Mapping[str, str]) -> ThreadRow:
+    """A row of (Un)CoalescedInfoCudaThreads."""
+    file = clean_line(row.get("filename", ""), 1000)
+    line = int(row.get("line", "0"))
+    known = file not in _NO_FILE and line > 0
+    return ThreadRow(
+        int(row["kernel"]),
+        _dim(_first(row, "from_blockIdx", "blockIdx")),
+        _dim(_first(row, "from_threadIdx", "threadIdx")),
+        int(row.get("count", "1")),
+        _address(row, "virtual_pc", "pc"),
+        file if known else None,
+        line if known else None,
+    )
+
+
+def _first(row: Mapping[str, str], *names: str) -> str:
+    return next((row[name] for name in names if name in row), "")
+
+
+def _address(row: Mapping[str, str], *names: str) -> int:
+    return int(_first(row, *names), 16)
+
+
+def _dim(text: str) -> str:
+    """`(1,2,3)` as it is.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not _DIM.fullmatch(text):
+        raise ValueError(text)
+    return text

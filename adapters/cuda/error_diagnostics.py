@@ -1,0 +1,242 @@
+"""Makes diagnostics of the CUDA errors that parsers report, and counts those that are alike.
+
+Invariants:
+    error_diagnostics.B1. Errors of one process (or log, or rank in a log) that are alike are one Diagnostic, with their
+        count and the range of threads and blocks, however many there are.
+    error_diagnostics.B2. At most `MOST` different errors are kept apart; all others are counted in one more for each
+        process (or log, or rank in a log).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from livedbg.adapters.cuda.statement import Point, Statement
+from livedbg.model import Diagnostic, Evidence, ExceptionHit
+from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
+
+__all__ = ["MOST", "Context", "ErrorCounts", "Place"]
+
+MOST: Final = 500
+_TEXT: Final = 2_000  # characters of evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Whose errors belong together: those of one process, as far as a log tells.
+
+    Attributes:
+        source: id of the log.
+        owner: `rank 3` or `pid 5304` where the log has those of several, else "".
+        process: id of the process, where it is known.
+    """
+
+    source: str
+    owner: str = ""
+    process: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was read.
+
+    Attributes:
+        name: `err.txt:214`.
+        text: the line.
+    """
+
+    name: str
+    text: str
+    wall_ns: int | None = None
+
+
+@dataclass(slots=True)
+class _Range:
+    """The smallest and the largest coordinate of each axis."""
+
+    low: Point
+    high: Point
+
+    def add(self, point: Point) -> None:
+        """Widen it."""
+        low, high = self.low, self.high
+        if low <= point <= high and low[1] <= point[1] <= high[1] and low[2] <= point[2] <= high[2]:
+            return
+        self.low = (min(low[0], point[0]), min(low[1], point[1]), min(low[2], point[2]))
+        self.high = (max(high[0], point[0]), max(high[1], point[1]), max(high[2], point[2]))
+
+    def text(self) -> str:
+        """`(0,0,0)`, or `(0,0,0) to (31,0,0)`."""
+        low, high = (f"({','.join(map(str, point))})" for point in (self.low, self.high))
+        return low if low == high else f"{low} to {high}"
+
+
+@dataclass(slots=True)
+class _Entry:
+    """Statements that are alike."""
+
+    digest: str
+    statement: Statement
+    context: Context
+    place: Place
+    order: int
+    count: int = 0
+    threads: _Range | None = None
+    blocks: _Range | None = None
+    last_wall_ns: int | None = None
+    ids: tuple[str, ...] = ()
+
+
+class ErrorCounts:
+    """The errors of one session, counted."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._changed: dict[str, _Entry] = {}
+        self._order = 0
+        self.fresh = False
+        """Whether something was added that had not been there."""
+
+    def add(self, statement: Statement, context: Context, place: Place) -> tuple[str, ...]:
+        """Count a statement.
+
+        Returns:
+            The identifiers of what it became.
+        """
+        digest = _digest(statement, context)
+        entry = self._entries.get(digest)
+        if entry is None:
+            if len(self._entries) >= MOST:
+                statement = Statement("more", "more errors than are kept apart", statement.severity)
+                digest = _digest(statement, context)
+                entry = self._entries.get(digest)
+            if entry is None:
+                self._order += 1
+                entry = _Entry(digest, statement, context, place, self._order)
+                entry.ids = _ids(entry)
+                self._entries[digest] = entry
+                self.fresh = True
+        entry.count += 1
+        entry.last_wall_ns = place.wall_ns or entry.last_wall_ns
+        _widen(entry, statement)
+        self._changed[entry.digest] = entry
+        return entry.ids
+
+    def again(self, name: str, block: Point, thread: Point) -> tuple[str, ...] | None:
+        """Count one more of a statement that was added (cheaply: asserts come by the hundred thousand).
+
+        Args:
+            name: its first identifier.
+            block: of it.
+            thread: of it.
+        """
+        entry = self._entries.get(name.rpartition("/")[2])
+        if entry is None or entry.threads is None or entry.blocks is None:
+            return None
+        entry.count += 1
+        entry.threads.add(thread)
+        entry.blocks.add(block)
+        self._changed[entry.digest] = entry
+        return entry.ids
+
+    def touch(self, statement: Statement) -> None:
+        """A statement that was added before has got more frames or words."""
+        for entry in self._entries.values():
+            if entry.statement is statement:
+                self._changed[entry.digest] = entry
+
+    def collect(self, stamp: Stamp) -> list[Event]:
+        """What is new or has changed since the last time."""
+        self.fresh = False
+        changed, self._changed = self._changed, {}
+        events: list[Event] = []
+        for entry in changed.values():
+            events.append(DiagnosticSeen(diagnostic=_diagnostic(entry), **stamp))
+            if entry.statement.hit:
+                events.append(ExceptionSeen(hit=_hit(entry), **stamp))
+        return events
+
+
+def _widen(entry: _Entry, statement: Statement) -> None:
+    if statement.thread is not None:
+        if entry.threads is None:
+            entry.threads = _Range(statement.thread, statement.thread)
+        entry.threads.add(statement.thread)
+    if statement.block is not None:
+        if entry.blocks is None:
+            entry.blocks = _Range(statement.block, statement.block)
+        entry.blocks.add(statement.block)
+
+
+def _digest(statement: Statement, context: Context) -> str:
+    told = (context.source, context.owner, statement.code, statement.what, *statement.key)
+    return hashlib.blake2b("\n".join(told).encode(), digest_size=6).hexdigest()
+
+
+def _ids(entry: _Entry) -> tuple[str, ...]:
+    names = [f"diagnostic:cuda/{entry.digest}"]
+    if entry.statement.hit:
+        names.append(f"exception:cuda/{entry.digest}")
+    return tuple(names)
+
+
+def _attributes(entry: _Entry) -> dict[str, str]:
+    statement = entry.statement
+    told = {
+        "what": statement.what,
+        "kernel": statement.kernel,
+        "thread": entry.threads.text() if entry.threads else "",
+        "block": entry.blocks.text() if entry.blocks else "",
+        "where": statement.where,
+        "host": statement.host,
+        "owner": entry.context.owner,
+        "source": entry.context.source,
+        "context": f"{entry.context.process or entry.context.source} {entry.context.owner}".strip(),
+        "process": entry.context.process or "",
+        "count": str(entry.count),
+        "order": str(entry.order),
+        **statement.attributes,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _diagnostic(entry: _Entry) -> Diagnostic:
+    statement = entry.statement
+    again = f" ({entry.count:,} times)" if entry.count > 1 else ""
+    kernel = f" in {statement.kernel}" if statement.kernel else ""
+    evidence = Evidence(
+        kind="log", source=entry.place.name, text=entry.place.text[:_TEXT], at_wall_ns=entry.place.wall_ns
+    )
+    return Diagnostic(
+        id=f"diagnostic:cuda/{entry.digest}",
+        system="cuda",
+        code=statement.code,
+        severity=statement.severity,
+        sentence=f"{statement.what}{kernel}{again}.",
+        entities=(entry.context.process,) if entry.context.process else (),
+        attributes=_attributes(entry),
+        evidence=(evidence,),
+        at_wall_ns=entry.place.wall_ns,
+    )
+
+
+def _hit(entry: _Entry) -> ExceptionHit:
+    statement = entry.statement
+    who = "".join(
+        f", {word} {reach.text()}" for word, reach in (("block", entry.blocks), ("thread", entry.threads)) if reach
+    )
+    kernel = f" in {statement.kernel}" if statement.kernel else ""
+    where = f" at {statement.where}" if statement.where else ""
+    return ExceptionHit(
+        id=f"exception:cuda/{entry.digest}",
+        type=statement.hit,
+        message=f"{statement.what}{kernel}{where}{who}",
+        process=entry.context.process,
+        stack=statement.frames,
+        at_wall_ns=entry.last_wall_ns,
+        first_wall_ns=entry.place.wall_ns,
+        catchpoint=f"cuda: {statement.code}",
+        count=entry.count,
+    )

@@ -1,0 +1,260 @@
+"""Passes the lines of log records to the parsers of CUDA errors, and separates the processes in one log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Final
+
+from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, device_assert, torch_asserts
+from livedbg.adapters.cuda.driver_log import DriverLog
+from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts, Place
+from livedbg.adapters.cuda.errors import RAISED_FROM, RULE, WORDS
+from livedbg.adapters.cuda.host_errors import host_error, more_frames
+from livedbg.adapters.cuda.sanitizer import Sanitizer
+from livedbg.adapters.cuda.statement import Statement
+from livedbg.adapters.cuda.xid import xid_statement
+from livedbg.logs.shapes import split_prefix
+from livedbg.model import LogRecord, LogSource, Severity
+from livedbg.model.events import Event, Stamp
+
+__all__ = ["CudaReader"]
+
+_TELL_NS: Final = 1_000_000_000  # at least so often counts are told while a big log is read
+_OWNERS: Final = 256  # ranks or workers in one log that are kept apart
+_RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]|^ *(\d{1,6}): |\[\w+/(\d{1,6})\]|\[\d{1,6},(\d{1,6})\]<")
+_LAUNCHER: Final = re.compile(  # `mpirun --tag-output`, `srun --label`
+    r"\[\d{1,6},\d{1,6}\]<std\w{3}>:? ?| *\d{1,6}: (?==========|/\S+\.cuh?:\d)"
+)
+_LONGEST: Final = 4_000  # characters of a line that are read: patterns look through longer ones for too long
+_FAR: Final = 60  # characters before the rule of a sanitizer, at most
+_WORKER: Final = re.compile(r"\([\w .-]{0,40}?pid=(?P<pid>\d{1,10})(?:, ip=[\w.:]+)?\) ?")
+_ASSERTS: Final = 1_000  # different asserts that are counted without being understood again
+_POINTS: Final = re.compile(
+    r"block: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\], thread: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\]"
+)
+_WAITS: Final = re.compile(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..*?\(PID (?P<pid>\d{1,10})\)")
+
+
+_KEPT: Final = {
+    **dict.fromkeys(
+        ("sanitizer", "sanitizer-api", "sanitizer-summary", "sanitizer-trouble", "sanitizer-end", "hazard", "leak"),
+        "sanitizer",
+    ),
+    "device-exception": "stops",
+    "api-error": "driver",
+}
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The lines of one process in one log."""
+
+    context: Context
+    sanitizer: Sanitizer = field(default_factory=Sanitizer)
+    core_dump: CoreDump = field(default_factory=CoreDump)
+    stops: DeviceStops = field(default_factory=DeviceStops)
+    driver: DriverLog = field(default_factory=DriverLog)
+    begun: dict[str, Place] = field(default_factory=dict)  # where what is open began
+    last_error: Statement | None = None
+    asserts: dict[tuple[str, str], str] = field(default_factory=dict)  # what stands around the numbers -> its name
+
+
+class CudaReader:
+    """Makes diagnostics, and exceptions, of what logs say of errors of CUDA (see LogDecoder)."""
+
+    def __init__(self) -> None:
+        self.errors = ErrorCounts()
+        self._sources: dict[str, LogSource] = {}
+        self._names: dict[str, str] = {}
+        self._now_ns = self._told_ns = 0
+        self._streams: dict[tuple[str, str], _Stream] = {}
+
+    def opened(self, source: LogSource) -> None:
+        """A log begins."""
+        self._sources[source.id] = source
+        self._names[source.id] = PurePath(source.path).name if source.path else source.name
+
+    def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        """Take one record."""
+        self._now_ns = stamp["mono_ns"]
+        links: dict[str, None] = {}
+        plain: list[str] = []
+        stream = self._stream(record, "")
+        taken = False
+        for number, line in enumerate(record.text.split("\n")):
+            prefix, body = _split(_bounded(line))
+            if prefix and (not plain or RULE in body):
+                stream = self._stream(record, _owner(prefix))
+            plain.append(body)
+            ids = self._again(stream, body) if "] Assertion " in body else None
+            if ids is None:
+                ids = self._line(stream, body, self._place(record, number, line))
+            if ids is not None:
+                taken = True
+                links.update(dict.fromkeys(ids))
+        if not taken:
+            links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain))))
+        if not self.errors.fresh and self._now_ns - self._told_ns < _TELL_NS:
+            return (), tuple(links)
+        self._told_ns = self._now_ns
+        return self.errors.collect(stamp), tuple(links)
+
+    def flush(self, stamp: Stamp) -> Sequence[Event]:
+        """End what is open, and tell what was counted."""
+        for stream in self._streams.values():
+            for opened in (
+                _one(stream.sanitizer.end()),
+                stream.core_dump.end(),
+                stream.stops.end(),
+                stream.driver.end(),
+            ):
+                self._add(stream, opened, None)
+        return self.errors.collect(stamp)
+
+    def _stream(self, record: LogRecord, owner: str) -> _Stream:
+        key = (record.source, owner)
+        stream = self._streams.get(key)
+        if stream is None:
+            if owner and sum(1 for source, _ in self._streams if source == record.source) >= _OWNERS:
+                return self._stream(record, "")
+            source = self._sources.get(record.source)
+            process = source.process if source is not None else None
+            stream = self._streams[key] = _Stream(Context(record.source, owner, process))
+        return stream
+
+    def _place(self, record: LogRecord, number: int, line: str) -> Place:
+        name = self._names.get(record.source) or record.source.rpartition("/")[2]
+        where = f"{name}:{record.line + number}" if record.line is not None else name
+        return Place(where, line[:2_000], record.wall_ns)
+
+    def _line(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+        """What one line says by itself; None where it is nobody's."""
+        if line.startswith(RULE):
+            return self._ruled(stream, line, place)
+        if "] Assertion " in line:
+            return self._asserted(stream, line, place)
+        if "Xid (" in line:
+            return self._said(stream, xid_statement(line), place)
+        if "[CUDA][" in line:
+            return self._add(stream, stream.driver.line(line), place)
+        if "coredump: " in line or "core dump" in line:
+            return self._opened(stream, "core_dump", stream.core_dump, line, place)
+        if "CUDA Exception: " in line or "CUDA_EXCEPTION_" in line or "focus to CUDA kernel" in line or "<<<(" in line:
+            return self._opened(stream, "stops", stream.stops, line, place)
+        waits = _WAITS.search(line)
+        if waits is not None:
+            what = "The program waits for a debugger at an error of the device (CUDA_DEVICE_WAITS_ON_EXCEPTION)"
+            statement = Statement("waits", what, Severity.CRITICAL, attributes={"pid": waits["pid"]})
+            return self._said(stream, statement, place)
+        return None
+
+    def _again(self, stream: _Stream, line: str) -> tuple[str, ...] | None:
+        """An assert that was seen before, by another thread: only its numbers are read."""
+        points = _POINTS.search(line)
+        name = stream.asserts.get((line[: points.start()], line[points.end() :])) if points is not None else None
+        if points is None or name is None:
+            return None
+        x, y, z, tx, ty, tz = map(int, points.groups())
+        return self.errors.again(name, (x, y, z), (tx, ty, tz))
+
+    def _asserted(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+        ids = self._said(stream, device_assert(line), place)
+        points = _POINTS.search(line)
+        if ids and points is not None and len(stream.asserts) < _ASSERTS:
+            stream.asserts[line[: points.start()], line[points.end() :]] = ids[0]
+        return ids
+
+    def _ruled(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...]:
+        done = stream.sanitizer.line(line)
+        ids = self._add(stream, _one(done), stream.begun.pop("sanitizer", place)) if done is not None else ()
+        if stream.sanitizer.opened:
+            stream.begun.setdefault("sanitizer", place)
+        return ids
+
+    def _opened(
+        self, stream: _Stream, what: str, reader: CoreDump | DeviceStops, line: str, place: Place
+    ) -> tuple[str, ...]:
+        """A line of something that goes over several: what is complete began where its first line stood."""
+        done = reader.line(line)
+        begun = stream.begun.pop(what, place) if done else None
+        if reader.opened:
+            stream.begun.setdefault(what, place)
+        return self._add(stream, done[:1], begun) + self._add(stream, done[1:], place)
+
+    def _block(self, stream: _Stream, record: LogRecord, text: str) -> tuple[str, ...]:
+        """What a whole record says."""
+        place = self._place(record, 0, record.text.partition("\n")[0])
+        text = _headless(text)
+        if "GPU assertion failure message" in text:
+            number = text.count("\n", 0, text.find("GPU assertion failure message"))
+            place = self._place(record, number, record.text.split("\n")[number])
+            host = host_error(text, record.severity)
+            asserts = torch_asserts(text)
+            return self._add(stream, asserts, place) + self._add(stream, [] if host is None else [host], place)
+        if RAISED_FROM in text and "CUDA error" not in text:
+            if stream.last_error is not None:
+                more_frames(stream.last_error, text)
+                self.errors.touch(stream.last_error)
+            return ()
+        if not any(word in text for word in WORDS):
+            return ()
+        statement = host_error(text, record.severity)
+        if statement is None:
+            return ()
+        stream.last_error = statement
+        position = max(text.find("CUDA error"), text.find("CUDA out of memory"), 0)
+        number = text.count("\n", 0, position)
+        return self._add(stream, [statement], self._place(record, number, record.text.split("\n")[number]))
+
+    def _said(self, stream: _Stream, statement: Statement | None, place: Place) -> tuple[str, ...] | None:
+        return None if statement is None else self._add(stream, [statement], place)
+
+    def _add(self, stream: _Stream, statements: Iterable[Statement], place: Place | None) -> tuple[str, ...]:
+        ids: list[str] = []
+        for statement in statements:
+            at = place or stream.begun.pop(_KEPT.get(statement.code, ""), None) or Place(stream.context.source, "")
+            ids += self.errors.add(statement, stream.context, at)
+        return tuple(ids)
+
+
+def _bounded(line: str) -> str:
+    """A line without the midst of one that is too long: names stand at its beginning, places at its end."""
+    half = _LONGEST // 2
+    return line if len(line) <= _LONGEST else f"{line[:half]}…{line[-half:]}"
+
+
+def _headless(text: str) -> str:
+    """A traceback of which a logger has put its header before each line, without that."""
+    found = text.find("Traceback (most recent call")
+    head = text[text.rfind("\n", 0, found) + 1 : found] if found > 0 else ""
+    if not head or head.isspace():
+        return text
+    return "\n".join(line.removeprefix(head) for line in text.split("\n"))
+
+
+def _one(statement: Statement | None) -> list[Statement]:
+    return [] if statement is None else [statement]
+
+
+def _split(line: str) -> tuple[str, str]:
+    """A line as (what tells whose it is, the rest)."""
+    prefix, body = split_prefix(line)
+    worker = _WORKER.match(body) or (_LAUNCHER.match(body) if not prefix else None)
+    if worker is not None:
+        prefix, body = worker[0], body[worker.end() :]
+    ruled = body.find(f"{RULE} ", 0, _FAR)
+    if ruled > 0:  # behind a time, or whatever collected the log
+        body = body[ruled:]
+    return prefix, body
+
+
+def _owner(prefix: str) -> str:
+    rank, worker = _RANK.search(prefix), _WORKER.search(prefix)
+    if worker is not None:
+        return f"pid {worker['pid']}"
+    if rank is not None:
+        return f"rank {next(number for number in rank.groups() if number)}"
+    return ""

@@ -1,0 +1,250 @@
+"""CUDA errors after which the context still works: failed calls, out of memory, sanitizer reports; and Xids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from livedbg.adapters.cuda.rules.sentences import (
+    PIN_DOWN,
+    CudaContext,
+    alive,
+    bytes_of,
+    evidence,
+    process_of,
+    said,
+)
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.words import many
+from livedbg.model import Diagnostic, Severity
+
+__all__ = ["found_by_sanitizer", "out_of_memory", "returned", "waits", "xid"]
+
+_SHOWN: Final = 10  # findings of one kind and context
+_LAUNCHES: Final = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
+
+
+_ADVICE: Final = {
+    "cudaErrorNoKernelImageForDevice": "build for this GPU's architecture (TORCH_CUDA_ARCH_LIST, nvcc -gencode)",
+    "cudaErrorInsufficientDriver": "update the driver, or use a build for an older CUDA: nvidia-smi shows the highest",
+    "cudaErrorInvalidDevice": "compare the device's number with CUDA_VISIBLE_DEVICES and `nvidia-smi -L`",
+    "cudaErrorNoDevice": "check CUDA_VISIBLE_DEVICES and `nvidia-smi -L`",
+    "cudaErrorLaunchOutOfResources": "fewer threads a block, or __launch_bounds__: the kernel needs too many registers",
+    "cudaErrorInvalidConfiguration": "look at grid, block and shared memory of the launch: a limit was passed",
+    "cudaErrorStreamCaptureUnsupported": "a call that a CUDA graph can't capture (synchronising, allocating) was made",
+    "cudaErrorStreamCaptureInvalidated": "look for the first error during the capture of the CUDA graph",
+}
+
+
+_SANITIZER_ADVICE: Final = {
+    "hazard": "order the two accesses: __syncthreads() between them, or __syncwarp() inside a warp",
+    "sanitizer": "write the memory before it is read (cudaMemset counts bytes, not elements)",
+    "leak": "free it before the context ends",
+    "sanitizer-trouble": "look at compute-sanitizer's words: what it did not track it can't report",
+}
+
+
+def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
+    """PyTorch's allocator ran out."""
+    for error in context.of("out-of-memory")[:_SHOWN]:
+        told = error.attributes
+        crashed = told.get("uncaught") == "yes" and not alive(error, state.snapshot)
+        gpu = f" on GPU {told['gpu']}" if told.get("gpu") else ""
+        parts = [
+            f"{told['tried']} were asked for" if told.get("tried") else "",
+            f"{told['free']} of {told.get('total', '?')} are free" if told.get("free") else "",
+            f"{told['allocated']} are in use by PyTorch" if told.get("allocated") else "",
+            f"{told['unused']} are reserved by it and unused" if told.get("unused") else "",
+            f"other processes hold memory there: {told['others']}" if told.get("others") else "",
+        ]
+        where = f", at {told['host']}" if told.get("host") else ""
+        detail = "; ".join(filter(None, parts))
+        count = int(told.get("count", "1"))
+        again = f" ({count:,} times)" if count > 1 else ""
+        sentence = f"{context.owner}CUDA out of memory{gpu}{where}{again}" + (f": {detail}." if detail else ".")
+        yield Finding(
+            rule=rule,
+            severity=Severity.CRITICAL if crashed else Severity.WARNING,
+            sentence=sentence,
+            entities=process_of(error),
+            evidence=evidence(error),
+            next=_memory_steps(error),
+            since_wall_ns=error.at_wall_ns,
+            state=VerdictState.CRASHED if crashed else None,
+        )
+
+
+def _memory_steps(error: Diagnostic) -> tuple[str, ...]:
+    told = error.attributes
+    tried, unused, free, used = bytes_of(told.get(name) for name in ("tried", "unused", "free", "used"))
+    steps = []
+    if tried and unused + free >= tried and unused > free:
+        steps.append(
+            "the memory is there, but in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   (before the first "
+            "allocation)"
+        )
+    if told.get("others") and used < bytes_of([told.get("total")])[0] / 2:
+        steps.append("nvidia-smi   (other processes hold most of this GPU's memory)")
+    steps.append("a smaller batch or sequence, activation checkpointing, or a GPU with more memory")
+    steps.append("torch.cuda.memory._record_memory_history()   (who allocated what, shown by pytorch.org/memory_viz)")
+    return tuple(steps)
+
+
+def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
+    """Calls that failed while the context lives."""
+    if context.root is not None:
+        return  # these are its consequences, or don't matter beside it
+    for error in context.reported[:_SHOWN]:
+        told = error.attributes
+        call = told.get("call", "")
+        launch = call.startswith(_LAUNCHES)
+        fatal = (launch or told.get("uncaught") == "yes") and not alive(error, state.snapshot)
+        if error.severity.rank < Severity.ERROR.rank or "logged" in told:
+            fatal = False
+        library = error.code == "library-error"
+        sentence = f"{context.owner}{told.get('what', error.sentence)}"
+        sentence += f", at {told['host']}" if told.get("host") and told["host"] not in sentence else ""
+        sentence += f": {told['said']}." if told.get("said") else "."
+        count = int(told.get("count", "1"))
+        if count > 1:
+            sentence += f" {count:,} times."
+        if launch and told.get("number"):
+            sentence += " The kernel was not launched: its results are missing."
+        elif library:
+            sentence += " Such an error often comes from a kernel that ran earlier, or from lack of memory."
+        yield Finding(
+            rule=rule,
+            severity=Severity.ERROR if fatal else Severity.WARNING,
+            sentence=sentence,
+            entities=process_of(error),
+            evidence=evidence(error),
+            next=_steps_of(error, launch, library),
+            inferred=False,
+            since_wall_ns=error.at_wall_ns,
+            state=VerdictState.CRASHED if fatal else None,
+        )
+
+
+def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]:
+    told = error.attributes
+    steps = [_ADVICE[told["error"]]] if told.get("error") in _ADVICE else []
+    if launch and not steps:
+        steps.append("look at grid, block, shared memory and arguments of the launch")
+    if library:
+        steps += PIN_DOWN[:2]
+    elif error.code != "api-error" and not steps:
+        steps.append("livedbg launch --recipe cuda-log -- COMMAND   (the driver says what was wrong with the call)")
+    return tuple(steps) or ("look at the log lines before it",)
+
+
+def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
+    """Races, reads of undefined values, leaks."""
+    for error in context.of("hazard", "leak", "sanitizer", "sanitizer-trouble", "sanitizer-summary"):
+        told = error.attributes
+        if error.code == "sanitizer" and told.get("tool") != "initcheck":
+            continue
+        if error.code == "sanitizer-summary":
+            if told.get("errors") == "0" and told.get("tool") != "leak" and len(context.errors) == 1:
+                yield _clean(rule, context, error)
+            continue
+        wrong = error.code == "sanitizer" or (error.code == "hazard" and error.severity is not Severity.WARNING)
+        sentence = f"{context.owner}{told.get('what', error.sentence)}{said(error)}"
+        if told.get("accesses"):
+            sentence += f": {told['accesses']}"
+        if told.get("hazards"):
+            sentence += f" ({many(int(told['hazards']), 'hazard')})"
+        if told.get("bytes"):
+            sentence += f", {int(told['bytes']):,} bytes"
+        if told.get("host"):
+            place = "allocated" if error.code == "leak" else "launched"
+            sentence += f"; {place} by {told['host']}"
+        yield Finding(
+            rule=rule,
+            severity=Severity.ERROR if wrong else Severity.WARNING,
+            sentence=f"{sentence}.",
+            entities=process_of(error),
+            evidence=evidence(error),
+            next=(_SANITIZER_ADVICE.get(error.code, "look at the line"),),
+            since_wall_ns=error.at_wall_ns,
+            state=VerdictState.DIVERGED if wrong else None,
+            topic=("dependency" if error.code == "hazard" else "precision") if wrong else "",
+        )
+
+
+def _clean(rule: str, context: CudaContext, error: Diagnostic) -> Finding:
+    return Finding(
+        rule=rule,
+        severity=Severity.INFO,
+        sentence=f"{context.owner}compute-sanitizer found no errors.",
+        evidence=evidence(error),
+    )
+
+
+def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
+    """Programs that wait for a debugger."""
+    for error in context.of("waits"):
+        pid = error.attributes.get("pid", "PID")
+        yield Finding(
+            rule=rule,
+            severity=Severity.CRITICAL,
+            sentence=f"{context.owner}{error.attributes.get('what', error.sentence)}: it stands there.",
+            entities=process_of(error),
+            evidence=evidence(error),
+            next=(f"livedbg device {pid} --attach   (or cuda-gdb -p {pid})",),
+            since_wall_ns=error.at_wall_ns,
+            state=VerdictState.CRASHED,
+        )
+
+
+def xid(rule: str, error: Diagnostic, state: RuleInput, told_elsewhere: bool, before: Sequence[Diagnostic]) -> Finding:
+    """One Xid.
+
+    Args:
+        rule: name of the rule.
+        error: its diagnostic.
+        state: what is known.
+        told_elsewhere: a log of a program tells of a fault.
+        before: the Xids before it.
+    """
+    told = error.attributes
+    kind, pid = told.get("kind"), told.get("pid")
+    ours = {str(process.pid) for process in state.snapshot.processes.values() if process.target}
+    of_others = bool(ours) and bool(pid) and pid not in ours
+    cause = _cause(error, before)
+    programs = kind == "program" and not of_others and not told_elsewhere and cause is None
+    serious = kind in ("gpu", "driver") or programs
+    name = f" ({told['name']})" if told.get("name") else ""
+    who = f" Process {pid}{name} used the GPU." if pid else ""
+    if of_others and kind == "program":
+        who += " It is none of those that are looked at."
+    elif kind == "program" and told_elsewhere:
+        who += " It is the driver's side of the fault that the program's log tells of, as far as can be seen."
+    if cause is not None and not serious:
+        who += f" It follows from Xid {cause.attributes.get('xid')} before it."
+    count = int(told.get("count", "1"))
+    again = f" ({count:,} times)" if count > 1 else ""
+    steps = tuple(step for step in told.get("next", "").split("\n") if step)
+    return Finding(
+        rule=rule,
+        severity=Severity.CRITICAL if serious else error.severity if kind == "notice" else Severity.WARNING,
+        sentence=f"{told.get('what', error.sentence)}{again}.{who}",
+        entities=tuple(p.id for p in state.snapshot.processes.values() if pid and str(p.pid) == pid),
+        evidence=evidence(error),
+        next=steps,
+        inferred=kind == "program",
+        since_wall_ns=error.at_wall_ns,
+        state=VerdictState.CRASHED if serious else None,
+    )
+
+
+def _cause(error: Diagnostic, before: Sequence[Diagnostic]) -> Diagnostic | None:
+    """The Xid of the same GPU and process that came first."""
+    if error.attributes.get("kind") not in ("program", "aftermath"):
+        return None
+    gpu, pid = error.attributes.get("gpu"), error.attributes.get("pid")
+    for other in before:
+        same = other.attributes.get("pid") == pid or other.attributes.get("kind") == "gpu"
+        if other.attributes.get("gpu") == gpu and same and other.attributes.get("kind") != "notice":
+            return other
+    return None

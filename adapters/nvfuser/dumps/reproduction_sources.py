@@ -1,0 +1,215 @@
+"""Collects what a reproduction needs from logs, folders and recordings: scripts, dumps of segments, errors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Final
+
+from livedbg.adapters.nvfuser.dumps.failures import Failure, groups_in, parts_of
+from livedbg.adapters.nvfuser.dumps.scan import Scanner
+from livedbg.adapters.nvfuser.dumps.segments import SegmentedFusion
+from livedbg.adapters.nvfuser.dumps.statement_reader import Said, read_statements
+from livedbg.adapters.nvfuser.dumps.statements import (
+    Arguments,
+    Definition,
+    Domains,
+    Failed,
+    Kernel,
+    Script,
+    Segmented,
+    Whole,
+)
+from livedbg.logs.paths import scan
+from livedbg.logs.shapes import split_prefix
+from livedbg.model.errors import SourceError
+from livedbg.model.events import LogsSeen, ProcessSeen
+from livedbg.recording.file import RecordingReader, is_recording
+from livedbg.session.log_formats import no_log_suffixes
+
+__all__ = ["Cut", "Found", "Material", "gather"]
+
+_KEPT: Final = 1_000  # statements of one kind; the newest win
+
+
+@dataclass(slots=True)
+class Cut:
+    """A fusion that was cut into groups, with what was said of it before and after."""
+
+    fusion: SegmentedFusion
+    where: str
+    whole: Whole | None = None
+    domains: Domains | None = None
+    script: Script | None = None
+    number: int | None = None
+    arguments: dict[int, Arguments] = field(default_factory=dict)
+    definitions: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An error, and where it stands."""
+
+    failure: Failure
+    where: str
+    cut: Cut | None
+
+
+@dataclass(slots=True)
+class Material:
+    """All that is there.
+
+    Attributes:
+        scripts: with where each stands.
+        definitions: of segments that no dump came before, by group.
+        python: the interpreter of the process that was looked at, where a recording says it.
+        problems: files that could not be read to their end.
+    """
+
+    scripts: list[tuple[Script, str]] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+    errors: list[Found] = field(default_factory=list)
+    definitions: dict[int, str] = field(default_factory=dict)
+    python: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    def failed_groups(self) -> list[int]:
+        """The groups that errors name, in their order."""
+        groups = (group for found in self.errors for part in parts_of(found.failure) for group in _groups_of(part))
+        return list(dict.fromkeys(groups))
+
+    def cut_with(self, group: int) -> Cut | None:
+        """The dump that a group is to be taken from: the one in which it failed, else the newest that has it."""
+        for found in reversed(self.errors):
+            if found.cut is not None and any(group in _groups_of(part) for part in parts_of(found.failure)):
+                return found.cut
+        return next((cut for cut in reversed(self.cuts) if group in cut.fusion.groups), None)
+
+
+def gather(path: Path) -> Material:
+    """Read a log, all logs below a folder, or a recording.
+
+    Raises:
+        SourceError: it is not there, or can't be read at all.
+    """
+    material = Material()
+    if is_recording(path):
+        _recording(path, material)
+        return material
+    found = scan(str(path), no_logs=no_log_suffixes())
+    if not found.files:
+        raise SourceError(f"{path} holds no log that can be read.", "give a log, a folder of logs, or a recording")
+    for file in found.files:
+        reader = _Gatherer(material, file.path.name)
+        try:
+            for said in read_statements(file.path):
+                reader.take(said)
+        except SourceError as error:
+            material.problems.append(error.message)
+        reader.close()
+    _late(material)
+    return material
+
+
+def _groups_of(part: Failure) -> list[int]:
+    """The group that an error names, or whose kernel its message names."""
+    return [part.group] if part.group is not None else sorted(groups_in(part))
+
+
+class _Gatherer:
+    """Puts one log's statements in their places."""
+
+    def __init__(self, material: Material, name: str) -> None:
+        self._material = material
+        self._name = name
+        self._of: dict[str, _State] = {}
+
+    def take(self, said: Said) -> None:
+        """Take a statement."""
+        state = self._of.setdefault(said.prefix, _State())
+        statement = said.statement
+        where = f"{self._name}:{statement.line}" if statement.line is not None else self._name
+        material = self._material
+        match statement:
+            case Script():
+                state.script = statement
+                material.scripts = [*material.scripts[-_KEPT:], (statement, where)]
+            case Whole():
+                state.whole = statement
+            case Domains():
+                state.domains = statement
+            case Segmented():
+                state.cut = Cut(statement.fusion, where, state.whole, state.domains, state.script)
+                state.whole = state.domains = None
+                material.cuts = [*material.cuts[-_KEPT:], state.cut]
+            case Kernel():
+                if state.cut is not None and state.cut.number is None:
+                    state.cut.number = statement.fusion
+            case Arguments():
+                if statement.group is not None and state.cut is not None:
+                    state.cut.arguments[statement.group] = statement
+            case Definition():
+                if statement.group is not None:
+                    state.definitions[statement.group] = statement.text
+                    if state.cut is not None:
+                        state.cut.definitions[statement.group] = statement.text
+            case Failed():
+                material.errors = [*material.errors[-_KEPT:], Found(statement.failure, where, state.cut)]
+
+    def close(self) -> None:
+        """The log is at its end."""
+        for state in self._of.values():
+            self._material.definitions.update(state.definitions)
+
+
+@dataclass(slots=True)
+class _State:
+    script: Script | None = None
+    whole: Whole | None = None
+    domains: Domains | None = None
+    cut: Cut | None = None
+    definitions: dict[int, str] = field(default_factory=dict)
+
+
+def _late(material: Material) -> None:
+    """Output and errors may lie in different files, and in any order: what lacks a counterpart gets the newest."""
+    for cut in material.cuts:
+        if cut.script is None and material.scripts:
+            cut.script = material.scripts[-1][0]
+    for number, found in enumerate(material.errors):
+        groups = [part.group for part in parts_of(found.failure) if part.group is not None]
+        if found.cut is None and groups:
+            fitting = (one for one in reversed(material.cuts) if all(group in one.fusion.groups for group in groups))
+            material.errors[number] = Found(found.failure, found.where, next(fitting, None))
+
+
+def _recording(path: Path, material: Material) -> None:
+    gatherers: dict[str, _Gatherer] = {}
+    scanners: dict[tuple[str, str], Scanner] = {}
+    for source, line, number in _lines(path, material):
+        gatherer = gatherers.setdefault(source, _Gatherer(material, PurePath(source).name))
+        prefix, text = split_prefix(line)
+        prefix = prefix.strip()
+        scanner = scanners.setdefault((source, prefix), Scanner())
+        for statement in scanner.feed(text, number):
+            gatherer.take(Said(prefix, statement))
+    for (source, prefix), scanner in scanners.items():
+        for statement in scanner.finish():
+            gatherers[source].take(Said(prefix, statement))
+    for gatherer in gatherers.values():
+        gatherer.close()
+    _late(material)
+
+
+def _lines(path: Path, material: Material) -> Iterator[tuple[str, str, int | None]]:
+    with contextlib.closing(RecordingReader(path)) as reader:
+        for event in reader.events():
+            if isinstance(event, ProcessSeen) and not material.python:
+                exe = event.process.exe or ""
+                material.python = exe if PurePath(exe).name.startswith("python") else ""
+            if isinstance(event, LogsSeen):
+                for record in event.records:
+                    for offset, line in enumerate(record.text.split("\n")):
+                        yield record.source, line, record.line + offset if record.line is not None else None

@@ -1,0 +1,330 @@
+"""Writes a script that runs one segment: a fusion definition of its expressions, inputs of its shapes and types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.adapters.nvfuser.dumps.ir import Tensor
+from livedbg.adapters.nvfuser.dumps.operations import Uncovered, Writer, literal
+from livedbg.adapters.nvfuser.dumps.reproduction_sources import Cut
+from livedbg.adapters.nvfuser.dumps.scalars import DTYPES, Number, dtype_of_torch, number_of
+from livedbg.adapters.nvfuser.dumps.scripts import ScriptInput, inputs_of
+from livedbg.adapters.nvfuser.dumps.segments import Group
+from livedbg.adapters.nvfuser.dumps.statements import Arguments, Domain
+
+__all__ = ["Built", "build_segment", "head_of"]
+
+_DEFAULT: Final = 8  # the size that is taken where none is known
+_SHAPE: Final = re.compile(r"Tensor: shape: \[([\d, ]*)\], dtype: (.+?), device:")
+_DEFINED: Final = re.compile(r"\bfd\.define_(tensor|scalar)\(([^\n]*)\)")
+_SYMBOL: Final = re.compile(r"[a-z]+\d+")
+_NAMES: Final = re.compile(r"\bdef (\w+)\(")
+
+
+@dataclass(slots=True)
+class Built:
+    """A script for one segment.
+
+    Attributes:
+        text: the script, or "" where `uncovered` says why there is none.
+        notes: what was assumed.
+        uncovered: what could not be written.
+    """
+
+    text: str = ""
+    notes: list[str] = field(default_factory=list)
+    uncovered: str = ""
+
+
+def build_segment(cut: Cut, number: int) -> Built:
+    """A script for one group of a fusion that was cut.
+
+    Args:
+        cut: the dump.
+        number: the group's id.
+    """
+    group = cut.fusion.groups[number]
+    built = Built()
+    if number in cut.definitions:
+        return _from_definition(cut, group, built)
+    if not group.complete:
+        built.uncovered = "the dump of this group is cut off"
+        return built
+    sizes = _Sizes(cut, group, built)
+    writer = Writer(sizes.known, cut.domains.tensors if cut.domains is not None else {})
+    inputs: list[str] = []
+    try:
+        for tensor in group.inputs:
+            inputs.append(sizes.make(tensor))
+            writer.lines.append(f"T{tensor.number} = fd.define_tensor({sizes.define(tensor)})")
+            writer.defined[tensor.number] = tensor
+        for name, dtype in group.scalars:
+            inputs.append(sizes.scalar(name, dtype))
+            writer.lines.append(f"{name} = fd.define_scalar(None, dtype=DataType.{_bindings(dtype)})")
+            writer.variables.add(name)
+            sizes.known.pop(name, None)
+        for expression in group.expressions:
+            writer.write(expression)
+        for tensor in group.outputs:
+            if tensor.number not in writer.defined:
+                raise Uncovered(f"output T{tensor.number}: no expression of the group defines it")
+            writer.lines.append(f"fd.add_output(T{tensor.number})")
+    except Uncovered as error:
+        built.uncovered = str(error)
+        return built
+    body = ["def nvfuser_segment(fd: FusionDefinition) -> None:", *(f"    {line}" for line in writer.lines)]
+    built.text = _script(cut, group, body, "nvfuser_segment", inputs)
+    return built
+
+
+def _from_definition(cut: Cut, group: Group, built: Built) -> Built:
+    """From the definition that nvFuser itself printed (`python_definition_segments`)."""
+    text = cut.definitions[group.number]
+    name = _NAMES.search(text)
+    if name is None:
+        built.uncovered = "its Python definition is cut off"
+        return built
+    told = _told(cut.arguments.get(group.number)) or _listed(cut, group, built)
+    inputs: list[str] = []
+    tensors = 0
+    for match in _DEFINED.finditer(text):
+        about = match[2]
+        if match[1] == "scalar":
+            if about.startswith("None"):
+                inputs.append("1.0" if "Double" in about or "Float" in about else "1")
+                built.notes.append(f"number {len(inputs)} of the inputs isn't said: {inputs[-1]}")
+            continue
+        shape = [int(word) for word in re.findall(r"-?\d+", (re.search(r"shape=\[([^\]]*)\]", about) or ["", ""])[1])]
+        dtype = (re.search(r"DataType\.(\w+)", about) or ["", "Float"])[1]
+        known = next((size for size, kind in told if _fits(size, kind, shape, dtype)), None)
+        if known is not None:
+            told.remove(next(one for one in told if _fits(*one, shape, dtype)))
+        tensors += 1
+        if known is None and -1 in shape:
+            built.notes.append(f"the sizes of tensor {tensors} of the inputs aren't said: {_DEFAULT} each")
+        size = known if known is not None else tuple(_DEFAULT if one < 0 else one for one in shape)
+        torch = next((d.torch for d in DTYPES.values() if d.bindings == dtype), "float32")
+        inputs.append(f"torch.testing.make_tensor({size}, dtype=torch.{torch}, device='cuda:0')")
+    body = text.rstrip("\n").split("\n")
+    built.text = _script(cut, group, body, name[1], inputs)
+    return built
+
+
+def _fits(size: tuple[int, ...], kind: str, shape: list[int], dtype: str) -> bool:
+    """Whether a tensor of some size and type can be what is defined with a shape (-1: any size) and a type."""
+    same = len(size) == len(shape) and kind in DTYPES and DTYPES[kind].bindings == dtype
+    return same and all(wanted in {-1, extent} for extent, wanted in zip(size, shape, strict=True))
+
+
+def _listed(cut: Cut, group: Group, built: Built) -> list[tuple[tuple[int, ...], str]]:
+    """(size, type) of the tensors that the dump lists as the group's inputs."""
+    sizes = _Sizes(cut, group, built)
+    try:
+        return [(sizes.size(tensor), tensor.dtype) for tensor in group.inputs]
+    except Uncovered:
+        return []
+
+
+def _script(cut: Cut, group: Group, body: list[str], function: str, inputs: list[str]) -> str:
+    number = f" {cut.number}" if cut.number is not None else ""
+    generation = cut.script.generation if cut.script is not None else "nvfuser_direct"
+    return "\n".join(
+        [
+            *head_of(cut),
+            f"# Segmentation group {group.number} ({group.scheduler}) of fusion{number}, cut out by livedbg from",
+            f"# {cut.where}",
+            "import torch",
+            f"from {generation} import FusionDefinition, DataType",
+            "",
+            "",
+            *body,
+            "",
+            "",
+            "with FusionDefinition() as fd:",
+            f"    {function}(fd)",
+            "",
+            "inputs = [",
+            *(f"    {one}," for one in inputs),
+            "]",
+            "fd.execute(inputs)",
+            "",
+        ]
+    )
+
+
+def head_of(cut: Cut) -> Iterator[str]:
+    """The versions and devices that the original script named, as comments."""
+    if cut.script is not None:
+        for line in cut.script.text.split("\n"):
+            if not line.startswith("#"):
+                return
+            yield line
+
+
+class _Sizes:
+    """Sizes of the fusion that was cut: from the script's inputs, and from what each launch was given."""
+
+    def __init__(self, cut: Cut, group: Group, built: Built) -> None:
+        self.known: dict[str, Number] = {}
+        self._built = built
+        self._sources: dict[int, ScriptInput] = {}
+        self._defined: dict[int, str] = {}
+        self._domains = cut.domains.tensors if cut.domains is not None else {}
+        self._told = _told(cut.arguments.get(group.number))
+        self._from_script(cut)
+        for group_number, said in cut.arguments.items():
+            self._from_arguments(cut.fusion.groups.get(group_number), said)
+
+    def _from_script(self, cut: Cut) -> None:
+        made = inputs_of(cut.script.text) if cut.script is not None else []
+        defined = _definitions(cut.script.text) if cut.script is not None else []
+        whole = cut.whole.inputs if cut.whole is not None else []
+        if len(made) != len(whole):
+            return
+        tensors = [said for said in whole if not isinstance(said, str)]
+        if len(defined) == len(tensors):
+            self._defined = {said.number: about for said, about in zip(tensors, defined, strict=True)}
+        for said, one in zip(whole, made, strict=True):
+            if isinstance(said, str):
+                if one.value is not None:
+                    self.known[said] = one.value
+            elif one.size is not None and len(one.size) == len(said.logical):
+                self._sources[said.number] = one
+                self._learn(said, one.size)
+
+    def _from_arguments(self, group: Group | None, said: Arguments) -> None:
+        """What a launch was given tells a tensor's size where only one can be meant."""
+        told = _told(said)
+        for tensor in group.inputs if group is not None else ():
+            fitting = {size for size, dtype in told if dtype == tensor.dtype and len(size) == len(tensor.logical)}
+            if len(fitting) == 1:
+                self._learn(tensor, fitting.pop())
+
+    def _learn(self, tensor: Tensor, size: tuple[int, ...]) -> None:
+        for axis, extent in zip(tensor.logical, size, strict=True):
+            text = axis.expanded or axis.extent
+            if _SYMBOL.fullmatch(text):
+                self.known.setdefault(text, extent)
+
+    def size(self, tensor: Tensor) -> tuple[int, ...]:
+        """Its size.
+
+        Raises:
+            Uncovered: it can't be known.
+        """
+        found = []
+        for axis in tensor.logical:
+            text = axis.expanded or axis.extent
+            value = number_of(text, self.known)
+            if value is None:
+                for symbol in dict.fromkeys(_SYMBOL.findall(text)):
+                    if symbol not in self.known:
+                        self.known[symbol] = _DEFAULT
+                        self._built.notes.append(f"the size {symbol} isn't said: {_DEFAULT}")
+                value = number_of(text, self.known)
+            if value is None:
+                raise Uncovered(f"input T{tensor.number}: its size {text} is not known")
+            found.append(int(value))
+        return tuple(found)
+
+    def define(self, tensor: Tensor) -> str:
+        """The arguments of its `define_tensor`: the script's own for an input of the whole fusion."""
+        if tensor.number in self._defined:
+            return self._defined[tensor.number]
+        domain = self._domains.get(tensor.number)
+        shape, contiguity = [], []
+        for place, axis in enumerate(tensor.logical):
+            fixed = axis.extent == "1" and not axis.expanded
+            shape.append(1 if fixed else -1)
+            contiguity.append(None if axis.kind == "b" else _flag(domain, tensor, place))
+        order = self._order(tensor, domain)
+        more = f", stride_order={order}" if order else ""
+        return f"shape={shape}, contiguity={contiguity}, dtype=DataType.{_bindings(tensor.dtype)}, is_cpu=False{more}"
+
+    def make(self, tensor: Tensor) -> str:
+        """Source that makes it."""
+        known = self._sources.get(tensor.number)
+        if known is not None:
+            return known.source
+        size = self.size(tensor)
+        dtype = DTYPES.get(tensor.dtype)
+        if dtype is None or not dtype.torch:
+            raise Uncovered(f"input T{tensor.number}: torch has no type for {tensor.dtype or 'what is not said'}")
+        about = f"dtype=torch.{dtype.torch}, device='cuda:0'"
+        plain = f"torch.testing.make_tensor({size}, {about})"
+        stride = self._stride(tensor, size)
+        if stride is None:
+            return plain
+        span = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+        return f"torch.testing.make_tensor(({span},), {about}).as_strided({size}, {stride})"
+
+    def _stride(self, tensor: Tensor, size: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Its strides where they are not the usual ones: memory in another order, or a broadcast that was expanded."""
+        domain = self._domains.get(tensor.number)
+        order = self._order(tensor, domain)
+        if not order and not any(axis.expanded for axis in tensor.logical):
+            return None
+        ranks = order or list(range(len(size) - 1, -1, -1))
+        stride = [0] * len(size)
+        step = 1
+        for rank in sorted(ranks):
+            place = ranks.index(rank)
+            if not tensor.logical[place].expanded:
+                stride[place] = step
+                step *= size[place]
+        return tuple(stride)
+
+    def _order(self, tensor: Tensor, domain: Domain | None) -> list[int]:
+        """`stride_order` of the bindings: for each axis how far out it lies in memory, 0 the innermost; or []."""
+        if domain is None or not domain.allocation or domain.allocation == domain.logical:
+            return []
+        memory = [axis for axis in domain.allocation if axis[0] != "r"]
+        axes = [axis for axis in domain.logical if axis[0] != "r"]
+        if sorted(memory) != sorted(axes) or len(axes) != len(tensor.logical):
+            return []
+        return [len(axes) - 1 - memory.index(axis) for axis in axes]
+
+    def scalar(self, name: str, dtype: str) -> str:
+        """Source of a number's value."""
+        value = self.known.get(name)
+        if value is None:
+            kind = DTYPES[dtype].kind if dtype in DTYPES else "float"
+            value = {"int": 1, "bool": True}.get(kind, 1.0)
+            self._built.notes.append(f"the value of {name} isn't said: {value}")
+        return literal(value)
+
+
+def _definitions(text: str) -> list[str]:
+    """The arguments of each `define_tensor` of a script, on one line each, as nvFuser prints them."""
+    return [match[2] for match in _DEFINED.finditer(text) if match[1] == "tensor"]
+
+
+def _flag(domain: Domain | None, tensor: Tensor, place: int) -> bool:
+    """Whether an axis lies without a gap before the next one, as far as that was printed."""
+    if domain is None or len(domain.contiguity) != len(domain.allocation or domain.logical):
+        return True
+    axes = [axis for axis in domain.logical if axis[0] != "r"]
+    memory = domain.allocation or domain.logical
+    if len(axes) != len(tensor.logical) or axes[place] not in memory:
+        return True
+    return domain.contiguity[memory.index(axes[place])] != "f"
+
+
+def _told(said: Arguments | None) -> list[tuple[tuple[int, ...], str]]:
+    """(size, type) of the tensors that a launch was given."""
+    found = []
+    for line in said.inputs if said is not None else ():
+        match = _SHAPE.search(line)
+        if match is not None:
+            size = tuple(int(word) for word in match[1].replace(" ", "").split(",") if word)
+            found.append((size, dtype_of_torch(match[2])))
+    return found
+
+
+def _bindings(dtype: str) -> str:
+    if dtype not in DTYPES:
+        raise Uncovered(f"the type {dtype or 'of an input'} is not known")
+    return DTYPES[dtype].bindings

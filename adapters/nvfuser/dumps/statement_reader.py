@@ -1,0 +1,195 @@
+"""Reads nvFuser's statements from a file that may be huge, mixed, truncated, and still growing.
+
+Blocks are searched for the beginnings of statements (Aho-Corasick); lines are split only from there to the end of the
+statement. Ranks that share a file are told apart by the prefix of their launcher. Memory: one block, one statement.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ahocorasick_rs import BytesAhoCorasick
+
+from livedbg.adapters.nvfuser.dumps.scan import LOOK_BACK, TRIGGERS, Scanner
+from livedbg.adapters.nvfuser.dumps.statements import Statement
+from livedbg.logs.shapes import split_prefix
+from livedbg.model.errors import SourceError
+from livedbg.text.sanitize import clean_bytes
+
+__all__ = ["Said", "StatementReader", "read_statements"]
+
+_BLOCK: Final = 1 << 20
+_LONGEST: Final = 1 << 20  # bytes of a line without an end that are kept
+_LINE: Final = 64 << 10  # bytes of a line that are looked at
+_PREFIXES: Final = 5_000
+_ONE: Final = {""}
+_PLAIN: Final = re.compile(rb"[\n\t -~]*").fullmatch  # what `clean` leaves as it is
+_WINDOW: Final = 4 << 10  # characters that are cut into lines at once
+_PREFIXED: Final = [b"\n" + bytes([sign]) for sign in b"[0123456789"]
+_MAY_HAVE_PREFIX: Final = re.compile(r"[\[\d]").match  # most lines have none, and are spared the search
+
+
+class Said(NamedTuple):
+    """A statement, and the launcher's prefix of its lines (`[rank0]:`), or ""."""
+
+    prefix: str
+    statement: Statement
+
+
+class StatementReader:
+    """Takes the blocks of one file in order."""
+
+    def __init__(self) -> None:
+        self._matcher = BytesAhoCorasick(TRIGGERS)
+        self._prefixes = BytesAhoCorasick(_PREFIXED)
+        self._scanners: dict[str, Scanner] = {}
+        self._busy: set[str] = set()
+        self._rest = b""
+        self._above: list[bytes] = []
+        self._number = 1  # of the line that `_rest` begins with
+
+    def feed(self, data: bytes) -> list[Said]:
+        """Take a block; gives the statements that are whole."""
+        piece = self._rest + data
+        cut = piece.rfind(b"\n") + 1
+        if not cut and len(piece) > _LONGEST:
+            piece, cut = piece[:_LONGEST] + b"\n", _LONGEST + 1
+        self._rest = piece[cut:]
+        return self._lines(piece[:cut]) if cut else []
+
+    def end(self) -> list[Said]:
+        """Nothing more comes now: the statements that are being read, as far as they go.
+
+        They are forgotten: what comes later begins anew.
+        """
+        found = self._lines(self._rest + b"\n") if self._rest else []
+        self._rest = b""
+        for prefix in sorted(self._busy):
+            found += [Said(prefix, statement) for statement in self._scanners[prefix].finish()]
+        self._busy.clear()
+        return found
+
+    def _lines(self, body: bytes) -> list[Said]:
+        found: list[Said] = []
+        plain = body.decode("ascii") if _PLAIN(body) is not None else None
+        prefixed = [start + 1 for _, start, _ in self._prefixes.find_matches_as_indexes(body)] if plain else []
+        prefixed.append(len(body))
+        hits = iter(self._matcher.find_matches_as_indexes(body))
+        hit = next(hits, (0, len(body), 0))[1]
+        position = 0
+        while position < len(body):
+            if not self._busy:
+                while hit < position:
+                    hit = next(hits, (0, len(body), 0))[1]
+                begin = body.rfind(b"\n", 0, hit) + 1 if hit < len(body) else len(body)
+                if begin > position:
+                    self._skip(body, position, begin)
+                    position = begin
+                    continue
+            if plain is not None and position and self._busy == _ONE:
+                after = self._many(plain, prefixed, position, found)
+                if after > position:
+                    position = after
+                    continue
+            end = body.find(b"\n", position)
+            if plain is not None:
+                self._line(plain[position : min(end, position + _LINE)], found)
+            else:
+                self._line(clean_bytes(body[position : min(end, position + _LINE)].rstrip(b"\r")), found)
+            self._number += 1
+            position = end + 1
+        return found
+
+    def _skip(self, body: bytes, begin: int, end: int) -> None:
+        self._number += body.count(b"\n", begin, end)
+        start = end
+        for _ in range(LOOK_BACK + 1):
+            start = body.rfind(b"\n", begin, max(begin, start - 1)) + 1
+            if start <= begin:
+                start = begin
+                break
+        self._above = [*self._above, *body[start:end].split(b"\n")[:-1]][-LOOK_BACK:]
+
+    def _many(self, plain: str, prefixed: list[int], position: int, found: list[Said]) -> int:
+        """Take the next lines without a prefix at once, for the one statement that is being read has none; their end.
+
+        Args:
+            plain: the lines.
+            prefixed: where lines begin that may have a prefix, and the end.
+            position: where the next line begins.
+            found: gets the statements that are whole.
+        """
+        scanner = self._scanners[""]
+        long = scanner.long
+        limit = prefixed[bisect_left(prefixed, position)]
+        if long is not None:
+            ends = (plain.find(f"\n{stop}", position - 1, limit) + 1 for stop in long.stops)
+            end = min((end for end in ends if end), default=limit)
+        else:
+            end = limit if limit - position < _WINDOW else plain.rfind("\n", position, position + _WINDOW) + 1
+        lines = plain[position:end].split("\n")[:-1]
+        if max(map(len, lines), default=0) > _LINE:
+            return position
+        if long is not None:
+            taken = long.take(lines)
+        else:
+            taken, statements = scanner.feed_lines(lines, self._number)
+            found += [Said("", statement) for statement in statements]
+            if scanner.idle:
+                self._busy.clear()
+        self._number += taken
+        return end if taken == len(lines) else position + sum(len(line) + 1 for line in lines[:taken])
+
+    def _line(self, line: str, found: list[Said]) -> None:
+        prefix = ""
+        if _MAY_HAVE_PREFIX(line):
+            prefix, line = split_prefix(line)
+            prefix = prefix.strip()
+        scanner = self._scanners.get(prefix)
+        if scanner is None:
+            if len(self._scanners) >= _PREFIXES:
+                return
+            scanner = self._scanners[prefix] = Scanner()
+        if self._above:
+            above = [split_prefix(clean_bytes(raw[:4096]))[1] for raw in self._above]
+            if scanner.idle:
+                scanner.above(above)
+            self._above = []
+        if statements := scanner.feed(line, self._number):
+            found += [Said(prefix, statement) for statement in statements]
+        (self._busy.discard if scanner.idle else self._busy.add)(prefix)
+
+
+def read_statements(path: Path) -> Iterator[Said]:
+    """All statements of a file, to its present end.
+
+    Raises:
+        SourceError: it can't be read.
+    """
+    reader = StatementReader()
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rb") as packed:
+                while data := packed.read(_BLOCK):
+                    yield from reader.feed(data)
+        else:
+            with open(path, "rb", opener=_at_once) as file:
+                while data := file.read(_BLOCK):
+                    yield from reader.feed(data)
+    except (OSError, EOFError, zlib.error) as error:
+        yield from reader.end()
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged or cut"
+        raise SourceError(f"{path} can't be read to its end: {reason}.", "", "unreadable") from None
+    yield from reader.end()
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting for a writer, should it be a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

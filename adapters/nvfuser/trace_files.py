@@ -1,0 +1,210 @@
+"""Watches NVFUSER_TRACE files: the passes that each thread is in, from the file that is being written."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_trace
+from livedbg.linux.procfs import process_exists
+from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState, ids
+from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.session.pacing import Limit, Stopwatch
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["TraceWatch"]
+
+_DEPTH: Final = 6
+_ENTRIES: Final = 20_000
+_BLOCK: Final = 1 << 20
+_LIMIT: Final = Limit(cpu=0.01, wall=0.1, least_s=1.0)  # of searches for traces: a file system may be slow
+_SHOWN: Final = 12  # passes of a thread that are listed, innermost first
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(slots=True)
+class _Trace:
+    path: Path
+    reader: TraceReader = field(default_factory=TraceReader)
+    inode: int = 0
+    offset: int = 0
+    written_wall_ns: int = 0
+    changed: bool = False
+
+
+class TraceWatch:
+    """All traces of a session.
+
+    Args:
+        host: name of this host.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._traces: dict[Path, _Trace] = {}
+        self._passed: dict[Path, tuple[int, int]] = {}
+        self._said: dict[str, Task | Diagnostic] = {}
+        self._find_at = 0.0
+
+    def look(self, paths: Iterable[str], for_s: float) -> bool:
+        """Find traces at or below some paths, and read on in them. Blocking: call it in a thread.
+
+        Args:
+            paths: files, folders and patterns.
+            for_s: how long to read.
+
+        Returns:
+            Whether there is more to read.
+        """
+        begun, watch = time.monotonic(), Stopwatch()
+        if begun >= self._find_at:
+            for path in _candidates(paths):
+                if path not in self._traces and self._recognised(path):
+                    self._traces[path] = _Trace(path)
+            self._find_at = time.monotonic() + _LIMIT.rest_s(watch.cost())
+        for trace in self._traces.values():
+            try:
+                more = _read(trace, begun + for_s)
+            except OSError:
+                continue  # it is gone: what it said stays
+            if more:
+                return True
+        return False
+
+    def events(self, stamp: Stamp) -> Iterator[Event]:
+        """What changed."""
+        several = len(self._traces) > 1
+        tasks: list[Task] = []
+        others: list[Event] = []
+        for number, trace in enumerate(self._traces.values(), 1):
+            if not trace.changed:
+                continue
+            trace.changed = False
+            place = f"trace{number}" if several and number > 1 else "trace"
+            for thread in trace.reader.threads.values():
+                task = self._task(trace, thread, place)
+                if self._said.get(task.id) != task:
+                    self._said[task.id] = task
+                    tasks.append(task)
+                    others.append(CounterSeen(entity=task.id, name="events", value=float(thread.events), **stamp))
+                said = self._open(trace, thread, task)
+                if self._said.get(said.id) != said and (thread.open or said.id in self._said):
+                    self._said[said.id] = said
+                    others.append(DiagnosticSeen(diagnostic=said, **stamp))
+        if tasks:
+            yield TasksSeen(tasks=tuple(tasks), **stamp)
+        yield from others
+
+    def _recognised(self, path: Path) -> bool:
+        """Whether a file is a trace; one that is too short yet is looked at again when it has grown."""
+        try:
+            status = path.stat()
+            if self._passed.get(path) == (status.st_ino, min(status.st_size, 4096)):
+                return False
+            descriptor = os.open(path, _FLAGS)
+            try:
+                head = os.read(descriptor, 4096)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        self._passed[path] = (status.st_ino, min(status.st_size, 4096))
+        return is_trace(head)
+
+    @staticmethod
+    def _wall_ns(trace: _Trace, at_us: int) -> int:
+        """When an event was, by the file's last write, which was its newest event."""
+        return trace.written_wall_ns - (trace.reader.last_us - at_us) * 1_000
+
+    def _task(self, trace: _Trace, thread: ThreadTrace, place: str) -> Task:
+        inner = thread.open[-1] if thread.open else None
+        at_us = inner.begun_us if inner is not None else thread.last_us
+        return Task(
+            id=ids.task("nvfuser", place, f"{thread.pid}-{thread.tid:#x}"),
+            system="nvfuser",
+            name=f"thread …{thread.tid:#x}",
+            kernel=inner.name if inner is not None else thread.last,
+            state=TaskState.RUNNING if inner is not None else TaskState.COMPLETED,
+            since_wall_ns=self._wall_ns(trace, at_us),
+            owner=f"process {thread.pid}",
+            attributes={
+                "role": "a thread in nvFuser's passes",
+                "passes": " > ".join(one.name for one in thread.open[-_SHOWN:]),
+                "deep": str(len(thread.open)),
+                "evidence": clean_line(str(trace.path)),
+            },
+        )
+
+    def _open(self, trace: _Trace, thread: ThreadTrace, task: Task) -> Diagnostic:
+        inner = thread.open[-1] if thread.open else None
+        alive = process_exists(thread.pid)
+        text = f"{inner.name} began at {inner.begun_us / 1e6:.6f} s of the trace" if inner is not None else ""
+        outer = [one.name for one in reversed(thread.open)][1:_SHOWN]
+        return Diagnostic(
+            id=f"diagnostic:{task.id[5:]}",
+            system="nvfuser",
+            code="trace-open" if inner is not None else "trace-idle",
+            severity=Severity.INFO if inner is not None else Severity.DEBUG,
+            sentence=f"{inner.name} began and has not ended" if inner is not None else "all passes have ended",
+            entities=(task.id,),
+            attributes={
+                "pass": inner.name if inner is not None else "",
+                "within": ", in ".join(outer),
+                "pid": str(thread.pid),
+                "thread": f"{thread.tid:#x}",
+                "process": ids.process(self._host, thread.pid),
+                "alive": "yes" if alive else "",
+                "last_wall_ns": str(self._wall_ns(trace, thread.last_us)),
+                "since_wall_ns": str(self._wall_ns(trace, inner.begun_us)) if inner is not None else "",
+                "ended": "yes" if trace.reader.ended else "",
+                "missing": str(thread.unmatched),
+                "trace": clean_line(str(trace.path)),
+            },
+            evidence=(Evidence(kind="file", source=clean_line(trace.path.name), text=text),) if text else (),
+            at_wall_ns=self._wall_ns(trace, inner.begun_us) if inner is not None else None,
+        )
+
+
+def _read(trace: _Trace, until: float) -> bool:
+    """Read on until some time; whether there is more."""
+    descriptor = os.open(trace.path, _FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_ino != trace.inode or status.st_size < trace.offset:
+            trace.reader, trace.offset, trace.inode = TraceReader(), 0, status.st_ino
+        trace.written_wall_ns = status.st_mtime_ns
+        while data := os.pread(descriptor, _BLOCK, trace.offset):
+            trace.offset += len(data)
+            trace.reader.feed(data)
+            trace.changed = True
+            if time.monotonic() > until:
+                return True
+        trace.written_wall_ns = os.fstat(descriptor).st_mtime_ns
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _candidates(paths: Iterable[str]) -> Iterator[Path]:
+    visited = 0
+    for text in paths:
+        path = Path(text).expanduser().absolute()
+        while any(mark in str(path) for mark in "*?[") and path != path.parent:
+            path = path.parent
+        if path.is_file():
+            if path.suffix == ".json" or "trace" in path.name:
+                yield path
+            continue
+        for root, directories, files in os.walk(path):
+            depth = len(Path(root).relative_to(path).parts)
+            directories[:] = sorted(d for d in directories if not d.startswith(".")) if depth < _DEPTH else []
+            visited += len(directories) + len(files)
+            if visited > _ENTRIES:
+                return
+            for name in sorted(files):
+                if name.endswith(".json") or "trace" in name:
+                    yield Path(root, name)
