@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from livedbg.adapters.nvfuser.diagnostics import diagnostics
 from livedbg.adapters.nvfuser.dumps.failures import Failure
-from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job
+from livedbg.adapters.nvfuser.job import Job
+from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord
 from livedbg.model import Diagnostic, Edge, EdgeKind, EdgeState, ExceptionHit, Task, TaskState, ids
 from livedbg.model.events import DiagnosticSeen, EdgesReplaced, Event, ExceptionSeen, Stamp, TasksSeen
 from livedbg.text.wording import many
