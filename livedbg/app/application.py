@@ -134,7 +134,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
             self.call_next(self.action_view, self.options.start)
 
     def on_unmount(self) -> None:
-        """Hear no more of the session."""
+        """Unsubscribe from the session."""
         self.feed.stop()
 
     def get_line_filters(self) -> Sequence[LineFilter]:

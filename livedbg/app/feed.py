@@ -81,7 +81,7 @@ class Feed:
         threading.Thread(target=self._begin, name="livedbg-start", daemon=True).start()
 
     def stop(self) -> None:
-        """Hear no more."""
+        """Unsubscribe."""
         end, self._end = self._end, None
         if end is not None:
             end()

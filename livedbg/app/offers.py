@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from livedbg.panels.look import Look
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
-from livedbg.recipes.again import told
+from livedbg.recipes.again import facts_of_rerun
 from livedbg.recipes.fitting import Again, chosen_process, fitting
 from livedbg.session.hostinfo import host_name
 from livedbg.session.recognition import by_snapshot, of_running
@@ -42,7 +42,7 @@ def recipe_sheet(again: Again) -> Sheet:
         SheetLine(
             clean_line(text), Role.HEADING if name == "run again" else Role.TEXT, lead=name, bold=name == "run again"
         )
-        for name, text in told(again)
+        for name, text in facts_of_rerun(again)
     ]
 
     def sheet(_look: Look) -> tuple[str, Sequence[SheetLine]]:

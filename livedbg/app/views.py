@@ -148,7 +148,7 @@ class Device(View):
         self.query_one(DeviceThreadPanel).point(message.hit)
 
     def action_launches(self) -> None:
-        """Listen to launches, or no more, whichever panel has the keys."""
+        """Start or stop tracing launches, whichever panel has the focus."""
         self.query_one(LaunchesPanel).action_launches()
 
 

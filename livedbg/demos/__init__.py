@@ -1,1 +1,1 @@
-"""Programs that are really stuck, for `livedbg demo`."""
+"""Demo programs with real hangs: deadlock, GIL, pipeline (`livedbg demo`)."""

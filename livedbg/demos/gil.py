@@ -1,7 +1,7 @@
 """Demo `gil`: a Python data loader whose decoder, in C, keeps the GIL while it waits.
 
 The main thread and three workers want to run Python code; the thread `decode` sits in a C call that
-was made without letting go of the GIL, as badly written extensions do. Nothing in Python can say so:
+was made without releasing the GIL, as badly written extensions do. Nothing in Python can say so:
 every profiler that needs the GIL hangs with it.
 """
 

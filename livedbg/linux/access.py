@@ -31,7 +31,7 @@ class Problem(NamedTuple):
         code: stable word: `gone`, `hidepid`, `other-user`, `ptrace-scope`, `not-dumpable`,
             `container`, `kernel-thread`, `zombie`, `foreign-machine`.
         sentence: what is the matter.
-        remedy: what mends it.
+        remedy: what fixes it.
     """
 
     code: str

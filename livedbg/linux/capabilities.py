@@ -26,7 +26,7 @@ class Capability(NamedTuple):
         ok: it is as it should be.
         value: what was found.
         enables: what livedbg does with it.
-        remedy: the command that mends it; "" when all is well.
+        remedy: the command that fixes it; "" when all is well.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 PTRACE_SEIZE doesn't stop a thread and sends it no signal; PTRACE_INTERRUPT stops it. Tracing belongs to the OS
 thread that asked for it: all calls for one thread, from `seize` to `detach`, come from the same OS thread, and when
-that thread ends (or is killed), the kernel lets go of all that it traced and they run on (kernel/ptrace.c,
+that thread ends (or is killed), the kernel detaches all that it traced, and they continue (kernel/ptrace.c,
 exit_ptrace).
 
 The calls keep the interpreter to the calling thread (ctypes.PyDLL): none of them blocks, and while a target stands

@@ -1,4 +1,4 @@
-"""Letting go of a process that asyncio started.
+"""Releases a process that asyncio started.
 
 A transport that is still open when its event loop has ended says so on standard error, from a finalizer
 (asyncio/base_subprocess.py, `__del__`). That is so where whoever waits for the process's end is cancelled.

@@ -41,7 +41,7 @@ class ByteSource(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...
 
 

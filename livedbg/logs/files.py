@@ -62,7 +62,7 @@ class _OpenLog:
             return not self.complete
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self.lock:
             self.closed = True
             self.data.close()

@@ -146,7 +146,7 @@ class Tail:
             self._file = None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.release()
 
     def _open(self) -> None:
@@ -257,7 +257,7 @@ class PackedFile:
             self._file.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _next(self) -> bytes:

@@ -339,7 +339,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         history: how many came in each second up to the one of `at_wall_ns`, the newest last.
         count: how many times the same thing (type, message, stack) was seen.
         catchpoint: which catchpoint (or log rule) saw it.
-        paused_ms: how long the target stood still for it.
+        paused_ms: how long the target was paused.
         partial: the stack is not whole.
     """
 
@@ -364,7 +364,7 @@ class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         what: `attach`, `glance`, `catchpoint`, `probe`, …
         why: who asked for it and for what.
-        paused_ns: how long the target stood still.
+        paused_ns: how long the target was paused.
         measured: `paused_ns` was measured (not estimated).
     """
 
@@ -385,7 +385,7 @@ class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
         target: entity id or path that it looks at.
         code: stable word for the situation (`no-permission`, `zombie`, `gdb-missing`, …), or "".
         sentence: what is the matter, one sentence.
-        remedy: the command or setting that mends it.
+        remedy: the command or setting that fixes it.
     """
 
     source: str

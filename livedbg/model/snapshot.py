@@ -221,7 +221,7 @@ class Snapshot:
 
     @property
     def paused_ns(self) -> int:
-        """How long targets stood still because of us, in all."""
+        """Total time for which targets were paused."""
         return self.touches.paused_ns
 
     def threads_of(self, process: str) -> list[Thread]:

@@ -74,6 +74,6 @@ class SourceHealth(StrEnum):
     """How well an adapter sees its source."""
 
     OK = "ok"
-    DEGRADED = "degraded"  # sees a part: `sentence` says what is missing, `remedy` how to mend it
+    DEGRADED = "degraded"  # partial data: `sentence` names what is missing, `remedy` how to fix it
     FAILED = "failed"  # sees nothing
     ENDED = "ended"  # the source is gone (process exited, log closed)

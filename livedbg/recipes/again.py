@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from livedbg.recipes.fitting import Again
 from livedbg.recipes.model import Recipe
 
-__all__ = ["WHEN", "facts_of", "told"]
+__all__ = ["WHEN", "facts_of", "facts_of_rerun"]
 
 _MOST_WAYS = 3
 WHEN = {
@@ -53,7 +53,7 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield f"={name}", meaning
 
 
-def told(again: Again) -> Iterator[tuple[str, str]]:
+def facts_of_rerun(again: Again) -> Iterator[tuple[str, str]]:
     """Facts about a recipe that fits a process: first the command that reruns the process."""
     yield "rerun", again.command
     fits = ", ".join(name for name in again.because if name != "any")

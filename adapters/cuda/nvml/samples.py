@@ -13,7 +13,7 @@ class NvmlTrouble(Exception):
     Args:
         code: a stable word.
         sentence: for the user.
-        remedy: what mends it.
+        remedy: what fixes it.
     """
 
     def __init__(self, code: str, sentence: str, remedy: str) -> None:
