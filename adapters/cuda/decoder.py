@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from livedbg.adapters.cuda.words import RAISED_FROM, RULE, WORDS
+from livedbg.adapters.cuda.errors import RAISED_FROM, RULE, WORDS
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
 
 if TYPE_CHECKING:
-    from livedbg.adapters.cuda.reading import CudaReader
+    from livedbg.adapters.cuda.log_reader import CudaReader
 
 __all__ = ["CudaDecoder"]
 
@@ -57,7 +57,7 @@ class CudaDecoder(LogDecoder):
         return self._reader.flush(stamp) if self._reader is not None else ()
 
     def _load(self) -> CudaReader:
-        from livedbg.adapters.cuda.reading import CudaReader  # patterns take some 20 ms; most sessions need none
+        from livedbg.adapters.cuda.log_reader import CudaReader  # patterns take some 20 ms; most sessions need none
 
         reader = CudaReader()
         for source in self._sources:

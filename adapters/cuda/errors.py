@@ -1,4 +1,4 @@
-"""The error codes of CUDA: number, names, text, and whether the context survives.
+"""The error codes of CUDA: number, names, text, and whether the context survives; and the texts that mark a CUDA error.
 
 Sources: CUDA Runtime API, "Error Handling" and the enumeration cudaError; CUDA Driver API, CUresult. Both have had the
 same numbers since CUDA 10.1. A code whose documentation says "the context can no longer be used" (or "must be
@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["CudaError", "by_name", "by_number", "by_text", "known_texts"]
+__all__ = ["RAISED_FROM", "RULE", "WORDS", "CudaError", "by_name", "by_number", "by_text", "known_texts"]
+
+RULE: Final = "========="
+"""What compute-sanitizer begins its lines with."""
+
+RAISED_FROM: Final = "Exception raised from c10_cuda_check_implementation"
+"""PyTorch's listing of C++ frames below an error."""
 
 
 class CudaError(NamedTuple):
@@ -183,11 +189,19 @@ _CODES: Final = (
     ),
     CudaError(999, "cudaErrorUnknown", "CUDA_ERROR_UNKNOWN", "unknown error", sticky=True),
 )
+
+
 _NUMBERS: Final = {code.number: code for code in _CODES}
+
+
 _NAMES: Final = {name: code for code in _CODES for name in (code.name, code.driver) if name}
+
+
 _NAMES["CUDA_ERROR_INVALID_SOURCE"] = CudaError(
     300, "cudaErrorInvalidSource", "CUDA_ERROR_INVALID_SOURCE", "device kernel image is invalid"
 )
+
+
 _TEXTS: Final = {code.text: code for code in _CODES}
 
 
@@ -217,3 +231,13 @@ def known_texts(of_kernel: bool = False) -> tuple[str, ...]:
     """
     texts = (code.text for code in _CODES if code.of_kernel or not of_kernel)
     return tuple(sorted(texts, key=len, reverse=True))
+
+
+WORDS: Final = (
+    *("CUDA error", "CUDA driver error", "CUDA Error", "CUDA out of memory", "Cuda failure", "cuDNN error"),
+    *("Triton Error [CUDA]", "GPUassert: ", "cudaError", "CUDA_ERROR_", "unhandled cuda error"),
+    *known_texts(of_kernel=True),
+)
+
+
+"""One of these stands in every error of CUDA that a program on the host reports."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.adapters.cuda.errors import by_name, by_number
+from livedbg.adapters.cuda.errors import RULE, by_name, by_number
 from livedbg.adapters.cuda.frames import device_place, host_frame, kernel_name, with_module
 from livedbg.adapters.cuda.statement import Point, Statement, place_of
-from livedbg.adapters.cuda.words import RULE
 from livedbg.model import Frame, Severity
 
 __all__ = ["Sanitizer"]

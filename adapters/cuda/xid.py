@@ -1,8 +1,8 @@
-"""Xid lines: what the NVIDIA driver writes into the kernel's log when a GPU or a program on it fails.
+"""Xid and SXid lines: what the NVIDIA driver writes into the kernel log when a GPU, an NVSwitch or a program fails.
 
 Source: NVIDIA, "Xid Errors" and its "Xid Catalog" (docs.nvidia.com/deploy/xid-errors): description and resolution
-bucket of each number, said here in our words. Forms of the line: `NVRM: Xid (PCI:0000:00:06): 31, pid=79749, name=exe,
-Ch 0000000a, …`, with `0000:01:00` alone before driver 304, and without pid and name where no process is to blame.
+bucket of each number, in our own text. Forms of the line: `NVRM: Xid (PCI:0000:00:06): 31, pid=79749, name=exe,
+Ch 0000000a, …`, with `0000:01:00` alone before driver 304, and without pid and name if no process caused it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["SwitchXid", "Xid", "XidKind", "meaning_of", "parse_switch_xid", "parse_xid"]
+from livedbg.adapters.cuda.statement import Statement
+from livedbg.model import Severity
+
+__all__ = ["SwitchXid", "Xid", "XidKind", "meaning_of", "parse_switch_xid", "parse_xid", "xid_statement"]
 
 _LINE: Final = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]{5,20})(?: GPU-I:\d+)?\): (?P<number>\d{1,4})(?:, ?(?P<rest>.*))?"
@@ -20,6 +23,21 @@ _LINE: Final = re.compile(
 _PID: Final = re.compile(r"pid='?(?P<pid>\d{1,10})'?")
 _NAME: Final = re.compile(r"name=(?P<name>[^,]{1,200})")
 _FAULT: Final = re.compile(r"faulted @ (?P<address>0x[0-9a-fA-F_]+)\. Fault is of type (?P<kind>\w+) (?P<access>\w+)")
+
+
+_RESTART: Final = "restart the program"
+_SANITIZE: Final = "livedbg launch --recipe compute-sanitizer=memcheck -- COMMAND   (names the kernel, thread and line)"
+_RESET: Final = "reset the GPU (nvidia-smi --gpu-reset -i GPU, with nothing running on it) or reboot the node"
+_SUPPORT: Final = "if it comes again after a reset, have the hardware checked (nvidia-bug-report.sh, dcgmi diag -r 3)"
+_ECC: Final = "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT"
+_LINKS: Final = "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters"
+_BUS: Final = "look for PCIe errors around it: dmesg | grep -iE 'pcie|aer'"
+
+
+_SWITCH: Final = re.compile(
+    r"SXid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]{5,20})\): (?P<number>\d{1,6}), "
+    r"(?:(?P<fatal>Non-fatal|Fatal), )?(?P<rest>.*)"
+)
 
 
 class XidKind(StrEnum):
@@ -31,14 +49,6 @@ class XidKind(StrEnum):
     AFTERMATH = "aftermath"  # follows from something else
     NOTICE = "notice"  # nothing has failed
 
-
-_RESTART: Final = "restart the program"
-_SANITIZE: Final = "livedbg launch --recipe compute-sanitizer=memcheck -- COMMAND   (names the kernel, thread and line)"
-_RESET: Final = "reset the GPU (nvidia-smi --gpu-reset -i GPU, with nothing running on it) or reboot the node"
-_SUPPORT: Final = "if it comes again after a reset, have the hardware checked (nvidia-bug-report.sh, dcgmi diag -r 3)"
-_ECC: Final = "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT"
-_LINKS: Final = "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters"
-_BUS: Final = "look for PCIe errors around it: dmesg | grep -iE 'pcie|aer'"
 
 _TABLE: Final[dict[int, tuple[XidKind, str, tuple[str, ...]]]] = {
     8: (XidKind.PROGRAM, "the GPU stopped processing", (_RESTART, _SUPPORT)),
@@ -108,13 +118,9 @@ _TABLE: Final[dict[int, tuple[XidKind, str, tuple[str, ...]]]] = {
     171: (XidKind.GPU, "an uncorrectable error of the GPU's DRAM", (_ECC, _RESET)),
     172: (XidKind.GPU, "an uncorrectable error of the GPU's SRAM", (_ECC, _RESET)),
 }
+
+
 _UNKNOWN: Final = (XidKind.DRIVER, "no meaning is known here", ("look it up in NVIDIA's Xid catalog",))
-
-
-_SWITCH: Final = re.compile(
-    r"SXid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]{5,20})\): (?P<number>\d{1,6}), "
-    r"(?:(?P<fatal>Non-fatal|Fatal), )?(?P<rest>.*)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +187,46 @@ def parse_switch_xid(line: str) -> SwitchXid | None:
 def meaning_of(number: int) -> tuple[XidKind, str, tuple[str, ...]]:
     """Who is to blame, what it means, and what to do next."""
     return _TABLE.get(number, _UNKNOWN)
+
+
+def xid_statement(line: str) -> Statement | None:
+    """The Xid or SXid that a line of the kernel's log tells of, in words."""
+    xid = parse_xid(line)
+    if xid is None:
+        return _switch_xid(line)
+    kind, words, steps = meaning_of(xid.number)
+    severity = {XidKind.NOTICE: Severity.INFO, XidKind.AFTERMATH: Severity.WARNING}.get(kind, Severity.CRITICAL)
+    fault = f": {xid.fault}" if xid.fault else ""
+    attributes = {
+        "xid": str(xid.number),
+        "kind": kind.value,
+        "gpu": xid.gpu,
+        "pid": str(xid.pid) if xid.pid is not None else "",
+        "name": xid.name,
+        "fault": xid.fault,
+        "rest": xid.rest[:500],
+        "next": "\n".join(steps),
+    }
+    return Statement(
+        "xid",
+        f"Xid {xid.number} of GPU {xid.gpu}: {words}{fault}",
+        severity,
+        key=(str(xid.pid),),
+        attributes={name: value for name, value in attributes.items() if value},
+    )
+
+
+def _switch_xid(line: str) -> Statement | None:
+    xid = parse_switch_xid(line)
+    if xid is None:
+        return None
+    how, kind = ("a fatal error", XidKind.GPU) if xid.fatal else ("an error that is not fatal", XidKind.NOTICE)
+    attributes = {
+        "xid": f"S{xid.number}",
+        "kind": kind.value,
+        "gpu": xid.switch,
+        "rest": xid.rest[:500],
+        "next": "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
+    }
+    what = f"SXid {xid.number} of NVSwitch {xid.switch}: {how}: {xid.rest[:200]}".rstrip(": ")
+    return Statement("xid", what, Severity.CRITICAL if xid.fatal else Severity.WARNING, attributes=attributes)

@@ -15,7 +15,7 @@ Where it is less than probe events (livedbg.probes.tracefs):
 Invariants:
     breakpoint_tracer.R1. Threads born later are traced from their first instruction: the events are inherited.
     breakpoint_tracer.R2. A message that may be a later exception's is not shown, nor what free(3) has left of one.
-    breakpoint_tracer.R3. Of types that nobody wants, nothing is read.
+    breakpoint_tracer.R3. Of an exception that nobody wants, only the type is read, and that once for each type.
 """
 
 from __future__ import annotations

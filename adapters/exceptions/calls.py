@@ -130,7 +130,7 @@ class CallReader:
         type_info = _number(read, "type_info")
         names = self.names(sample.pid, type_info) if type_info else ()
         if not names:
-            mangled = _bytes(read, "type", sample.pid).decode("ascii", "replace")
+            mangled = _bytes(read, "type", sample.pid).decode("ascii", "replace") if type_info else ""
             names = (demangled_type(mangled),) if mangled else (function,)
         return Call(names, _message(names, read, sample.pid), type_info)
 

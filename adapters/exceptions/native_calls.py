@@ -1,7 +1,7 @@
 """What is traced: which functions, what the kernel reads there, and what that means.
 
 Invariants:
-    native_calls.J1. A subject is used by one tracer's thread alone, once it is armed.
+    native_calls.J1. A subject describes calls in one tracer's thread alone: it needs no lock.
 """
 
 from __future__ import annotations

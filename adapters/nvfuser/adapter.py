@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.nvfuser.decoder import NvfuserDecoder
-from livedbg.adapters.nvfuser.follow import LogFollower
+from livedbg.adapters.nvfuser.log_follower import LogFollower
 from livedbg.adapters.nvfuser.model import NvfuserModel
-from livedbg.adapters.nvfuser.traces import TraceWatch
+from livedbg.adapters.nvfuser.trace_files import TraceWatch
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.events import StatusSeen

@@ -1,6 +1,6 @@
 """Tells logs with nvFuser's text from others, and links their records to the groups that they speak of.
 
-The text itself is read by livedbg.adapters.nvfuser.dumps.reading, from the file: its statements have dozens of
+The text itself is read by livedbg.adapters.nvfuser.dumps.statement_reader, from the file: its statements have dozens of
 lines, of which a log's records tell nothing.
 """
 

@@ -11,9 +11,10 @@ import threading
 from pathlib import PurePath
 from typing import Final
 
-from livedbg.adapters.nvfuser.dumps.reading import Said
-from livedbg.adapters.nvfuser.emission import Emitter
-from livedbg.adapters.nvfuser.job import Job, Place
+from livedbg.adapters.nvfuser.dumps.statement_reader import Said
+from livedbg.adapters.nvfuser.events import Emitter
+from livedbg.adapters.nvfuser.job import Job
+from livedbg.adapters.nvfuser.records import Place
 from livedbg.model import LogSource, ids
 from livedbg.model.events import Event, Stamp
 from livedbg.text.sanitize import clean_line

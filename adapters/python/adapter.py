@@ -3,8 +3,8 @@
 Invariants:
     python_adapter.P1. The target is never stopped, signalled or written to: py-spy runs with `--nonblocking`, and
         all else is process_vm_readv(2) and /proc.
-    python_adapter.P2. A process is sampled again only when one of its threads moved, and all samples together may
-        take at most 2 % of one core (`ChangePace`); what a user asks for is done at once.
+    python_adapter.P2. A process is sampled again only when one of its threads moved (`ChangePace` bounds how much of a
+        core that takes); what a user asks for is done at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Brings updates from the session's thread to the app, the newest only, a few times a second.
 
 Invariants:
-    feed.B1. The session's thread never waits for the screen (view.V2).
+    feed.B1. The session's thread never waits for the screen (view.V2): updates that nobody takes replace each other.
     feed.B2. No update that is the last one for a while is lost: the newest is always shown in the end.
     feed.B3. A new verdict is shown at once, other news after one interval; numbers that moved come with the clock.
 """

@@ -4,7 +4,7 @@ A frame's callers don't change while it lives. So if the last frame that the ker
 frames, at the same instruction, once those behind it were read, they are those that were there at the call.
 
 Invariants:
-    call_frames.T1. A stack is called whole only if all of it was so at the call.
+    call_frames.T1. A stack is called whole only if all of its frames were read and were so at the call.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ class _Place(NamedTuple):
     instruction: int
     entry: bool
 
+
+_UNREAD: Final = _Place(0, 0, entry=False)
+"""Stands for frames that were not read."""
 
 _MOST: Final = 400  # frames
 _KEPT: Final = 512  # stacks that are remembered
@@ -128,6 +131,8 @@ class CallFrames:
 
     def _frame(self, code: int, at: int) -> Frame | None:
         """A frame; one without a name for an entry of C code, None for what is not there any more."""
+        if not code:
+            return None
         found = self._objects.code(code)
         if found is not None:
             line = found.line(at - found.start)
@@ -150,18 +155,20 @@ class CallFrames:
         yield from self._chain(frame)
 
     def _chain(self, frame: int) -> Iterator[tuple[int, _Place]]:
-        """A frame and those behind it: addresses, code objects, instructions."""
+        """A frame and those behind it: addresses, code objects, instructions; `_UNREAD` last where more follow."""
         at = self._objects.layout.frame
         for _ in range(_MOST):
             if not is_pointer(frame):
-                return
+                break
             try:
                 head = memory.read(self._objects.pid, frame, at.size)
             except OSError:
-                return
+                break
             code, instruction, previous = (_word(head, place) for place in (at.code, at.instruction, at.previous))
             yield frame, _Place(code, instruction, at.entry is not None and bool(head[at.entry] & 1))
             frame = previous
+        if frame:  # there are more
+            yield 0, _UNREAD
 
 
 def _fetched(values: Mapping[str, int | bytes]) -> tuple[list[_Place], int]:

@@ -4,7 +4,8 @@ One background thread (started with the first question) indexes the logs that we
 keeps up with their growth; a log's end can be read before it has come there.
 
 Invariants:
-    files.B1. Memory does not grow with a log, but for 8 bytes for each 64 KiB of it (livedbg.logs.index).
+    files.B1. Memory does not grow with a log, but for 8 bytes for each 64 KiB of it (livedbg.logs.index), nor with the
+        number of logs: the least recently used are closed.
     files.B2. A file that was replaced or cut short is opened and indexed anew.
     files.B3. A method never raises for what a file holds or for a file that can't be read: it has no lines.
 """

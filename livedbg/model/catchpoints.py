@@ -6,7 +6,7 @@ The name of a signal (`SIGSEGV`) means that signal. Behind `python:` a pattern i
 
 Invariants:
     catchpoints.H1. A name or glob matches whole names: templates and namespaces are part of them.
-    catchpoints.H2. A preset is nothing but patterns with a name: what it catches can be seen.
+    catchpoints.H2. A preset is a name for a moment and patterns, which it shows; it catches nothing else.
 """
 
 from __future__ import annotations

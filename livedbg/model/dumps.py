@@ -4,7 +4,8 @@ Values themselves stay in their file; the state has numbers and pictures of fixe
 
 Invariants:
     dumps.D1. Values are frozen, and their texts are sanitised (entities.M1, entities.M4).
-    dumps.D2. Everything here is bounded: `ROWS` rows of a dump, and a picture of fixed size of a tensor.
+    dumps.D2. A dump has at most `ROWS` rows, and as many again of tasks that differ; a picture of a tensor has a fixed
+        size, however large the tensor is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec import Struct
 __all__ = ["ROWS", "TaskComparison", "ValueComparison", "ValueDump", "ValueLook", "ValueRow"]
 
 ROWS = 5_000
-"""Rows of one dump in the state; `livedbg values` lists all."""
+"""Rows of one dump in the state, besides those of tasks that differ; `livedbg values` lists all."""
 
 
 class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):

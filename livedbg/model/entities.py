@@ -2,11 +2,13 @@
 
 Invariants:
     entities.M1. Every value is frozen: a change is a new value, so a snapshot can share them.
-    entities.M2. `None` in an optional field means "not known", never "no" or "zero".
+    entities.M2. An optional field that is not given is `None`: not known. Zero, `False` and "" are known, and stay what
+        they are in a recording.
     entities.M3. Times are nanoseconds: `*_mono_ns` on CLOCK_MONOTONIC of the entity's host,
         `*_wall_ns` since the Unix epoch.
-    entities.M4. Strings that come from a target are already sanitised (livedbg.text.sanitize) when they
-        stand in a model value: no control or escape character is left in them.
+    entities.M4. Strings that come from a target are sanitised (livedbg.text.sanitize) before they are put into a model
+        value: no control or escape character is left in them. One exception: `LogSource.path`, by which the file is
+        opened; whoever shows it sanitises it.
 """
 
 from __future__ import annotations

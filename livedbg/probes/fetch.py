@@ -13,8 +13,8 @@ trace_probe_tmpl.h; seen on Linux 6.18).
 
 Invariants:
     fetch.F1. An event's size is known when it is defined, whatever the target has in memory.
-    fetch.F2. A value is believed only where all but its last read were of objects that are there for sure, or whose
-        pointers were fetched too and are not zero.
+    fetch.F2. A value behind a pointer that was fetched too is not used where that pointer is zero: the value may be an
+        earlier event's.
 """
 
 from __future__ import annotations

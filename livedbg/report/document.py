@@ -2,7 +2,8 @@
 
 Invariants:
     document.P1. Every key of docs/report-schema.md is there, and no other (tested against that page).
-    document.P2. Keys of an entity that aren't known are left out, except those that its kind always has.
+    document.P2. An entity always has `kind`, `name`, `state`, `waits_for` and `waiters`, a process also `pid`, a thread
+        `process`, `tid` and `stack`; other keys are left out where they aren't known.
 """
 
 from __future__ import annotations

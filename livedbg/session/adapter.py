@@ -1,14 +1,15 @@
 """The contract between the session and an adapter: the code that watches one kind of source.
 
 Invariants:
-    adapter.A1. An adapter emits events and nothing else: no user-interface code, no state of others.
-    adapter.A2. An adapter never imports or calls another adapter. What it wants to know of others it
-        reads from `Context.snapshot()`.
-    adapter.A3. In level OBSERVE nothing an adapter does stops, signals or writes to a target.
+    adapter.A1. An adapter emits events and nothing else: it needs neither the app nor a panel.
+    adapter.A2. An adapter never imports another adapter. What it wants to know of others it reads from
+        `Context.snapshot()`.
+    adapter.A3. An adapter of level OBSERVE never stops, signals or traces a target: no thread of it wakes.
     adapter.A4. What goes wrong with a source becomes a `StatusSeen` event with a sentence and a remedy.
         An exception that escapes `run` is a bug; the session turns it into a failed status and
         goes on with the other adapters.
-    adapter.A5. Every foreign string is sanitised (livedbg.text.sanitize.clean) before it is emitted.
+    adapter.A5. Every foreign string is sanitised (livedbg.text.sanitize.clean) before it is emitted
+        (entities.M4).
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Symbols are loaded before anything is attached, as many as a time limit allows: 
 loads some, a thread that gets a signal or starts another one waits for it.
 
 Invariants:
-    inspector.V1. An inspection takes no longer than its time limit: what it has not come to by then is left out.
+    inspector.V1. gdb is never asked for longer than what is left of an inspection's time limit: variables that it has
+        not read by then are left out.
 """
 
 from __future__ import annotations

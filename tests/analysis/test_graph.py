@@ -180,3 +180,16 @@ def test_one_keeper_says_what_a_fresh_one_says(
         world.edge(kind, source, target, any_of=any_of, timed=timed, state=state)
     kept, fresh = keeper.graph_of(world.snapshot()), build(world.snapshot())
     assert (kept.roots, kept.cycles) == (fresh.roots, fresh.cycles)
+
+
+@pytest.mark.invariant("blocking.B2")
+def test_B2_a_wait_for_a_part_gives_way_to_that_for_the_whole() -> None:
+    world = World()
+    world.process(1)
+    both, inner = world.thread(11), world.thread(12)
+    whole, part = world.resource("pylock:box/1/0x1"), world.resource("sem:box/1/0x2")
+    world.edge(EdgeKind.PART_OF, part, whole)
+    world.waits(both, part)
+    world.waits(both, whole)
+    world.waits(inner, part)
+    assert sorted(blocking.blocking_of(world.snapshot()).pairs) == [(both, whole), (inner, part)]

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from livedbg.analysis.diagnosis import VerdictState
+from livedbg.app.feed import Feed
 from livedbg.app.overlays import SheetScreen
+from livedbg.model import LogRecord
+from livedbg.model.events import LogsSeen, Tick
 from livedbg.model.intents import Refresh, WantStacks
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.logs import LogsPanel
@@ -21,7 +25,7 @@ from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.waits import WaitsPanel
 from livedbg.session.rulebook import diagnose
 from tests.app.apps import make_app, offered, ready, text_of, until, view_of
-from tests.app.fakes import FakeTimeline
+from tests.app.fakes import FakeTimeline, stamp
 from tests.app.scenarios import SCENARIOS, scenario
 from tests.app.scenes.locks import idle
 from tests.app.scenes.parts import PROCESS, tid
@@ -361,3 +365,46 @@ async def test_updates_that_come_while_it_ends_do_no_harm() -> None:
         done.set()
         worker.join()
     assert app.return_value == 0
+
+
+@pytest.mark.invariant("feed.B1")
+async def test_B1_updates_do_not_wait_for_a_screen_that_is_busy() -> None:
+    app = make_app("idle", interval_s=0.05)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        view = view_of(app)
+
+        def feed() -> None:
+            for _ in range(300):
+                view.feed(idle().events[-1:])
+
+        session = threading.Thread(target=feed)
+        session.start()
+        session.join(100)  # the app's own thread: nothing is painted meanwhile
+        assert not session.is_alive()
+        assert app.feed.take() is view.latest()
+        assert app.feed.take() is None
+
+
+@pytest.mark.invariant("feed.B3")
+def test_B3_a_verdict_is_shown_at_once_and_numbers_with_the_clock() -> None:
+    view = idle()
+    view.judge = lambda store: diagnose(store.snapshot())
+    woken: list[float | None] = []
+    feed = Feed(view, lambda: woken.append(feed.due()), 5.0)
+    end = view.subscribe(feed._take)
+    view.start()
+    first = feed.take()
+    assert first is not None and first.diagnosis.verdict.state is not VerdictState.DEADLOCK
+    woken.clear()
+    view.feed([Tick(**stamp(100))])
+    assert feed.due() is None and not woken  # only the time has moved
+    view.feed([LogsSeen(records=(LogRecord(source="log:box/x", text="news"),), **stamp(101))])
+    due = feed.due()
+    assert due is not None and 4.0 < due <= 5.0 and len(woken) == 1
+    view.feed(scenario("deadlock").events)
+    assert view.latest().diagnosis.verdict.state is VerdictState.DEADLOCK
+    due = feed.due()
+    assert due is not None and due <= 0.02 and len(woken) == 2
+    assert feed.take() is view.latest()
+    end()

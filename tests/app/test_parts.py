@@ -31,10 +31,12 @@ from livedbg.panels.pages import PAGE, PAGES, LogPages, Search
 from livedbg.panels.table import Column, layout
 from livedbg.panels.tree import FAN, MAX_ROWS, tree_rows
 from livedbg.text.quantities import elapsed, rate, stopwatch
+from livedbg.text.sanitize import clean_line
 from livedbg.themes import PALETTES
 from tests.app.fakes import MemoryLogs
 from tests.app.graphs import PlainGraph
 from tests.app.hostile_strings import HOSTILE
+from tests.text.hostile import MARKUP
 
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 text = st.one_of(st.text(max_size=60), st.sampled_from(HOSTILE))
@@ -47,6 +49,14 @@ def test_C1_C3_cells_are_clean_and_exactly_wide(value: str, width: int) -> None:
     strip = Line(width, Style()).add(value).add(value).cell(value, 5).strip()
     assert strip.cell_length == sum(cell_len(s.text) for s in strip) == width
     assert not any(CONTROLS.search(s.text) for s in strip)
+
+
+@pytest.mark.parametrize("name", MARKUP)
+@pytest.mark.invariant("cells.C2")
+def test_C2_markup_is_shown_as_it_is(name: str) -> None:
+    drawn = list(Line(9_000, Style()).add(MARKUP[name]).strip())
+    assert drawn[0].text == clean_line(MARKUP[name]) and not "".join(segment.text for segment in drawn[1:]).strip()
+    assert {segment.style for segment in drawn} == {Style()}
 
 
 @given(text, st.integers(8, 40), st.integers(8, 40))

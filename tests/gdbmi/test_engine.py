@@ -48,7 +48,28 @@ async def test_errors_are_gdbs_own_words(gdb: GdbEngine) -> None:
 async def test_G1_a_command_that_takes_too_long_fails_and_the_next_one_works(gdb: GdbEngine) -> None:
     with pytest.raises(GdbTimeout, match=r"within 0\.2 s"):
         await gdb.python("__import__('time').sleep(1)", 0.2)
-    assert await gdb.python("7", 60) == 7  # G4: the late answer did not become this one's
+    assert await gdb.python("7", 60) == 7
+
+
+@pytest.mark.invariant("engine.G4")
+async def test_G4_a_late_answer_is_dropped(tmp_path: Path) -> None:
+    body = (
+        "print('(gdb) ', flush=True)\n"
+        "held = []\n"
+        "for line in sys.stdin:\n"
+        "    token, _, word = line.partition('-')\n"
+        "    held.append(f'{token}^done,value=\"{word.strip()}\"')\n"
+        "    if word.strip() != 'late':\n"
+        "        print('\\n'.join(held), flush=True)\n"
+        "        held = []\n"
+    )
+    engine = GdbEngine(pretend(tmp_path, body))
+    await engine.start()
+    with pytest.raises(GdbTimeout):
+        await engine.command("-late", 0.2)
+    assert (await engine.command("-next", 60)).payload["value"] == "next"  # behind the answer to the one before
+    assert not engine._waiting
+    await engine.close()
 
 
 @pytest.mark.invariant("engine.G2")

@@ -363,6 +363,7 @@ def test_usage(tmp_path: Path) -> None:
     assert livedbg("graph", LOST, "-o", tmp_path / "no" / "x.html").returncode == 3
 
 
+@pytest.mark.invariant("hazards.H2")
 def test_writes_after_reads_on_request(tmp_path: Path) -> None:
     def task(raw: int, mode: str) -> dict[str, Any]:
         place = {"shape": [8], "start_offset": "0", "strides": [1]}

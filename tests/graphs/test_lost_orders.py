@@ -218,6 +218,7 @@ def test_one_kernel_that_fills_a_tensor_whose_tracking_is_off() -> None:
     assert lost([*fill, task(4, arg("INPUT"))])  # who reads all of it must wait
 
 
+@pytest.mark.invariant("hazards.H2")
 def test_reads_that_are_overwritten_are_no_hazard() -> None:
     assert not lost([task(0, arg("INPUT")), task(1, arg("OUTPUT_EXISTING"))])
     assert not lost([task(0, arg("NO_DEP")), task(1, arg("UNKNOWN")), task(2, arg("INOUT"))])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import random
 import re
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from livedbg.logs import index, search
 from livedbg.logs.files import FileLogReader
-from livedbg.logs.index import LineIndex
+from livedbg.logs.index import BLOCK, LineIndex
 from livedbg.logs.recorded import RecordedLogReader
 from livedbg.logs.search import compile_pattern, search_backward, search_forward
 from livedbg.model import LogRecord, LogSource
@@ -176,6 +178,7 @@ def test_the_end_of_a_big_file_is_there_before_its_index(logs: _Files) -> None:
     assert logs.reader.read(source, -1, 1)[0].line == 400_002
 
 
+@pytest.mark.invariant("files.B3")
 def test_hostile_content_loses_nothing_around_it(logs: _Files) -> None:
     garbage = random.Random(1).randbytes(3_000_000).replace(b"\n", b"")
     parts = [b"first", b"x" * 10_000_000, b"a\x00b\x00\x00", garbage, b"\xff\xfe invalid", b"crlf\r", b"", b"last"]
@@ -199,6 +202,7 @@ def test_a_line_far_behind_a_giant_line(logs: _Files) -> None:
     assert logs.texts(source, -2, 2) == ["b", "c"]
 
 
+@pytest.mark.invariant("files.B2")
 def test_growth_truncation_and_replacement_are_seen(logs: _Files) -> None:
     source = logs.write("a.log", b"one\n")
     assert logs.count(source) == 1
@@ -223,6 +227,7 @@ def test_gzip_is_read_like_a_file(logs: _Files) -> None:
     assert logs.count(cut) > 0
 
 
+@pytest.mark.invariant("files.B3")
 def test_what_can_not_be_read_has_no_lines(logs: _Files) -> None:
     (logs.folder / "folder").mkdir()
     for source in ("log:box/missing", "log:box/folder"):
@@ -294,3 +299,26 @@ def _until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.mark.invariant("files.B1")
+def test_B1_memory_grows_with_the_index_alone(logs: _Files) -> None:
+    line = b"x" * 99 + b"\n"
+    source = logs.write("big.log", line * 400_000)
+    logs.texts(logs.write("small.log", line), 0, 1)  # starts what is started once
+    gc.collect()
+    tracemalloc.start()
+    try:
+        assert logs.count(source) == 400_000
+        assert len(logs.texts(source, 200_000, 5)) == 5
+        assert logs.reader.search(source, "nowhere") is None
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    index = 8 * len(line) * 400_000 // BLOCK
+    assert kept < index + 200_000
+    for number in range(80):
+        logs.texts(logs.write(f"{number}.log", line), 0, 1)
+    descriptors = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    assert sum(name.startswith(str(logs.folder)) for name in descriptors) <= 32

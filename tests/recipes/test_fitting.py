@@ -50,6 +50,7 @@ def test_systems_are_known_by_the_command() -> None:
     assert by_snapshot(EMPTY, python) == {"python"}
 
 
+@pytest.mark.invariant("fitting.E9")
 def test_the_closest_come_first_and_commands_are_quoted() -> None:
     known, _ = recipes()
     found = list(fitting(known, {"nvfuser", "cuda", "python"}, ("python", "a b.py", "$x"), "/a b"))

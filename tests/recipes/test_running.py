@@ -13,7 +13,8 @@ import pytest
 
 from livedbg.recipes import Ended, Part, Plan, RecipeWatch, plan, recipes, without_effect
 from livedbg.recipes.growing import Growing, bytes_in_use
-from livedbg.recipes.model import Grows
+from livedbg.recipes.model import Effect, Grows
+from livedbg.recipes.witness import Seen
 from tests.cli.conftest import ASCEND, livedbg, longer
 from tests.conftest import Target
 from tests.recipes.test_recipes import MINE, own
@@ -154,6 +155,7 @@ def test_a_folder_is_given_whole_and_must_be_there(home: dict[str, str], tmp_pat
         assert refused.code == 2 and text in refused.err
 
 
+@pytest.mark.invariant("fitting.E9")
 def test_recipes_of_a_process_have_the_command_to_run_it_again(
     home: dict[str, str], spawn: Callable[..., Target], tmp_path: Path
 ) -> None:
@@ -208,3 +210,11 @@ def test_a_recipe_of_cuda_is_seen_by_the_driver_that_is_loaded(
     lost = re.compile(r"cuda-blocking had no visible effect.*CUDA_LAUNCH_BLOCKING did not reach process \d+")
     unset = ("env", "-u", "CUDA_LAUNCH_BLOCKING")
     longer(1, lambda seconds: bool(lost.search(seen_for(seconds, program, home, *unset))))
+
+
+@pytest.mark.invariant("effects.E7")
+def test_E7_nothing_is_reported_of_processes_that_nobody_sampled() -> None:
+    parts = [Part("mine", effects=(Effect(loaded="libmine"),))]
+    assert list(without_effect(parts, Ended(()))) == []
+    other = Seen(7, "other", readable=True, loaded={"/usr/lib/libc.so.6"})
+    assert "/libmine/" in next(without_effect(parts, Ended((), [other])))

@@ -8,15 +8,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
+from livedbg.analysis import NO_DIAGNOSIS
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
-from livedbg.model import ExceptionHit, Severity
+from livedbg.model import ExceptionHit, Severity, TaskState, Thread
+from livedbg.model import events as ev
 from livedbg.model.snapshot import Snapshot
 from livedbg.report import document as doc
 from livedbg.report import lines
+from livedbg.report.entities import entity_out
 from livedbg.session.replay import last_update
+from tests.analysis.world import World
 
 PAGE = (Path(__file__).parents[2] / "docs" / "report-schema.md").read_text()
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
@@ -89,3 +94,30 @@ def test_P3_a_finding_that_decides_nothing_has_a_state_too() -> None:
     assert line["kind"] == "finding" and line["state"] is None and set(line) == documented("finding line")
     verdict = Verdict(state=VerdictState.UNKNOWN, sentence="Inconclusive.")
     assert set(msgspec.to_builtins(lines.verdict_line(verdict, 0))) == documented("verdict line")
+
+
+ALWAYS = {"kind", "name", "state", "waits_for", "waiters"}
+
+
+@pytest.mark.invariant("document.P2")
+def test_P2_of_an_entity_what_is_not_known_is_left_out() -> None:
+    world = World()
+    process, lock = world.process(1), world.lock(1)
+    thread = Thread(id="thread:box/1/11", process=process, tid=11)
+    world.store.apply(ev.ThreadsSeen(threads=(thread,), **world.stamp()))
+    task = world.task("g1", TaskState.SUBMITTED, None, kernel="")
+    snapshot = world.snapshot()
+    said = {
+        entity: set(msgspec.to_builtins(entity_out(entity, snapshot, NO_DIAGNOSIS)))
+        for entity in (process, thread.id, lock, task)
+    }
+    assert said == {
+        process: {*ALWAYS, "pid"},
+        thread.id: {*ALWAYS, "process", "tid", "stack"},
+        lock: ALWAYS,
+        task: ALWAYS,
+    }
+    known = structs.replace(thread, cpu_ns=0, waits_in="poll")
+    world.store.apply(ev.ThreadsSeen(threads=(known,), **world.stamp()))
+    keys = set(msgspec.to_builtins(entity_out(thread.id, world.snapshot(), NO_DIAGNOSIS)))
+    assert keys == said[thread.id] | {"cpu_ms", "waits_in"}

@@ -8,8 +8,9 @@ for such a string can no longer do anything but be shown.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-__all__ = ["FORBIDDEN", "HOSTILE", "KEEP_LEFT", "KEEP_RIGHT", "MARKUP", "is_harmless"]
+__all__ = ["FORBIDDEN", "HOSTILE", "KEEP_LEFT", "KEEP_RIGHT", "MARKUP", "is_harmless", "strings"]
 
 KEEP_LEFT = "keepleft"
 KEEP_RIGHT = "keepright"
@@ -141,3 +142,16 @@ def _without_csi(text: str) -> str:
     """Terminal output without what a front end itself writes: CSI, SGR, charset, CR, LF and BS."""
     text = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]+[0-~]|\x1b[=>78cM]", "", text)
     return re.sub(r"[\r\x08\x0f]", "", text)
+
+
+def strings(value: object, place: str = "") -> Iterator[tuple[str, str]]:
+    """All strings of a value, with their places."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from strings(name, f"{place} key")
+            yield from strings(part, f"{place}.{name}")
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from strings(part, place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis.extra import numpy as npst
 
 from livedbg.session.filereaders import dump_readers
 from livedbg.values.compare import Tolerance, compare
-from livedbg.values.divergence import CANDIDATES, Divergence, diverge
+from livedbg.values.divergence import CANDIDATES, Divergence, TaskVerdict, diverge
 from livedbg.values.sentences import headline
 from livedbg.values.tensor import Held
 from livedbg.values.wiring import wiring_of
@@ -66,6 +67,7 @@ def test_the_kernel_that_computes_otherwise_is_named_not_those_behind_it(tmp_pat
     assert found.verdicts[2].producers == [1]
 
 
+@pytest.mark.invariant("divergence.D2")
 def test_two_culprits_are_both_told_and_the_first_is_first(tmp_path: Path) -> None:
     found = walk(run(tmp_path / "here", {1: 7}, {0: 7, 1: 3, 3: 9}), run(tmp_path / "golden"))
     assert verdicts(found) == {0: "culprit", 1: "inherited", 2: "equal", 3: "culprit"}
@@ -270,3 +272,30 @@ def test_where_nobody_knows_who_wrote_what_a_few_are_named(tmp_path: Path) -> No
         found = diverge(dump, golden, wiring_of(dump), wiring_of(golden))
     assert [verdict.verdict for verdict in found.verdicts] == ["given", *["inherited"] * 59]
     assert max(len(verdict.producers) for verdict in found.verdicts) == CANDIDATES
+
+
+@given(
+    st.dictionaries(st.integers(0, 3), st.sampled_from([0.0, 7.0])),
+    st.dictionaries(st.integers(0, 3), st.sampled_from([0.0, 8.0])),
+)
+@pytest.mark.invariant("divergence.D1", "divergence.D2")
+def test_D1_D2_a_culprit_found_the_same_and_the_first_cause_comes_first(
+    found: dict[int, float], left: dict[int, float]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        walked = walk(run(Path(folder) / "here", found, left), run(Path(folder) / "golden"))
+    for one in walked.verdicts:
+        assert (one.verdict == "culprit") == (one.task not in found and one.task in left)
+        assert (one.verdict == "equal") == (one.task not in found and one.task not in left)
+    order = [one for one in walked.verdicts if one.verdict not in {"equal", "inherited", "uncompared"}]
+    order += [one for one in walked.verdicts if one.verdict == "inherited"]
+    assert walked.first is (order[0] if order else None)
+
+
+@pytest.mark.invariant("divergence.D2")
+def test_D2_without_a_cause_the_first_that_inherited_is_the_first() -> None:
+    told = ["equal", "uncompared", "inherited", "inherited"]
+    walked = Divergence([TaskVerdict(number, verdict) for number, verdict in enumerate(told)])
+    assert walked.first is not None and walked.first.task == 2
+    walked.verdicts.append(TaskVerdict(4, "given"))
+    assert walked.first.task == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -9,16 +10,19 @@ import warnings
 from pathlib import Path
 
 import ml_dtypes
+import msgspec
 import numpy as np
 import pytest
 
 from livedbg.model.dumps import ValueLook
 from livedbg.session.filereaders import dump_readers
-from livedbg.values import preview
+from livedbg.values import preview, state
 from livedbg.values.dump import Dump
 from livedbg.values.payload import GivenUp, until
 from livedbg.values.preview import Previewer
 from livedbg.values.readers import Readers
+from livedbg.values.state import compared, listed
+from tests.text.hostile import FORBIDDEN, strings
 from tests.values.conftest import Arg, scalar, tensor, write_dump
 
 LARGE = 3 << 20
@@ -186,3 +190,35 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str, odd: str) 
     (look,) = looks(path)
     assert "args" in look.problem and "can't be read" in look.problem
     shutil.rmtree(path.parent)
+
+
+@pytest.mark.invariant("dumps.D1")
+def test_D1_texts_of_a_dump_are_clean(tmp_path: Path) -> None:
+    evil = "\x1b]52;c;AAAA\x07\x1b[2J"
+    dumps = []
+    for run in (1, 2):
+        odd = Arg(0, 1, evil, evil, bytes(4), evil, (4,), 0, {"kind": evil})
+        dumps.append(write_dump(tmp_path / f"{evil}{run}", [tensor(0, 0, "output", [run]), odd]))
+        names = json.dumps({"callable_id_to_name": {"0": f"{evil}Kernel"}})
+        (dumps[-1].parents[1] / "name_map_x.json").write_text(names)
+    readers = dump_readers()
+    seen = [listed(readers, dumps[0]), compared(readers, *dumps), *looks(dumps[0])]
+    texts = [text for each in seen for _, text in strings(msgspec.to_builtins(each))]
+    assert any("Kernel" in text for text in texts)
+    assert [text for text in texts if FORBIDDEN.search(text)] == []
+
+
+@pytest.mark.invariant("dumps.D2")
+def test_D2_rows_and_pictures_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "ROWS", 20)
+    path = write_dump(tmp_path / "many", [tensor(task, 0, "output", [task]) for task in range(100)])
+    tasks = [f"task:ascend/r0t{task}" for task in range(100)]
+    assert len(listed(dump_readers(), path).rows) == 20
+    shown = listed(dump_readers(), path, also=tasks)
+    assert (len(shown.rows), shown.count) == (40, 100)
+    sizes = set()
+    for number, shape in enumerate([(2048, 1536), (LARGE,), (3, 1 << 20)]):
+        *_, look = looks(large(tmp_path / f"large{number}", shape))
+        assert max(len(look.heat), *map(len, look.heat), len(look.counts), len(look.numbers)) <= 64
+        sizes.add(len(msgspec.json.encode(look)) // 10_000)
+    assert sizes == {0}

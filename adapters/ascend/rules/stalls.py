@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from livedbg.adapters.ascend.rules.ends import (
-    building,
-    slow,
-)
+from livedbg.adapters.ascend.rules.failed_runs import slow
+from livedbg.adapters.ascend.rules.run_progress import building
 from livedbg.adapters.ascend.rules.sentences import (
     JobDiagnostics,
     clock,

@@ -13,16 +13,9 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from livedbg.adapters.ascend.rules.compiling import CompileRule
-from livedbg.adapters.ascend.rules.ends import (
-    cann,
-    crash,
-    flag_cycle,
-    goes_on,
-    missing_edge,
-    run_complete,
-    run_failed,
-    starved,
-)
+from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, starved
+from livedbg.adapters.ascend.rules.lost_orders import flag_cycle, missing_edge
+from livedbg.adapters.ascend.rules.run_progress import goes_on, run_complete
 from livedbg.adapters.ascend.rules.sentences import (
     JobDiagnostics,
     evidence,

@@ -26,7 +26,7 @@ from livedbg.gdbmi.errors import GdbError
 from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import TargetDenied
-from livedbg.touch.attach import check_attachable
+from livedbg.touch.attachable import check_attachable
 from livedbg.touch.config import refuse_touch
 from livedbg.touch.guard_process import Guard
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from livedbg.adapters.cuda.rules.others import found_by_sanitizer, out_of_memory, returned, waits, xid
+from livedbg.adapters.cuda.rules.recoverable_errors import found_by_sanitizer, out_of_memory, returned, waits, xid
 from livedbg.adapters.cuda.rules.sentences import (
     ASYNCHRONOUS,
     PIN_DOWN,

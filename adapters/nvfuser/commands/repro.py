@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from livedbg.adapters.nvfuser.dumps.building import build_segment
 from livedbg.adapters.nvfuser.dumps.failures import Failure, parts_of
-from livedbg.adapters.nvfuser.dumps.material import Cut, Material, gather
-from livedbg.adapters.nvfuser.dumps.rerun import compare, run_script
+from livedbg.adapters.nvfuser.dumps.reproduction_sources import Cut, Material, gather
+from livedbg.adapters.nvfuser.dumps.script_run import compare, run_script
 from livedbg.adapters.nvfuser.dumps.scripts import check
+from livedbg.adapters.nvfuser.dumps.segment_script import build_segment
 from livedbg.adapters.nvfuser.dumps.segments import Group, SegmentedFusion
 from livedbg.cli.common import TIME_LIMIT, warn, write
 from livedbg.model.errors import SourceError

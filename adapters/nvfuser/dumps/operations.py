@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.adapters.nvfuser.dumps.dtypes import DTYPES
 from livedbg.adapters.nvfuser.dumps.ir import Expression, Tensor, parse_tensor, split_top
-from livedbg.adapters.nvfuser.dumps.scalars import Number, number_of
+from livedbg.adapters.nvfuser.dumps.scalars import DTYPES, Number, number_of
 from livedbg.adapters.nvfuser.dumps.statements import Domain
 
 __all__ = ["Uncovered", "Writer", "literal"]

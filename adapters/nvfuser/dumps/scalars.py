@@ -1,6 +1,8 @@
-"""Numbers of the IR: literals, extents, and what scalar expressions come to, where everything in them is known.
+"""Scalars and data types of the IR: literals, extents, known expressions; names of types in the IR and in torch.
 
-Nothing is run: an expression is parsed by `ast` and walked; what is not in the small table below is not known.
+Nothing is executed: `ast` parses an expression and a walk evaluates it; operators that are not in the small table below
+make it unknown. Source of the types: NVIDIA/Fuser csrc/type.cpp (`data_type2string`, `aten_to_data_type`),
+python/python_direct/enum.cpp.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["Number", "number_of"]
+__all__ = ["DTYPES", "Dtype", "Number", "dtype_of_torch", "number_of"]
 
 Number = float | int | bool
 
@@ -50,6 +52,15 @@ _CALLS: Final[dict[str, Callable[..., Number]]] = {
     "__to_int32": int,
     "double": float,
     "float": float,
+}
+
+_C10: Final = {
+    "c10::BFloat16": "__bfloat",
+    "c10::Half": "__half",
+    "long": "int64_t",
+    "long int": "int64_t",
+    "c10::complex<float>": "std::complex<float>",
+    "c10::complex<double>": "std::complex<double>",
 }
 
 
@@ -95,3 +106,43 @@ def _value(node: ast.expr, known: Mapping[str, Number]) -> Number:
         case ast.Call(func=ast.Name(id=name), args=args):
             return _CALLS[name](*(_value(arg, known) for arg in args))
     raise ValueError(type(node).__name__)
+
+
+class Dtype(NamedTuple):
+    """A data type.
+
+    Attributes:
+        bindings: member of `DataType`.
+        torch: name in torch, or "" where torch has none.
+        kind: `float`, `int`, `bool` or `complex`.
+    """
+
+    bindings: str
+    torch: str
+    kind: str
+
+
+DTYPES: Final = {
+    "float": Dtype("Float", "float32", "float"),
+    "double": Dtype("Double", "float64", "float"),
+    "__half": Dtype("Half", "float16", "float"),
+    "__bfloat": Dtype("BFloat16", "bfloat16", "float"),
+    "__e4m3": Dtype("Float8_e4m3fn", "float8_e4m3fn", "float"),
+    "__e5m2": Dtype("Float8_e5m2", "float8_e5m2", "float"),
+    "__e8m0": Dtype("Float8_e8m0fnu", "float8_e8m0fnu", "float"),
+    "bool": Dtype("Bool", "bool", "bool"),
+    "int": Dtype("Int32", "int32", "int"),
+    "int64_t": Dtype("Int", "int64", "int"),
+    "uint64_t": Dtype("UInt64", "uint64", "int"),
+    "nvfuser_index_t": Dtype("Int", "int64", "int"),
+    "std::complex<float>": Dtype("ComplexFloat", "complex64", "complex"),
+    "std::complex<double>": Dtype("ComplexDouble", "complex128", "complex"),
+}
+
+
+"""By the name in the IR."""
+
+
+def dtype_of_torch(name: str) -> str:
+    """The IR's name of a type as a list of arguments prints it (`c10::BFloat16`)."""
+    return _C10.get(name, name)

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 from ascend_replay import Replay, replay_folder, replay_lines
 
+from livedbg.adapters.ascend.marks import NOWHERE
+from livedbg.adapters.ascend.names import KernelNames, Names
+from livedbg.adapters.ascend.run import Run
 from livedbg.analysis.diagnosis import Finding
+from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph
 from livedbg.model import EdgeKind, EdgeState, TaskState
 from livedbg.model.snapshot import Snapshot
 
@@ -150,6 +154,7 @@ def test_slow_kernel_is_no_stall_while_it_is_young(findings: Find) -> None:
     assert findings(old)["ascend-stall"].inferred
 
 
+@pytest.mark.invariant("ascend_run.R2")
 def test_cut_dump_trusts_the_counts(findings: Find) -> None:
     lines = [ANCHOR, BEGIN, *(dispatched(raw, 8 + raw) for raw in range(10)), DONE]
     lines += [timeout("S1:running-stalled", "0/1000", 1, 0, 990, task=0, core=8)]
@@ -163,6 +168,7 @@ def test_cut_dump_trusts_the_counts(findings: Find) -> None:
     assert snapshot.tasks[T + "r0t5"].state is TaskState.COMPLETED
 
 
+@pytest.mark.invariant("ascend_run.R2")
 def test_more_running_tasks_than_the_dump_lists_stay_running() -> None:
     lines = [ANCHOR, BEGIN, *(dispatched(raw, 8 + raw) for raw in range(10)), DONE]
     lines += [
@@ -341,12 +347,41 @@ def test_queued_behind_a_running_task() -> None:
     assert states == [TaskState.COMPLETED, TaskState.RUNNING, TaskState.READY]
 
 
+@pytest.mark.invariant("ascend_run.R1")
+def test_R1_each_completion_names_what_it_is_concluded_from() -> None:
+    begun = [ANCHOR, BEGIN, RING[1], dispatched(0, 8)]
+    assert replay_lines(begun).tasks[T + "r0t0"].state is TaskState.RUNNING
+    said = {}
+    for name, lines in {
+        "core": [dispatched(1, 8)],
+        "counts": [DONE, "[INFO] x: [s.cpp:86] Thread 0: PTO2 completed tasks 1/1"],
+        "dump": [
+            *(dispatched(raw, 8 + raw) for raw in (1, 2)),
+            stall(task_line(2, "RUNNING", "1/1", tail=" running_on=[owner_thread=0 cores=[core=10(aiv0)]]")),
+            stall(summary("2/3", 0, 0, 1)),
+        ],
+    }.items():
+        task = replay_lines([*begun, *lines]).tasks[T + "r0t0"]
+        assert task.state is TaskState.COMPLETED, name
+        said[name] = task.attributes["inferred"]
+    assert all(said.values()) and len(set(said.values())) == 3, said
+    run = Run(Names(), KernelNames())
+    run.use_graph(TaskGraph({raw: DeclaredTask(raw) for raw in (0, 1)}, (Dependency(0, 1),)))
+    for raw in (0, 1):
+        run.dispatch(raw, 8 + raw, NOWHERE, slot="idle", subslot="aiv0", place="", thread=0)
+    assert (run.task(0).state, run.task(1).state) == (TaskState.COMPLETED, TaskState.RUNNING)
+    assert run.task(0).inferred == "a task that depends on it was dispatched"
+    run.finish(NOWHERE)
+    assert run.task(1).inferred == "the run completed"
+
+
 def test_a_task_of_many_blocks_completes_with_its_last(findings: Find) -> None:
     lines = [BEGIN, dispatched(0, 8, block="0/2"), dispatched(0, 9, block="1/2"), dispatched(1, 8)]
     assert replay_lines(lines).tasks[T + "r0t0"].state is TaskState.RUNNING
     assert replay_lines([*lines, dispatched(2, 9)]).tasks[T + "r0t0"].state is TaskState.COMPLETED
 
 
+@pytest.mark.invariant("ascend_run.R3")
 def test_a_second_run_starts_from_nothing(findings: Find) -> None:
     first = [ANCHOR, BEGIN, RING[1], DONE, dispatched(0, 8), "[INFO] x: [s.cpp:86] Thread 0: PTO2 completed tasks 1/1"]
     snapshot = replay_lines([*first, BEGIN, DONE, dispatched(0, 10)])

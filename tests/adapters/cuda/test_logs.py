@@ -178,7 +178,7 @@ def test_xids_of_other_processes_decide_nothing_but_those_of_the_gpu_do() -> Non
     assert by_number["79"].state == "crashed"
 
 
-@pytest.mark.invariant("book.B1")
+@pytest.mark.invariant("error_diagnostics.B1")
 def test_ten_thousand_asserts_are_one() -> None:
     line = "/src/gather.cu:9: gather: block: [{},0,0], thread: [{},1,0] Assertion `i < n` failed.\n"
     text = "".join(line.format(number // 128, number % 128) for number in range(10_000))
@@ -187,7 +187,7 @@ def test_ten_thousand_asserts_are_one() -> None:
     assert "threads (0,1,0) to (127,1,0) of blocks (0,0,0) to (78,0,0), 10,000 times" in seen.chief.sentence
 
 
-@pytest.mark.invariant("book.B2")
+@pytest.mark.invariant("error_diagnostics.B2")
 def test_asserts_of_many_places_stay_bounded() -> None:
     text = "".join(
         f"/src/f{number}.cu:9: k{number}: block: [0,0,0], thread: [0,0,0] Assertion `i < n` failed.\n"

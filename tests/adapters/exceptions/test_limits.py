@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -67,6 +68,32 @@ def test_E1_a_listener_that_fails_says_so_and_no_other_does(
     session.hits_after(2)
     assert session.points["C2"].state is CatchpointState.ARMED
     assert {hit.message for hit in session.hits} == {"before", "after"}
+
+
+@pytest.mark.invariant("native_calls.J1")
+def test_J1_a_subject_is_asked_in_one_thread_alone(
+    tracing: tuple[Tracing, Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[int, set[int]] = {}
+
+    def note(whole: Callable[..., object]) -> Callable[..., object]:
+        def noted(self: NativeCalls, *of: object) -> object:
+            asked.setdefault(id(self), set()).add(threading.get_native_id())
+            return whole(self, *of)
+
+        return noted
+
+    for name in ("describe", "python", "changed"):
+        monkeypatch.setattr(NativeCalls, name, note(getattr(NativeCalls, name)))
+    session, target = tracing
+    session.catch("any")
+    session.catch("std::runtime_error")
+    tell(target, "runtime of the main thread")
+    tell(target, "thread runtime of another")
+    tell(target, "logic and of another type")
+    session.hits_after(5)
+    assert len(asked) == 2 and [len(threads) for threads in asked.values()] == [1, 1]
+    assert len(set().union(*asked.values())) == 2 and threading.get_native_id() not in set().union(*asked.values())
 
 
 def test_many_catchpoints_at_once(tracing: tuple[Tracing, Target]) -> None:

@@ -83,6 +83,7 @@ def test_it_is_heard(
     assert "__libc_start_call_main" in functions(hit) and not hit.partial
 
 
+@pytest.mark.invariant("breakpoint_tracer.R2")
 def test_by_registers_a_message_is_right_or_left_out(
     build_target: Callable[..., Path],
     spawn: Callable[..., Target],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.exceptions import signal_senders
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.model.errors import UsageError
+from livedbg.probes.perf import PerfEvents, Sample
+from livedbg.probes.tracefs import NoTracefs, kernel_event
 from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
@@ -107,6 +111,49 @@ def test_who_ended_it(faulty: Target, trace: Callable[..., Tracing], number: sig
     assert hit.type == number.name and f"by process {os.getpid()} (" in hit.message and "fatal" in hit.message
     assert functions(hit)[-1] == "main"
     eventually(lambda: tracing.points["C1"].ending == f"was killed by {number.name}")
+
+
+@pytest.mark.invariant("signal_senders.S1")
+def test_S1_where_senders_can_not_be_traced_the_signals_are(
+    faulty: Target, trace: Callable[..., Tracing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused_here(system: str, name: str) -> None:
+        raise NoTracefs(errno.EACCES, f"{system}:{name} is not for us")
+
+    monkeypatch.setattr(signal_senders, "kernel_event", refused_here)
+    tracing = trace(faulty.pid)
+    tracing.catch("SIGSEGV")
+    assert tracing.points["C1"].state is CatchpointState.ARMED
+    os.kill(faulty.pid, signal.SIGSEGV)
+    faulty.process.wait(60)
+    (hit,) = tracing.hits_after(1)
+    assert hit.type == "SIGSEGV" and hit.message == "sent by kill (SI_USER); no handler: fatal"
+
+
+@pytest.mark.invariant("signal_tracer.G3")
+def test_G3_of_page_faults_only_those_near_0_are_traced(
+    build_target: Build, spawn: Spawn, trace: Callable[..., Tracing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, at_null = (spawn([build_target("signals")]) for _ in range(2))
+    samples: list[Sample] = []
+    read = PerfEvents.read
+
+    def noted(self: PerfEvents) -> list[Sample]:
+        found = read(self)
+        samples.extend(sample for sample in found if sample.pid in (elsewhere.pid, at_null.pid))
+        return found
+
+    monkeypatch.setattr(PerfEvents, "read", noted)
+    tracing = trace(elsewhere.pid)
+    tracing.catch("SIGSEGV")
+    tell(elsewhere, "guarded 5")
+    tracing.hits_after(5)
+    assert len(samples) >= 5 and {sample.source for sample in samples} == {0}
+    tracing = trace(at_null.pid)
+    tracing.catch("SIGSEGV")
+    assert ", at address 0x8;" in last_words(tracing, at_null, "null").message
+    address = kernel_event("exceptions", "page_fault_user").fields["address"]
+    assert [address.read(sample.raw) for sample in samples if sample.source == 1] == [8]
 
 
 def test_an_end_by_exit_is_no_signal(spawn: Spawn, trace: Callable[..., Tracing]) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stop_places, stopper
 from livedbg.adapters.proc import ProcAdapter
-from livedbg.linux.procfs import child_pids, read_stat, status_fields
+from livedbg.linux.procfs import child_pids, read_stat, status_fields, thread_ids
 from livedbg.model import ExceptionHit, ThreadState
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Catch, Resume, Uncatch
@@ -292,6 +292,33 @@ def test_K1_a_gdb_that_is_killed_leaves_the_thread_going(
     eventually(lambda: is_as_before(thrower))
     tell(thrower, "flood runtime 100 1000")
     assert answer(thrower) == 101
+
+
+@pytest.mark.invariant("stopper.J1")
+def test_J1_what_others_throw_meanwhile_goes_on_and_is_counted(
+    build_target: Build, spawn: Spawn, watch: Callable[..., Watch], tmp_path: Path
+) -> None:
+    target = spawn([build_target("thrower"), tmp_path / "counters", "3", "2000", "0"])
+    session = watch(target.pid)
+    session.catch("any", hold_s=HOLD_S)
+    eventually(lambda: session.point.standing is not None)
+    standing, passed = session.point.standing, session.point.seen
+    assert standing is not None
+    eventually(lambda: session.point.seen >= passed + 5)
+    assert session.point.standing == standing and len(session.hits) == 1
+    tid = int(standing.rpartition("/")[2])
+    assert read_stat(target.pid, tid).state is ThreadState.TRACED
+
+    def others_run() -> bool:
+        return all(
+            read_stat(target.pid, other).state is not ThreadState.TRACED
+            for other in thread_ids(target.pid)
+            if other != tid
+        )
+
+    eventually(others_run)
+    session.view.send(Resume(catchpoint=session.point.id))
+    eventually(lambda: session.point.standing != standing)
 
 
 def test_threads_that_throw_at_once_stand_one_at_a_time(

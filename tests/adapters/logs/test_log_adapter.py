@@ -361,3 +361,19 @@ def test_it_applies_to_logs_and_to_processes() -> None:
     assert LogAdapter.applies(Request(host="box", logs=("x",)))
     assert LogAdapter.applies(Request(host="box", processes=(TargetProcess(1),)))
     assert not LogAdapter.applies(Request(host="box"))
+
+
+@pytest.mark.invariant("catalogue.C2")
+def test_C2_what_cant_be_found_is_reported_once_and_when_it_changes(tmp_path: Path) -> None:
+    log = tmp_path / "later.log"
+    catalogue = Catalogue(Request(host="box", logs=(str(log),)))
+
+    def said() -> list[tuple[str, str, SourceHealth]]:
+        return [(status.target, status.code, status.health) for status in catalogue.look(()).statuses]
+
+    missing = (str(log), "no-such-log", SourceHealth.DEGRADED)
+    assert [said(), said(), said()] == [[missing], [], []]
+    log.write_text("here\n")
+    assert [said(), said()] == [[(str(log), "no-such-log", SourceHealth.OK)], []]
+    log.unlink()
+    assert [said(), said()] == [[missing], []]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.nvfuser.dumps import reading
-from livedbg.adapters.nvfuser.dumps.reading import Said, StatementReader
+from livedbg.adapters.nvfuser.dumps import statement_reader
+from livedbg.adapters.nvfuser.dumps.statement_reader import Said, StatementReader
 from livedbg.adapters.nvfuser.dumps.statements import Domains, Segmented
 
 _LOGS = sorted((Path(__file__).parents[2] / "fixtures" / "nvfuser").glob("*.log"))
@@ -41,7 +41,7 @@ def test_it_makes_no_difference(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     chance = random.Random(seed)
     data = b"\n".join([chance.choice(_LOGS).read_bytes(), _odd(chance), _odd(chance), _odd(chance)])
     fast = [_said(data, size) for size in (1 << 20, 10_007)]
-    monkeypatch.setattr(reading, "_PLAIN", lambda body: None)
+    monkeypatch.setattr(statement_reader, "_PLAIN", lambda body: None)
     one_by_one = _said(data, 1 << 20)
     assert fast == [one_by_one, one_by_one] and len(one_by_one) > 10
     assert [said.statement.line for said in fast[0]] == [said.statement.line for said in one_by_one]

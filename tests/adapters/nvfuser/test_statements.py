@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.nvfuser.dumps.reading import StatementReader, read_statements
+from livedbg.adapters.nvfuser.dumps.statement_reader import StatementReader, read_statements
 from livedbg.adapters.nvfuser.dumps.statements import (
     Arguments,
     BadOption,

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.nvfuser.dumps.building import build_segment
-from livedbg.adapters.nvfuser.dumps.material import gather
+from livedbg.adapters.nvfuser.dumps.reproduction_sources import gather
+from livedbg.adapters.nvfuser.dumps.segment_script import build_segment
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,10 @@ import pytest
 
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.adapters.python import PythonAdapter
+from livedbg.adapters.python.processes import PythonProcess
+from livedbg.adapters.python.watch import Watch
+from livedbg.cpython.interpreter import find_interpreter
+from livedbg.linux.procfs import Running, SyscallSeen
 from livedbg.model import Edge, EdgeKind
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
@@ -204,6 +210,81 @@ def test_lock_held_when_forked(python: str, kind: str, spawn: Callable[..., Targ
 
 
 @known
+@pytest.mark.invariant("waits.W1")
+def test_W1_a_thread_that_left_its_call_meanwhile_has_no_wait(python: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, "lock-cycle"]))
+    settled(facts.pid)
+    left, right = (facts.said["t"][name] for name in ("left", "right"))
+    process, read = python_process(facts.pid), 0
+    calls = process._calls
+
+    def moved() -> dict[int, SyscallSeen]:
+        nonlocal read
+        read += 1
+        return {**calls(), **({right: Running()} if read % 2 == 0 else {})}
+
+    assert {wait.tid for wait in process.sample().lock_waits} == {left, right}
+    process._calls = moved  # type: ignore[method-assign]
+    assert {wait.tid for wait in process.sample().lock_waits} == {left}
+
+
+@known
+@pytest.mark.invariant("waits.W2")
+def test_W2_a_gil_that_went_through_other_hands_has_no_known_holder(python: str, spawn: Callable[..., Target]) -> None:
+    facts = Facts(spawn([python, PROGRAM, "gil"]))
+    process = python_process(facts.pid)
+    reader = process._reader
+    assert reader is not None
+    until_s = time.monotonic() + 60
+    while not (holders := process.sample().holders):
+        assert time.monotonic() < until_s
+    assert set(holders.values()) == {facts.said["t"]["hog"]}
+    (gil,) = reader.gils()
+    for after in (replace(gil, switches=gil.switches + 2), replace(gil, holder=None), replace(gil, holder=1)):
+        answers = itertools.cycle([[gil], [after]])
+        reader.gils = lambda answers=answers: next(answers)  # type: ignore[method-assign]
+        assert process.sample().holders == {}
+
+
+def python_process(pid: int) -> PythonProcess:
+    interpreter = find_interpreter(pid)
+    assert interpreter is not None
+    return PythonProcess(pid, interpreter)
+
+
+@known
+@pytest.mark.invariant("python_adapter.P2")
+def test_P2_a_process_that_does_not_move_is_not_sampled_again_but_on_request(
+    python: str, spawn: Callable[..., Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[object] = []
+    signatures: list[object] = []
+    turn, take = Watch.turn, Watch._take_stacks
+
+    async def turned(self: Watch, signature: object) -> None:
+        turns.append(signature)
+        await turn(self, signature)
+
+    async def taken(self: Watch, signature: object, **how: bool) -> None:
+        signatures.append(signature)
+        await take(self, signature, **how)
+
+    monkeypatch.setattr(Watch, "turn", turned)
+    monkeypatch.setattr(Watch, "_take_stacks", taken)
+    facts = Facts(spawn([python, PROGRAM, "lock-cycle"]))
+    settled(facts.pid)
+    with watching(facts.pid, ProcAdapter()) as view:
+        until(view, lambda s: len(s.stacks) >= 3)
+        until(view, lambda _: turns[-15:].count(turns[-1]) == 15 and turns[-1] is not None)
+        known_ones = [signature for signature in signatures if signature is not None]
+        assert len(set(known_ones)) == len(known_ones) <= len(signatures) <= len(known_ones) + 1  # the first has none
+        before = len(signatures)
+        view.send(WantStacks(process=f"process:box/{facts.pid}"))
+        until(view, lambda _: len(signatures) == before + 1)
+
+
+@known
+@pytest.mark.invariant("python_adapter.P1")
 def test_target_is_not_touched(python: str, spawn: Callable[..., Target]) -> None:
     """No tracer, no stop, and no context switch of its sleeping threads while it is looked at."""
     facts = Facts(spawn([python, PROGRAM, "lock-cycle"]))

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.ascend.live.differences import Differences
+from livedbg.adapters.ascend.live.state import LiveTask, Look
 from livedbg.adapters.ascend.live.view import LiveView
+from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.names import KernelNames, Names
+from livedbg.adapters.ascend.run import Run
+from livedbg.adapters.ascend.tasks import Dispatched
 from livedbg.analysis import VerdictState
 from livedbg.model import EdgeKey, EdgeKind, EdgeState, TaskState
 from livedbg.model.events import Stamp, Tick
@@ -255,3 +261,18 @@ def test_an_error_code_that_no_log_tells(joined: Joined) -> None:
     said = joined.look().diagnostics["ascend/fatal"]
     assert "104 (READY_QUEUE_OVERFLOW)" in said.sentence
     assert said.evidence[0].text == "error code 104 is latched"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "blocks", "compared"), [((-1, 3, -1), 1, True), ((-1, 3, -1), 2, False), ((2, 3, -1), 1, False)]
+)
+@pytest.mark.invariant("differences.D2")
+def test_D2_of_a_task_with_several_parts_the_core_is_not_compared(
+    kernels: tuple[int, ...], blocks: int, compared: bool
+) -> None:
+    run, differences = Run(Names(), KernelNames()), Differences()
+    run.dispatched[0] = Dispatched(11, kernels, Mark("err.txt:3", "…"))
+    task = LiveTask(0, TaskState.RUNNING, kernels, blocks, cores=((9, "aiv0"),))
+    for _ in range(2):
+        differences.compare(Look(tasks={0: task}), run, None, spoke=False)
+    assert bool(differences.said) is compared

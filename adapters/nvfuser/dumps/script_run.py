@@ -1,4 +1,4 @@
-"""Running a reproduction in a process of its own, and saying whether it fails as before."""
+"""Runs a reproduction script in a process of its own, and compares its failure with the original one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure, parts_of
-from livedbg.adapters.nvfuser.dumps.reading import read_statements
+from livedbg.adapters.nvfuser.dumps.statement_reader import read_statements
 from livedbg.adapters.nvfuser.dumps.statements import Failed
 from livedbg.model.errors import ToolMissing
 from livedbg.text.sanitize import clean_bytes, clean_line

@@ -1,4 +1,4 @@
-"""How an Ascend run ended, and what its task graph lacks: crash, error code, false time-out, lost order."""
+"""How an Ascend run failed: crash, error code, false time-out."""
 
 from __future__ import annotations
 
@@ -22,36 +22,12 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity, Task, TaskState
 
-__all__ = [
-    "building",
-    "cann",
-    "crash",
-    "flag_cycle",
-    "goes_on",
-    "missing_edge",
-    "run_complete",
-    "run_failed",
-    "slow",
-    "starved",
-]
+__all__ = ["cann", "crash", "run_failed", "slow", "starved"]
 
 _CATCH: Final = "livedbg launch --catch std::exception -- COMMAND   (the exception with its stack, where it is thrown)"
 _CATCH_SIGNALS: Final = "livedbg launch --catch signals -- COMMAND   (the stack at the signal)"
 
 _TELLS_LOAD: Final = "to know the load then: livedbg record PID while it runs samples it; so does sar -q, with sysstat"
-_TROUBLE: Final = (
-    "cann-code",
-    "core-anomaly",
-    "deinit-timeout",
-    "fatal",
-    "operation-ended",
-    "ring-full",
-    "runtime-failed",
-    "stall-summary",
-    "tensor-wait-timeout",
-    "terminate",
-    "timeout-exit",
-)
 
 
 def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -226,126 +202,7 @@ def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics
     )
 
 
-def building(rule: str, job: JobDiagnostics) -> Finding:
-    """The log ends while the orchestration code runs on the host."""
-    return Finding(
-        rule=rule,
-        state=VerdictState.STALLED,
-        roots=(job.orchestrator,),
-        severity=Severity.ERROR,
-        sentence=(
-            "The orchestration code has not returned: with host_build_graph it runs on the host while the run is "
-            "prepared, and the log says nothing after its begin. No task was started yet."
-        ),
-        entities=(job.orchestrator,),
-        evidence=evidence(job.state),
-        next=(
-            "livedbg stacks PID --glance   (the host's thread stands in aicpu_orchestration_entry)",
-            "look for a value of a tensor that it waits for (get_tensor_data): no task can have written it then",
-        ),
-        inferred=True,
-    )
-
-
 def _load_words(starved: Diagnostic) -> str:
     """How busy the machine was then, or that nobody knows."""
     load = starved.attributes.get("load", "")
     return f"At that time: {load}." if load else "How busy the machine was then is not known: a log does not say it."
-
-
-def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """An order that the task graph lost."""
-    for lost in job.all_said("missing-edge"):
-        said = lost.attributes
-        reads = said.get("hazard") == "read after write"
-        harm = "so it may read what was there before" if reads else "and the result depends on which ends last"
-        alike = int(said.get("count", "1")) - 1
-        more = f" {alike} more pair{'s' * (alike > 1)} of tasks alike." if alike > 0 else ""
-        yield Finding(
-            rule=rule,
-            state=VerdictState.DIVERGED,
-            topic="dependency",
-            severity=Severity.ERROR,
-            sentence=(
-                f"{_lost_words(lost, state)} They may run at the same time, {harm}. "
-                f"Most likely: {said.get('why', '')}.{more}"
-            ),
-            entities=lost.entities,
-            evidence=evidence(lost),
-            next=tuple(said.get("next", "").splitlines()),
-        )
-
-
-def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
-    """The lost order with the names of the kernels."""
-    second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
-    if first is None or second is None:
-        return lost.sentence
-    said = lost.attributes
-    does = "reads" if said.get("hazard") == "read after write" else "overwrites"
-    return (
-        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.get('region')}, "
-        f"of tensor {said.get('tensor')} ({said.get('second')}) that task {name_of(first)} writes "
-        f"({said.get('first')}), and deps.json has no path between them."
-    )
-
-
-def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """A flag in memory that may close a cycle."""
-    if job.completed:
-        return
-    for cycle in job.all_said("flag-cycle"):
-        yield Finding(
-            rule=rule,
-            severity=Severity.WARNING,
-            sentence=cycle.sentence,
-            entities=cycle.entities,
-            evidence=evidence(cycle),
-            next=("check in the kernels' code who sets the flag",),
-            inferred=True,
-        )
-
-
-def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run ended well."""
-    complete = job.said("run-complete")
-    if complete is not None and job.completed:
-        alive = any(not process.exited for process in state.snapshot.processes.values())
-        yield Finding(
-            rule=rule,
-            state=VerdictState.EXITED if not alive else None,  # the process may begin another run
-            severity=Severity.INFO,
-            sentence=complete.sentence,
-            evidence=evidence(complete),
-            since_wall_ns=complete.at_wall_ns,
-        )
-
-
-def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run has neither ended nor failed, and its log was written to a moment ago."""
-    if job.state.attributes.get("phase") not in {"starting", "running"} or any(job.said(code) for code in _TROUBLE):
-        return
-    roots = job.roots(state.snapshot)
-    running = [task for task in roots if task.state is TaskState.RUNNING]
-    if job.state.attributes.get("quiet") != "yes":
-        doing = f" {names_of(running)} {'is' if len(running) == 1 else 'are'} running." if running else ""
-        if not job.state.attributes.get("last_wall_ns"):
-            return  # no line has a time
-        verdict = VerdictState.RUNNING
-        sentence = f"Running: {job.state.sentence[0].lower()}{job.state.sentence[1:]}{doing}"
-    elif not roots and job.state.attributes.get("building") != "yes":
-        verdict = VerdictState.UNKNOWN
-        sentence = (
-            "The log ends before the run does and shows no task that is under way: whether the run stands still, or "
-            "its log was cut, can't be told from it."
-        )
-    else:
-        return
-    yield Finding(
-        rule=rule,
-        state=verdict,
-        severity=Severity.INFO,
-        sentence=sentence,
-        evidence=evidence(*running, job.state),
-        next=() if verdict is VerdictState.RUNNING else ('run it at log level "debug"', "livedbg attach PID"),
-    )

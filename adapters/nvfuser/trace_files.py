@@ -1,4 +1,4 @@
-"""Watches the traces (NVFUSER_TRACE): the passes that each thread is in, from the file that is being written."""
+"""Watches NVFUSER_TRACE files: the passes that each thread is in, from the file that is being written."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""The events that follow from a job: tasks, edges, what failed; only what changed."""
+"""Makes events of a job: tasks, edges, failures; only for what has changed."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
 
+from livedbg.adapters.nvfuser.diagnostics import diagnostics
 from livedbg.adapters.nvfuser.dumps.failures import Failure
-from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job
-from livedbg.adapters.nvfuser.said import diagnostics
+from livedbg.adapters.nvfuser.job import Job
+from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord
 from livedbg.model import Diagnostic, Edge, EdgeKind, EdgeState, ExceptionHit, Task, TaskState, ids
 from livedbg.model.events import DiagnosticSeen, EdgesReplaced, Event, ExceptionSeen, Stamp, TasksSeen
 from livedbg.text.wording import many

@@ -1,7 +1,7 @@
-"""Reading nvFuser's statements from a file that may be huge, mixed, cut, and still growing.
+"""Reads nvFuser's statements from a file that may be huge, mixed, truncated, and still growing.
 
-Blocks are searched for what statements begin with (Aho-Corasick); lines are cut only from there until the statement is
-at its end. Ranks that share a file are told apart by their launcher's prefix. Memory: one block and one statement.
+Blocks are searched for the beginnings of statements (Aho-Corasick); lines are split only from there to the end of the
+statement. Ranks that share a file are told apart by the prefix of their launcher. Memory: one block, one statement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes events of what NVML counts: only what has changed."""
+"""Makes events of GPU samples: only for what has changed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from livedbg.model import Edge, EdgeKind, Resource, ids
 from livedbg.model.events import CounterSeen, EdgesReplaced, Event, ResourcesSeen, Stamp
 from livedbg.text.quantities import byte_size
 
-__all__ = ["Teller"]
+__all__ = ["GpuEvents"]
 
 
-class Teller:
-    """Remembers what was told of the GPUs.
+class GpuEvents:
+    """Makes events of what changed between two samples.
 
     Args:
         host: name of this host.
@@ -23,12 +23,12 @@ class Teller:
         self._counters: dict[tuple[str, str], float] = {}
         self._edges: tuple[Edge, ...] = ()
 
-    def tell(self, sample: Sample, pids: frozenset[int], stamp: Stamp) -> list[Event]:
-        """The events of one look.
+    def changes(self, sample: Sample, pids: frozenset[int], stamp: Stamp) -> list[Event]:
+        """The events of one sample.
 
         Args:
-            sample: what was seen.
-            pids: the processes that are looked at.
+            sample: of all GPUs.
+            pids: the observed processes.
             stamp: of now.
         """
         events: list[Event] = []

@@ -1,4 +1,4 @@
-"""What a job said of its health, as diagnostics: failed groups, wrong options, versions, what is under way."""
+"""Diagnostics of an nvFuser job: failed groups, wrong options, versions, what is under way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure
-from livedbg.adapters.nvfuser.job import FusionRecord, GroupRecord, Job, Mark
+from livedbg.adapters.nvfuser.job import Job
+from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark
 from livedbg.model import Diagnostic, Evidence, Severity
 from livedbg.text.wording import many
 

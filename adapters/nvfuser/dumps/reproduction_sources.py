@@ -1,4 +1,4 @@
-"""What logs, folders and recordings hold for a reproduction: scripts, dumps of segments, errors. Reads files."""
+"""Collects what a reproduction needs from logs, folders and recordings: scripts, dumps of segments, errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure, groups_in, parts_of
-from livedbg.adapters.nvfuser.dumps.reading import Said, read_statements
 from livedbg.adapters.nvfuser.dumps.scan import Scanner
 from livedbg.adapters.nvfuser.dumps.segments import SegmentedFusion
+from livedbg.adapters.nvfuser.dumps.statement_reader import Said, read_statements
 from livedbg.adapters.nvfuser.dumps.statements import (
     Arguments,
     Definition,

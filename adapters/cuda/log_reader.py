@@ -1,4 +1,4 @@
-"""Records of logs that may tell of CUDA: their lines go to those who know them, and contexts are kept apart."""
+"""Passes the lines of log records to the parsers of CUDA errors, and separates the processes in one log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final
 
-from livedbg.adapters.cuda.book import Book, Context, Place
 from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, device_assert, torch_asserts
 from livedbg.adapters.cuda.driver_log import DriverLog
+from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts, Place
+from livedbg.adapters.cuda.errors import RAISED_FROM, RULE, WORDS
 from livedbg.adapters.cuda.host_errors import host_error, more_frames
 from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import Statement
-from livedbg.adapters.cuda.words import RAISED_FROM, RULE, WORDS
-from livedbg.adapters.cuda.xid_lines import xid_statement
+from livedbg.adapters.cuda.xid import xid_statement
 from livedbg.logs.shapes import split_prefix
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
@@ -38,6 +38,16 @@ _POINTS: Final = re.compile(
 _WAITS: Final = re.compile(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..*?\(PID (?P<pid>\d{1,10})\)")
 
 
+_KEPT: Final = {
+    **dict.fromkeys(
+        ("sanitizer", "sanitizer-api", "sanitizer-summary", "sanitizer-trouble", "sanitizer-end", "hazard", "leak"),
+        "sanitizer",
+    ),
+    "device-exception": "stops",
+    "api-error": "driver",
+}
+
+
 @dataclass(slots=True)
 class _Stream:
     """The lines of one process in one log."""
@@ -56,7 +66,7 @@ class CudaReader:
     """Makes diagnostics, and exceptions, of what logs say of errors of CUDA (see LogDecoder)."""
 
     def __init__(self) -> None:
-        self.book = Book()
+        self.errors = ErrorCounts()
         self._sources: dict[str, LogSource] = {}
         self._names: dict[str, str] = {}
         self._now_ns = self._told_ns = 0
@@ -87,10 +97,10 @@ class CudaReader:
                 links.update(dict.fromkeys(ids))
         if not taken:
             links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain))))
-        if not self.book.fresh and self._now_ns - self._told_ns < _TELL_NS:
+        if not self.errors.fresh and self._now_ns - self._told_ns < _TELL_NS:
             return (), tuple(links)
         self._told_ns = self._now_ns
-        return self.book.collect(stamp), tuple(links)
+        return self.errors.collect(stamp), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """End what is open, and tell what was counted."""
@@ -102,7 +112,7 @@ class CudaReader:
                 stream.driver.end(),
             ):
                 self._add(stream, opened, None)
-        return self.book.collect(stamp)
+        return self.errors.collect(stamp)
 
     def _stream(self, record: LogRecord, owner: str) -> _Stream:
         key = (record.source, owner)
@@ -148,7 +158,7 @@ class CudaReader:
         if points is None or name is None:
             return None
         x, y, z, tx, ty, tz = map(int, points.groups())
-        return self.book.again(name, (x, y, z), (tx, ty, tz))
+        return self.errors.again(name, (x, y, z), (tx, ty, tz))
 
     def _asserted(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
         ids = self._said(stream, device_assert(line), place)
@@ -187,7 +197,7 @@ class CudaReader:
         if RAISED_FROM in text and "CUDA error" not in text:
             if stream.last_error is not None:
                 more_frames(stream.last_error, text)
-                self.book.touch(stream.last_error)
+                self.errors.touch(stream.last_error)
             return ()
         if not any(word in text for word in WORDS):
             return ()
@@ -206,18 +216,8 @@ class CudaReader:
         ids: list[str] = []
         for statement in statements:
             at = place or stream.begun.pop(_KEPT.get(statement.code, ""), None) or Place(stream.context.source, "")
-            ids += self.book.add(statement, stream.context, at)
+            ids += self.errors.add(statement, stream.context, at)
         return tuple(ids)
-
-
-_KEPT: Final = {
-    **dict.fromkeys(
-        ("sanitizer", "sanitizer-api", "sanitizer-summary", "sanitizer-trouble", "sanitizer-end", "hazard", "leak"),
-        "sanitizer",
-    ),
-    "device-exception": "stops",
-    "api-error": "driver",
-}
 
 
 def _bounded(line: str) -> str:

@@ -1,4 +1,4 @@
-"""Errors of CUDA that do not lose a context: failed calls, lack of memory, what sanitizers find; and Xids."""
+"""CUDA errors after which the context still works: failed calls, out of memory, sanitizer reports; and Xids."""
 
 from __future__ import annotations
 
@@ -23,6 +23,26 @@ __all__ = ["found_by_sanitizer", "out_of_memory", "returned", "waits", "xid"]
 
 _SHOWN: Final = 10  # findings of one kind and context
 _LAUNCHES: Final = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
+
+
+_ADVICE: Final = {
+    "cudaErrorNoKernelImageForDevice": "build for this GPU's architecture (TORCH_CUDA_ARCH_LIST, nvcc -gencode)",
+    "cudaErrorInsufficientDriver": "update the driver, or use a build for an older CUDA: nvidia-smi shows the highest",
+    "cudaErrorInvalidDevice": "compare the device's number with CUDA_VISIBLE_DEVICES and `nvidia-smi -L`",
+    "cudaErrorNoDevice": "check CUDA_VISIBLE_DEVICES and `nvidia-smi -L`",
+    "cudaErrorLaunchOutOfResources": "fewer threads a block, or __launch_bounds__: the kernel needs too many registers",
+    "cudaErrorInvalidConfiguration": "look at grid, block and shared memory of the launch: a limit was passed",
+    "cudaErrorStreamCaptureUnsupported": "a call that a CUDA graph can't capture (synchronising, allocating) was made",
+    "cudaErrorStreamCaptureInvalidated": "look for the first error during the capture of the CUDA graph",
+}
+
+
+_SANITIZER_ADVICE: Final = {
+    "hazard": "order the two accesses: __syncthreads() between them, or __syncwarp() inside a warp",
+    "sanitizer": "write the memory before it is read (cudaMemset counts bytes, not elements)",
+    "leak": "free it before the context ends",
+    "sanitizer-trouble": "look at compute-sanitizer's words: what it did not track it can't report",
+}
 
 
 def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
@@ -106,18 +126,6 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
         )
 
 
-_ADVICE: Final = {
-    "cudaErrorNoKernelImageForDevice": "build for this GPU's architecture (TORCH_CUDA_ARCH_LIST, nvcc -gencode)",
-    "cudaErrorInsufficientDriver": "update the driver, or use a build for an older CUDA: nvidia-smi shows the highest",
-    "cudaErrorInvalidDevice": "compare the device's number with CUDA_VISIBLE_DEVICES and `nvidia-smi -L`",
-    "cudaErrorNoDevice": "check CUDA_VISIBLE_DEVICES and `nvidia-smi -L`",
-    "cudaErrorLaunchOutOfResources": "fewer threads a block, or __launch_bounds__: the kernel needs too many registers",
-    "cudaErrorInvalidConfiguration": "look at grid, block and shared memory of the launch: a limit was passed",
-    "cudaErrorStreamCaptureUnsupported": "a call that a CUDA graph can't capture (synchronising, allocating) was made",
-    "cudaErrorStreamCaptureInvalidated": "look for the first error during the capture of the CUDA graph",
-}
-
-
 def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]:
     told = error.attributes
     steps = [_ADVICE[told["error"]]] if told.get("error") in _ADVICE else []
@@ -162,14 +170,6 @@ def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Ite
             state=VerdictState.DIVERGED if wrong else None,
             topic=("dependency" if error.code == "hazard" else "precision") if wrong else "",
         )
-
-
-_SANITIZER_ADVICE: Final = {
-    "hazard": "order the two accesses: __syncthreads() between them, or __syncwarp() inside a warp",
-    "sanitizer": "write the memory before it is read (cudaMemset counts bytes, not elements)",
-    "leak": "free it before the context ends",
-    "sanitizer-trouble": "look at compute-sanitizer's words: what it did not track it can't report",
-}
 
 
 def _clean(rule: str, context: CudaContext, error: Diagnostic) -> Finding:

@@ -1,4 +1,4 @@
-"""Follows the logs that have nvFuser's text in them, from their beginning on, as they grow."""
+"""Follows the logs that contain nvFuser's output, from their beginning, as they grow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from livedbg.adapters.nvfuser.dumps.reading import Said, StatementReader, read_statements
+from livedbg.adapters.nvfuser.dumps.statement_reader import Said, StatementReader, read_statements
 from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.model import LogSource
 from livedbg.model.errors import SourceError

@@ -1,4 +1,4 @@
-"""A script that runs one segment: its expressions as a definition, and inputs of its shapes, strides and types."""
+"""Writes a script that runs one segment: a fusion definition of its expressions, inputs of its shapes and types."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.adapters.nvfuser.dumps.dtypes import DTYPES, dtype_of_torch
 from livedbg.adapters.nvfuser.dumps.ir import Tensor
-from livedbg.adapters.nvfuser.dumps.material import Cut
 from livedbg.adapters.nvfuser.dumps.operations import Uncovered, Writer, literal
-from livedbg.adapters.nvfuser.dumps.scalars import Number, number_of
+from livedbg.adapters.nvfuser.dumps.reproduction_sources import Cut
+from livedbg.adapters.nvfuser.dumps.scalars import DTYPES, Number, dtype_of_torch, number_of
 from livedbg.adapters.nvfuser.dumps.scripts import ScriptInput, inputs_of
 from livedbg.adapters.nvfuser.dumps.segments import Group
 from livedbg.adapters.nvfuser.dumps.statements import Arguments, Domain

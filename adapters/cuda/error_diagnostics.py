@@ -1,10 +1,10 @@
-"""Counts what logs say of CUDA errors, and tells the model of it.
+"""Makes diagnostics of the CUDA errors that parsers report, and counts those that are alike.
 
 Invariants:
-    book.B1. Statements of one process (or log, or rank in a log) that are alike are one Diagnostic, with their count
-        and the range of threads and blocks, however many there are.
-    book.B2. At most `MOST` different statements are kept apart; those beyond are counted in one more for each process
-        (or log, or rank in a log).
+    error_diagnostics.B1. Errors of one process (or log, or rank in a log) that are alike are one Diagnostic, with their
+        count and the range of threads and blocks, however many there are.
+    error_diagnostics.B2. At most `MOST` different errors are kept apart; all others are counted in one more for each
+        process (or log, or rank in a log).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from livedbg.adapters.cuda.statement import Point, Statement
 from livedbg.model import Diagnostic, Evidence, ExceptionHit
 from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 
-__all__ = ["MOST", "Book", "Context", "Place"]
+__all__ = ["MOST", "Context", "ErrorCounts", "Place"]
 
 MOST: Final = 500
 _TEXT: Final = 2_000  # characters of evidence
@@ -89,8 +89,8 @@ class _Entry:
     ids: tuple[str, ...] = ()
 
 
-class Book:
-    """All statements of a session."""
+class ErrorCounts:
+    """The errors of one session, counted."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}

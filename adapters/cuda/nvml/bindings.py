@@ -1,8 +1,8 @@
-"""Reads NVML through `nvidia-ml-py` (NVIDIA's own bindings, an optional dependency).
+"""Calls NVML through `nvidia-ml-py` (NVIDIA's own bindings, an optional dependency).
 
-Source: NVML API Reference. Calls that a GPU does not support, or that we may not make, leave their value out.
-`nvmlDeviceGetProcessUtilization` answers NOT_FOUND where no process used the GPU lately. Import this module only where
-libnvidia-ml.so.1 can be loaded: the bindings are big.
+Source: NVML API Reference. A value is left out if the GPU does not support the call, or the call is not permitted.
+`nvmlDeviceGetProcessUtilization` returns NOT_FOUND if no process used the GPU lately. Import this module only if
+libnvidia-ml.so.1 can be loaded: the bindings are large.
 """
 
 from __future__ import annotations

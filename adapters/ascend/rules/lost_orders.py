@@ -1,0 +1,69 @@
+"""Orders that the task graph of an Ascend run lacks, and flags in memory that may close a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from livedbg.adapters.ascend.rules.sentences import (
+    JobDiagnostics,
+    evidence,
+    name_of,
+)
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.model import Diagnostic, Severity
+
+__all__ = ["flag_cycle", "missing_edge"]
+
+
+def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """An order that the task graph lost."""
+    for lost in job.all_said("missing-edge"):
+        said = lost.attributes
+        reads = said.get("hazard") == "read after write"
+        harm = "so it may read what was there before" if reads else "and the result depends on which ends last"
+        alike = int(said.get("count", "1")) - 1
+        more = f" {alike} more pair{'s' * (alike > 1)} of tasks alike." if alike > 0 else ""
+        yield Finding(
+            rule=rule,
+            state=VerdictState.DIVERGED,
+            topic="dependency",
+            severity=Severity.ERROR,
+            sentence=(
+                f"{_lost_words(lost, state)} They may run at the same time, {harm}. "
+                f"Most likely: {said.get('why', '')}.{more}"
+            ),
+            entities=lost.entities,
+            evidence=evidence(lost),
+            next=tuple(said.get("next", "").splitlines()),
+        )
+
+
+def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
+    """The lost order with the names of the kernels."""
+    second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
+    if first is None or second is None:
+        return lost.sentence
+    said = lost.attributes
+    does = "reads" if said.get("hazard") == "read after write" else "overwrites"
+    return (
+        f"The dependency {first.name} → {second.name} is missing: task {name_of(second)} {does} {said.get('region')}, "
+        f"of tensor {said.get('tensor')} ({said.get('second')}) that task {name_of(first)} writes "
+        f"({said.get('first')}), and deps.json has no path between them."
+    )
+
+
+def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+    """A flag in memory that may close a cycle."""
+    if job.completed:
+        return
+    for cycle in job.all_said("flag-cycle"):
+        yield Finding(
+            rule=rule,
+            severity=Severity.WARNING,
+            sentence=cycle.sentence,
+            entities=cycle.entities,
+            evidence=evidence(cycle),
+            next=("check in the kernels' code who sets the flag",),
+            inferred=True,
+        )
