@@ -57,13 +57,13 @@ _CODES: Final = (
         2,
         "HEAP_RING_DEADLOCK",
         "the ring's heap has no room for the next task's output",
-        "look at the task at the ring's head first; raise PTO2_RING_HEAP only if that task is healthy",
+        "check the task at the ring's head first; raise PTO2_RING_HEAP only if that task is healthy",
     ),
     (
         3,
         "FLOW_CONTROL_DEADLOCK",
         "the ring has no free slot for the next task",
-        "look at the task at the ring's head first; raise PTO2_RING_TASK_WINDOW only if that task is healthy",
+        "check the task at the ring's head first; raise PTO2_RING_TASK_WINDOW only if that task is healthy",
     ),
     (
         4,
@@ -92,8 +92,8 @@ _CODES: Final = (
     (
         8,
         "TENSOR_WAIT_TIMEOUT",
-        "the orchestrator waited for a tensor whose producer did not complete, or whose consumers did not finish",
-        "look at the producing kernel; the limit of 15 s is compiled in (PTO2_TENSOR_DATA_TIMEOUT_MS in "
+        "the orchestrator waited for a tensor whose producer or consumers did not complete",
+        "check the producing kernel; the limit of 15 s is compiled in (PTO2_TENSOR_DATA_TIMEOUT_MS in "
         "pto_runtime2_types.h is a constant, no environment variable)",
     ),
     (
@@ -112,18 +112,18 @@ _CODES: Final = (
         11,
         "TENSORMAP_OVERFLOW",
         "the tensor map has no free entry for another task's outputs",
-        "look at the task at the ring's head; raise PTO2_TENSORMAP_POOL_SIZE if it is healthy",
+        "check the task at the ring's head; raise PTO2_TENSORMAP_POOL_SIZE if it is healthy",
     ),
     (
         100,
         "SCHEDULER_TIMEOUT",
         "the scheduler saw no progress for its time limit",
-        "look at the stuck task; SIMPLER_SCHEDULER_TIMEOUT_MS raises the limit for a kernel that is only slow",
+        "check the stuck task; SIMPLER_SCHEDULER_TIMEOUT_MS raises the limit for a kernel that is only slow",
     ),
     (
         101,
         "ASYNC_COMPLETION_INVALID",
-        "a kernel registered a completion condition that makes no sense",
+        "a kernel registered an invalid completion condition",
         "check the kernel's completion type and counter address",
     ),
     (
@@ -164,7 +164,7 @@ _CLASSES: Final = {
     "S1": StallClass(
         "S1",
         "a task is on a core and does not complete",
-        "look at that kernel for an endless loop, or a wait for a flag or signal that nobody sets",
+        "check that kernel for an endless loop, or a wait for a flag or signal that is never set",
     ),
     "S2": StallClass(
         "S2", "a class that no version of the runtime prints", "keep the device log and report it as a runtime bug"
@@ -173,17 +173,17 @@ _CLASSES: Final = {
         "S3",
         "a task has all it waits for, yet all cores are idle: it was not dispatched, or its kernel returned and its "
         "asynchronous completion was never signalled",
-        "if the kernel registers a deferred completion, find who should increment its counter",
+        "if the kernel registers a deferred completion, find what should increment its counter",
     ),
     "S4": StallClass(
         "S4",
         "only tasks that wait for others are left: their dependencies can never be met",
-        "look for a cycle or a producer that was never submitted in the orchestration code",
+        "check the orchestration code for a cycle, or for a producer that it never submits",
     ),
     "S5": StallClass(
         "S5",
         "all submitted tasks are done and the orchestrator submits no more",
-        "look at what the orchestrator (AICPU thread) itself waits for",
+        "find what the orchestrator (AICPU thread) waits for",
     ),
 }
 _UNKNOWN_CLASS: Final = StallClass(
@@ -197,12 +197,12 @@ def error_code(number: int) -> ErrorCode:
     """The code of that number; the sign is ignored (a runtime status is the negated code)."""
     number = abs(number)
     if not number:
-        return ErrorCode(0, "", "", "look at the lines before it in the log")
+        return ErrorCode(0, "", "", "read the log lines before it")
     return _BY_NUMBER.get(number) or ErrorCode(number, f"CODE_{number}", "a code that livedbg doesn't know", "")
 
 
 def whole_graph(code: ErrorCode) -> ErrorCode:
-    """Code 2 or 3 of host_build_graph, which builds the whole graph before it runs: no slot or heap ever comes free.
+    """Code 2 or 3 of host_build_graph, which builds the whole graph before it runs, so nothing is freed.
 
     Source: report_capacity_exhausted in simpler src/a2a3/runtime/host_build_graph/runtime/pto_ring_buffer.h.
     """

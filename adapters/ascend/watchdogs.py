@@ -23,8 +23,8 @@ class Watchdog:
 
     Attributes:
         name: in a sentence: `the scheduler's watchdog`.
-        watches: what has to go on, in words: `no progress`.
-        default_s: its limit where nobody set one.
+        watches: the condition, in words: `no progress`.
+        default_s: its default limit.
         variable: the environment variable that sets it, without its prefix; "" where it is compiled in.
         per_s: units of that variable in a second.
         where: for the compiled-in ones: which constant it is.
@@ -61,7 +61,7 @@ WATCHDOGS: Final[Mapping[str, Watchdog]] = {
         Watchdog(
             "allocator",
             "the allocator's watchdog",
-            "nothing came free",
+            "no slot was freed",
             0.5,
             where="PTO2_ALLOC_DEADLOCK_TIMEOUT_CYCLES",
         ),
@@ -140,13 +140,13 @@ def _ordered(set_to: Mapping[str, tuple[str, int]]) -> bool:
 
 
 def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None, simulator: bool | None) -> str:
-    """Which watchdogs would have come after that one, as a sentence; "" where there is none.
+    """Name the watchdogs with a longer limit, in a sentence; "" if there is none.
 
     Args:
-        key: who fired.
-        limit_s: after how long.
-        environment: of the process; None where it isn't known.
-        simulator: whether it ran on the simulator; None where that isn't known.
+        key: the watchdog that fired.
+        limit_s: its limit.
+        environment: of the process; None if unknown.
+        simulator: True on the simulator; None if unknown.
     """
     later = []
     for dog in WATCHDOGS.values():
@@ -155,7 +155,7 @@ def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None
             continue
         later.append(f"{dog.name} ({limit.seconds:g} s)")
     if not later:
-        return "The simulator has none that would have come later." if simulator else ""
+        return ""
     device = " (on a device only)" if simulator is None and key != "op-execute" else ""
     names = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
-    return f"Next would have come {names}{device}."
+    return f"Later limits: {names}{device}."

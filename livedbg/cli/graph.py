@@ -114,8 +114,9 @@ def _forms(form: str, drawing: Drawing) -> str:
 
 
 def _lacks(drawing: Drawing) -> bool:
-    """Whether an order is missing, here or in the run that it was compared with."""
-    return bool(drawing.said(MISSING)) or any(remark.facts.get("unordered") == "yes" for remark in drawing.remarks)
+    """True if a dependency is missing, here or in the run that it was compared with."""
+    missing = bool(drawing.remarks_of(MISSING))
+    return missing or any(remark.facts.get("unordered") == "yes" for remark in drawing.remarks)
 
 
 def _graph_file(source: Path) -> tuple[Path, GraphReader] | None:

@@ -41,14 +41,14 @@ def _lines(drawing: Drawing, most: int) -> Iterator[str]:
     for note in drawing.notes:
         yield from wrap(f"  {note}", _WIDTH, subsequent_indent="  ")
     for kind, title in _SAID.items():
-        said = drawing.said(kind)
-        if said:
+        remarks = drawing.remarks_of(kind)
+        if remarks:
             yield ""
-            yield f"{title}: {len(said)}"
-            for remark in said[: min(most, _REMARKS)]:
+            yield f"{title}: {len(remarks)}"
+            for remark in remarks[: min(most, _REMARKS)]:
                 yield from _remark(remark)
-            if len(said) > min(most, _REMARKS):
-                yield f"  … and {len(said) - min(most, _REMARKS)} more (--format json has all)"
+            if len(remarks) > min(most, _REMARKS):
+                yield f"  … and {len(remarks) - min(most, _REMARKS)} more (--format json has all)"
     yield ""
     yield from _layers(drawing, most)
 

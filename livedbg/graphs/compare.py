@@ -95,7 +95,7 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, 
     differences = _Differences(here, there, matching, terms)
     remarks = [differences.remark(pair, absent=True, unordered=pair in loose) for pair in absent]
     arrows = list(drawing.arrows)
-    known = {(remark.first, remark.second) for remark in drawing.said(MISSING)}
+    known = {(remark.first, remark.second) for remark in drawing.remarks_of(MISSING)}
     for pair in absent:
         ends = terms.task_name(pair[0]), terms.task_name(pair[1])
         if pair in loose and ends not in known:

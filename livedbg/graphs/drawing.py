@@ -89,7 +89,7 @@ class Drawing:
     notes: tuple[str, ...] = ()
     hidden: int = 0
 
-    def said(self, kind: str) -> list[Remark]:
+    def remarks_of(self, kind: str) -> list[Remark]:
         """The remarks of a kind."""
         return [remark for remark in self.remarks if remark.kind == kind]
 
@@ -123,7 +123,7 @@ def cut_down(drawing: Drawing, most: int) -> Drawing:
     """A drawing of `most` nodes at most: those near what is wrong first, then in order."""
     if len(drawing.nodes) <= most:
         return drawing
-    ends = dict.fromkeys(end for remark in drawing.said(MISSING) for end in (remark.first, remark.second))
+    ends = dict.fromkeys(end for remark in drawing.remarks_of(MISSING) for end in (remark.first, remark.second))
     near = around(drawing, ends, 2, most).nodes if ends else {}
     kept = list(near) + [name for name in drawing.nodes if name not in near]
     return _part(drawing, kept[:most])

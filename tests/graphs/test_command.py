@@ -406,7 +406,7 @@ def _without_edges(tmp_path: Path, **changes: str) -> Path:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"type": "INPUT"}, ["reads 1,024 bytes", "may read what was there before", "manual_dep=true"]),
+        ({"type": "INPUT"}, ["reads 1,024 bytes", "the read may return older data", "manual_dep=true"]),
         ({}, ["reads 1,024 bytes", "(INOUT)", "manual_dep=true"]),
         ({"type": "INPUT", "scope": "manual"}, ["manual scope", "set_dependencies()"]),
         ({"type": "OUTPUT_EXISTING"}, ["overwrites 1,024 bytes", "add_inout()"]),

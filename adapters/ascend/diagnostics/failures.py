@@ -59,7 +59,7 @@ def _tensor_wait(job: Job, tensor: TensorWait) -> Diagnostic:
         job,
         "tensor-wait-timeout",
         Severity.ERROR,
-        f"The orchestrator gave up waiting for {who} {task_name(tensor.task)}.",
+        f"The orchestrator waited for {who} {task_name(tensor.task)} until a time-out.",
         entities=(job.names.orchestrator, job.names.task(tensor.task)),
         attributes={"consumers": "yes" if tensor.consumers else "no", "code": _named_code(8)},
         marks=(tensor.mark,),
@@ -121,13 +121,13 @@ def _unexplained(call: str) -> str:
     """The sentence on a run that failed with -1, by the host's call that failed."""
     if call == "prepare_native_run":
         return (
-            "The run failed with code -1 while it was prepared, before any of its tasks was started, and the log does "
-            "not say why. With host_build_graph, which runs the orchestration code in that step, an exception that "
-            "this code throws ends so, without a word."
+            "The run failed with code -1 while it was prepared, before any task started. The log has no "
+            "cause. With host_build_graph, which runs the orchestration code in that step, an exception in this code "
+            "ends the run without a message."
         )
     return (
         "The run failed with code -1, and the log does not say which failure that is: SCOPE_DEADLOCK (1), a device "
-        "that was unusable before, or a step that failed for another cause."
+        "that was already unusable, or another failed step."
     )
 
 

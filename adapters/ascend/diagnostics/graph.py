@@ -64,7 +64,7 @@ def flag_cycles(job: Job) -> Iterator[Diagnostic]:
         for partner in graph.flag_partners(raw):
             sentence = (
                 f"Task {task_name(raw)} names a tensor without dependency (NO_DEP) that task {task_name(partner)}, "
-                "which depends on it, names too: if it waits for a flag there, the two wait for each other."
+                "which depends on it, names too. If it waits for a flag there, they wait for each other."
             )
             yield statement(
                 job,

@@ -27,6 +27,7 @@ def run_state(job: Job) -> Diagnostic:
         "reason": suspicion.reason,
         "quiet": "yes" if job.quiet else "no",
         "last_wall_ns": str(job.last_wall_ns or ""),
+        "process": job.process,
         "status": str(job.trouble.status or ""),
         "graph": "yes" if run.graph is not None or (job.live is not None and job.live.speaks) else "no",
         **numbers,
@@ -54,8 +55,8 @@ def shared_log(job: Job) -> Diagnostic:
     """Several chips write into one log."""
     devices = ", ".join(str(device) for device in sorted(job.chips.values()))
     sentence = (
-        f"{len(job.chips)} chip processes (devices {devices}) write into this one log without marks: "
-        "equal task ids of different devices can't be told apart."
+        f"{len(job.chips)} chip processes (devices {devices}) write into this one log without "
+        "marking its lines: livedbg can't assign task ids to devices."
     )
     return statement(job, "shared-log", Severity.WARNING, sentence)
 

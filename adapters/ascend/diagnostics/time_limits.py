@@ -30,19 +30,19 @@ def time_limits(job: Job) -> Iterator[Diagnostic]:
         if first.key == "op-execute":
             limit = first.limit(job.environment)
             sentence = (
-                f"CANN ended the operation after its limit of {limit.seconds:g} s: the run was long or blocked. "
+                f"CANN ended the operation after its limit of {limit.seconds:g} s: it was slow or blocked. "
                 "That alone proves no deadlock."
             )
             yield statement(job, "operation-ended", Severity.ERROR, sentence, marks=(first.mark,))
     if job.timeouts.ignored:
-        sentence = f"The runtime does not take a time limit that was set: {job.timeouts.ignored}."
+        sentence = f"The runtime ignores a time limit that is set: {job.timeouts.ignored}."
         yield statement(job, "limits-ignored", Severity.WARNING, sentence, marks=(job.timeouts.ignored_mark,))
     stuck = sorted(core.number for core in job.run.cores.values() if core.stuck)
     if job.trouble.only_deinit(job.run) and job.run.phase != "completed":
         cores = f"Core {stuck[0]}" if len(stuck) == 1 else f"{len(stuck)} cores"
         sentence = (
             f"{cores} did not answer at the end of the run in time (10 s on the simulator, 1 s on a device), and the "
-            "run failed with code -1: nothing else went wrong in it."
+            "run failed with code -1. The log shows no other failure."
         )
         marks = (job.trouble.status_mark,)
         yield statement(
@@ -62,11 +62,11 @@ def _fired(job: Job, first: Fired) -> Diagnostic:
     limit = first.limit(job.environment)
     by, how_long = limit.by, f"{limit.seconds:g} s ({limit.by})"
     if not limit.sure and dog.variable:
-        by = f"the default, if SIMPLER_{dog.variable} was not set"
-        how_long = f"as long as SIMPLER_{dog.variable} says ({limit.seconds:g} s, if it was not set)"
+        by = f"the default of SIMPLER_{dog.variable}"
+        how_long = f"the limit in SIMPLER_{dog.variable} ({limit.seconds:g} s by default)"
     later = [WATCHDOGS[f.key].name for f in job.timeouts.fired if f.key != first.key]
     after = (
-        f"After it came {' and '.join(later)}."
+        f"After it, {' and '.join(later)} fired."
         if later
         else others_after(first.key, limit.seconds, job.environment, job.timeouts.simulator)
     )
@@ -110,7 +110,7 @@ def _pid(job: Job) -> int | None:
 
 
 def _armed(job: Job) -> Iterator[Diagnostic]:
-    """A live process's run is watched: its scheduler gives up when nothing goes on for too long."""
+    """A live process's run is watched: its scheduler ends it after too long without progress."""
     run = job.run
     stall = job.stalls.stall
     over = job.trouble.crash is not None or job.trouble.fatal is not None or (stall is not None and stall.exit)
@@ -118,7 +118,7 @@ def _armed(job: Job) -> Iterator[Diagnostic]:
         return
     limit = limit_of("scheduler", job.environment)
     by = limit.by if limit.sure else "the default"
-    sentence = f"The scheduler's watchdog ends the run when nothing goes on for {limit.seconds:g} s ({by})."
+    sentence = f"The scheduler's watchdog ends the run after {limit.seconds:g} s without progress ({by})."
     yield statement(
         job,
         "watchdog-armed",

@@ -31,7 +31,7 @@ class CompileRule:
         "A program was not compiled: pypto's parser, one of its passes, its verifier or code generator, or ptoas "
         "refused it. Names the operation, the shapes and the source line that the message has, and the pass: from the "
         "message, or the one behind the last whose dump lies in passes_dump/ (inferred, by the order of August 2026). "
-        "An error after which a run began counts for nothing."
+        "An error after which a run began is ignored."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -88,16 +88,16 @@ def _words(said: Diagnostic, number: int) -> Iterator[str]:
 def _pass_words(said: Diagnostic) -> Iterator[str]:
     seen = said.attributes
     if seen.get("side"):
-        yield f"What is wrong is the {seen['side']} of the pass {seen.get('failed')}."
+        yield f"The {seen['side']} of the pass {seen.get('failed')} is wrong."
     elif seen.get("complete"):
-        yield f"All passes ended (the last: {seen.get('last')}); it failed behind them."
+        yield f"All passes ended (the last: {seen.get('last')}); it failed after them."
     elif seen.get("stage") == "ptoas" and seen.get("last"):
         yield f"The last pass of ptoas that ended is {seen['last']}."
     elif seen.get("last"):
         failed = f"so {seen['failed']} is the one that failed" if seen.get("failed") else "so the next one failed"
         yield f"The last pass that ended is {seen['last']}, {failed}."
     if seen.get("missing"):
-        yield f"Of the dumps before it {seen['missing']} are not there."
+        yield f"{seen['missing']} of the dumps before it are missing."
 
 
 def _next(said: Diagnostic) -> Iterator[str]:
@@ -105,11 +105,11 @@ def _next(said: Diagnostic) -> Iterator[str]:
     if seen.get("hint"):
         yield f"the compiler's hint: {seen['hint']}"
     if seen.get("internal"):
-        yield "report it to pypto with the program and the passes_dump folder; it is no fault of the program"
+        yield "report it to pypto, with the program and its passes_dump directory: it is a bug of the compiler"
     elif seen.get("origin"):
-        yield f"look at {seen['origin']}: the line of your program that it comes from"
+        yield f"check {seen['origin']}: the line of your program that it was generated from"
     elif seen.get("place") and not seen.get("generated"):
-        yield f"change {seen['place']}: that line is what the message is about"
+        yield f"change {seen['place']}: the message is about that line"
     if seen.get("dump"):
         yield f"read {seen['dump']}: the program as the last pass left it"
     elif seen.get("stage") in {"pass", "verifier"}:
@@ -121,4 +121,4 @@ def _next(said: Diagnostic) -> Iterator[str]:
     if seen.get("report"):
         yield f"the whole text: {seen['report']}"
     if seen.get("stage") in {"pass", "codegen", "verifier"} and not seen.get("internal"):
-        yield "PTO_BACKTRACE=1 adds where in the compiler it was raised"
+        yield "PTO_BACKTRACE=1 adds the place in the compiler"

@@ -24,21 +24,21 @@ from livedbg.model import Diagnostic, Severity, Task, TaskState
 
 __all__ = ["cann", "crash", "run_failed", "slow", "starved"]
 
-_CATCH: Final = "livedbg launch --catch std::exception -- COMMAND   (the exception with its stack, where it is thrown)"
-_CATCH_SIGNALS: Final = "livedbg launch --catch signals -- COMMAND   (the stack at the signal)"
+_CATCH: Final = "livedbg launch --catch std::exception -- COMMAND   (records the exception and its stack)"
+_CATCH_SIGNALS: Final = "livedbg launch --catch signals -- COMMAND   (records the stack at the signal)"
 
-_TELLS_LOAD: Final = "to know the load then: livedbg record PID while it runs samples it; so does sar -q, with sysstat"
+_TELLS_LOAD: Final = "to measure the load, next time: livedbg record TARGET while it runs, or sar -q of sysstat"
 
 
 def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The process ended by a signal or an exception."""
-    crash = job.said("terminate")
+    crash = job.first("terminate")
     if crash is None:
         return
     running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
     place = ""
     if len(running) == 1:
-        place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} then."
+        place = f" Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} at that time."
     elif not running and job.state.attributes.get("orchestrator") == "submitting" and "::" in crash.sentence:
         place = (
             " The orchestrator was still submitting: the orchestration code (aicpu_orchestration_entry) is the "
@@ -50,7 +50,7 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
         severity=Severity.CRITICAL,
         sentence=f"{crash.sentence}{place}{_fault(job)}{masked(job)}",
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
-        evidence=evidence(crash, *running, job.said("cann-code")),
+        evidence=evidence(crash, *running, job.first("cann-code")),
         next=(
             _CATCH if "::" in crash.sentence else _CATCH_SIGNALS,
             LINES_BEFORE,
@@ -62,27 +62,27 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
 
 def _fault(job: JobDiagnostics) -> str:
     """The kernel that CANN's report of a fault names."""
-    code = job.said("cann-code")
+    code = job.first("cann-code")
     kernel = code.attributes.get("fault_kernel", "") if code is not None else ""
     if not kernel:
         return ""
     return (
-        f" CANN's report names kernel {kernel}; where its binSize is that of the runtime's own aicore_kernel.o, the "
-        "fault lies in what that one jumped to."
+        f" CANN's report names kernel {kernel}. If its binSize is that of the runtime's aicore_kernel.o, the fault is "
+        "in the kernel that it called."
     )
 
 
 def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The run ended with an error code that no stall explains."""
-    failed, fatal = job.said("runtime-failed"), job.said("fatal")
+    failed, fatal = job.first("runtime-failed"), job.first("fatal")
     if (failed is None and fatal is None) or job.completed or any(_explained(job)):
         return
     main = fatal or failed
     assert main is not None
     message = main.attributes.get("message", "")
-    words = f" It says: “{message}”." if message and message not in main.sentence else ""
+    words = f" Its message: “{message}”." if message and message not in main.sentence else ""
     blame = main.attributes.get("blame", "")
-    whose = f" Usually the fault of: {blame}." if blame else ""
+    whose = f" The usual cause is in: {blame}." if blame else ""
     by_orchestrator = 0 < int(main.attributes.get("error_code", "0")) < 100
     steps = dict.fromkeys(step for said in (main, failed) if said is not None for step in advice_of(said))
     in_prepare = fatal is None and main.attributes.get("call") == "prepare_native_run"
@@ -94,7 +94,7 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         severity=Severity.CRITICAL,
         sentence=main.sentence + words + whose + fired(job) + masked(job),
         entities=(job.orchestrator,) if by_orchestrator else (),
-        evidence=evidence(fatal, failed, job.said("cann-code")),
+        evidence=evidence(fatal, failed, job.first("cann-code")),
         next=tuple(steps) or (LINES_BEFORE,),
         since_wall_ns=main.at_wall_ns,
     )
@@ -102,37 +102,39 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
 
 def _explained(job: JobDiagnostics) -> Iterator[bool]:
     """Whether another rule already says why the run failed."""
-    ring = job.said("ring-full")
+    ring = job.first("ring-full")
     yield ring is not None and ring.attributes.get("host_built") != "yes"
     for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
-        yield job.said(code) is not None
+        yield job.first(code) is not None
 
 
 def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """CANN's code, or a time-out, is all that the logs say."""
-    code, ended, deinit = job.said("cann-code"), job.said("operation-ended"), job.said("deinit-timeout")
+    code, ended, deinit = job.first("cann-code"), job.first("operation-ended"), job.first("deinit-timeout")
     main = code or ended or deinit
-    if main is None or job.completed or any(_explained(job)) or any(map(job.said, ("fatal", "runtime-failed"))):
+    if main is None or job.completed or any(_explained(job)) or any(map(job.first, ("fatal", "runtime-failed"))):
         return
     steps: list[str] = []
     words = ""
     if deinit is not None and main is deinit:
         if deinit.attributes.get("simulator") == "yes":
-            words = " On the simulator, whose cores are threads, that mostly means too many threads for this machine."
-        steps = ["run fewer jobs at a time (--max-parallel 2)", "look whether the kernel on that core ends at all"]
+            words = " The cores of the simulator are threads: this machine probably has too few CPUs for them."
+        steps = ["run fewer jobs at a time (--max-parallel 2)", "check whether the kernel on that core ends"]
     elif code is not None and code.attributes.get("mask") == "yes":
-        words = " That code is a mask: it only says that something failed. What did is not in the logs that were read."
+        words = " That code masks the cause: it reports only that something failed. The logs have no cause."
         where = code.attributes.get("device_log", "")
         steps = [
-            f"read the device log as well: livedbg report --logs of the folder of {where}",
-            "set ASCEND_PROCESS_LOG_PATH to a folder of the run's own (it must exist) and run it again",
-            "look further up for the first failure on that device: after one, every later call fails",
+            f"read the device log as well: livedbg report --logs DIR, with the directory of {where}",
+            "set ASCEND_PROCESS_LOG_PATH to an empty directory and rerun",
+            "find the first failure on that device in the log: all later calls fail after it",
         ]
     elif code is not None:
         steps = [step for step in (code.attributes.get("advice", ""), code.attributes.get("device_log", "")) if step]
     ended_words = f" {ended.sentence}" if ended is not None and main is not ended else ""
     if ended is not None:
-        steps.append("raise SIMPLER_OP_EXECUTE_TIMEOUT_US and SIMPLER_STREAM_SYNC_TIMEOUT_MS to see whether it is slow")
+        steps.append(
+            "raise SIMPLER_OP_EXECUTE_TIMEOUT_US and SIMPLER_STREAM_SYNC_TIMEOUT_MS to test if it is only slow"
+        )
     yield Finding(
         rule=rule,
         state=VerdictState.CRASHED,
@@ -147,7 +149,7 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
 
 def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The watchdog fired without a stall."""
-    starved = job.said("watchdog-starved")
+    starved = job.first("watchdog-starved")
     if starved is None or job.completed:
         return
     yield Finding(
@@ -155,9 +157,9 @@ def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
         state=VerdictState.CRASHED,
         severity=Severity.ERROR,
         sentence=f"{starved.sentence} {_load_words(starved)}{fired(job)}",
-        evidence=evidence(starved, job.said("timeout-exit")),
+        evidence=evidence(starved, job.first("timeout-exit")),
         next=(
-            "run it again without a debugger that stops it, or with fewer jobs on the machine (--max-parallel 2)",
+            "rerun without a debugger that stops it, or with fewer jobs on the machine (--max-parallel 2)",
             "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts)",
             *(() if starved.attributes.get("load") else (_TELLS_LOAD,)),
         ),
@@ -165,21 +167,21 @@ def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     )
 
 
-def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> Finding:
+def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> Finding:
     """The watchdog ended a run whose kernels returned afterwards: they were slow, not stuck.
 
     Args:
-        rule: that asks.
-        told: the watchdog's last word.
-        tasks: what ran then.
+        rule: name of the rule.
+        watchdog: the watchdog's diagnostic.
+        tasks: the tasks that were running.
     """
     one = len(tasks) == 1
     where = f" {where_of(tasks[0], state.snapshot)}" if one else ""
     subject = "Task" if one else "Tasks"
     then = (
-        "its kernel has returned since, so it was slow for that limit"
+        "Its kernel has returned since, so it was slow"
         if one
-        else "their kernels have returned since, so they were slow for that limit"
+        else "Their kernels have returned since, so they were slow"
     )
     return Finding(
         rule=rule,
@@ -187,22 +189,22 @@ def slow(rule: str, told: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics
         roots=tuple(task.id for task in tasks),
         severity=Severity.ERROR,
         sentence=(
-            f"{subject} {names_of(tasks)} still ran{where} when the scheduler's watchdog ended the run; {then}, not "
-            f"stuck for ever.{progress_of(job)}{ended_by(told)}{fired(job)}"
+            f"{subject} {names_of(tasks)} still ran{where} when the scheduler's watchdog ended the run. {then}, "
+            f"not stuck.{progress_of(job)}{ended_by(watchdog)}{fired(job)}"
         ),
         entities=tuple(task.id for task in tasks),
-        evidence=evidence(told, *tasks, job.said("runtime-failed")),
+        evidence=evidence(watchdog, *tasks, job.first("runtime-failed")),
         next=(
-            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts) above what the kernel takes",
-            "livedbg launch --recipe ascend-patience -- COMMAND   (with five minutes: does it end well then?)",
-            f"or look why {tasks[0].kernel or 'the kernel'} takes so long: a loop, or a wait for another that was late",
+            "raise SIMPLER_SCHEDULER_TIMEOUT_MS (read once, when the worker starts) above the kernel's run time",
+            "livedbg launch --recipe ascend-patience -- COMMAND   (tests it with a limit of 5 min)",
+            f"or find out why {tasks[0].kernel or 'the kernel'} is slow: a long loop, or a wait for a late task",
         ),
         inferred=True,
-        since_wall_ns=told.at_wall_ns,
+        since_wall_ns=watchdog.at_wall_ns,
     )
 
 
 def _load_words(starved: Diagnostic) -> str:
-    """How busy the machine was then, or that nobody knows."""
+    """How busy the machine was then, if that is known."""
     load = starved.attributes.get("load", "")
-    return f"At that time: {load}." if load else "How busy the machine was then is not known: a log does not say it."
+    return f"At that time: {load}." if load else "The machine's load at that time is not known."

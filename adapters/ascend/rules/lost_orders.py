@@ -18,12 +18,12 @@ __all__ = ["flag_cycle", "missing_edge"]
 
 def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """An order that the task graph lost."""
-    for lost in job.all_said("missing-edge"):
+    for lost in job.unresolved("missing-edge"):
         said = lost.attributes
         reads = said.get("hazard") == "read after write"
-        harm = "so it may read what was there before" if reads else "and the result depends on which ends last"
+        harm = "so the read may return older data" if reads else "and the result depends on which one ends last"
         alike = int(said.get("count", "1")) - 1
-        more = f" {alike} more pair{'s' * (alike > 1)} of tasks alike." if alike > 0 else ""
+        more = f" {alike} more pair{'s' * (alike > 1)} of tasks are alike." if alike > 0 else ""
         yield Finding(
             rule=rule,
             state=VerdictState.DIVERGED,
@@ -57,13 +57,13 @@ def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     """A flag in memory that may close a cycle."""
     if job.completed:
         return
-    for cycle in job.all_said("flag-cycle"):
+    for cycle in job.unresolved("flag-cycle"):
         yield Finding(
             rule=rule,
             severity=Severity.WARNING,
             sentence=cycle.sentence,
             entities=cycle.entities,
             evidence=evidence(cycle),
-            next=("check in the kernels' code who sets the flag",),
+            next=("find in the kernels' code what sets the flag",),
             inferred=True,
         )

@@ -9,6 +9,7 @@ from livedbg.adapters.ascend.rules.sentences import (
     JobDiagnostics,
     evidence,
     names_of,
+    pid_of,
 )
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
@@ -31,7 +32,7 @@ _TROUBLE: Final = (
 )
 
 
-def building(rule: str, job: JobDiagnostics) -> Finding:
+def building(rule: str, job: JobDiagnostics, state: RuleInput) -> Finding:
     """The log ends while the orchestration code runs on the host."""
     return Finding(
         rule=rule,
@@ -39,14 +40,14 @@ def building(rule: str, job: JobDiagnostics) -> Finding:
         roots=(job.orchestrator,),
         severity=Severity.ERROR,
         sentence=(
-            "The orchestration code has not returned: with host_build_graph it runs on the host while the run is "
-            "prepared, and the log says nothing after its begin. No task was started yet."
+            "The orchestration code has not returned, and no task has started. With host_build_graph it runs on the "
+            "host while the run is prepared; the log has nothing after its begin."
         ),
         entities=(job.orchestrator,),
         evidence=evidence(job.state),
         next=(
-            "livedbg stacks PID --glance   (the host's thread stands in aicpu_orchestration_entry)",
-            "look for a value of a tensor that it waits for (get_tensor_data): no task can have written it then",
+            f"livedbg stacks {pid_of(job, state.snapshot)} --glance   (the thread in aicpu_orchestration_entry)",
+            "check whether it waits for a tensor's value (get_tensor_data): no task can have written it yet",
         ),
         inferred=True,
     )
@@ -54,7 +55,7 @@ def building(rule: str, job: JobDiagnostics) -> Finding:
 
 def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """The run ended well."""
-    complete = job.said("run-complete")
+    complete = job.first("run-complete")
     if complete is not None and job.completed:
         alive = any(not process.exited for process in state.snapshot.processes.values())
         yield Finding(
@@ -68,8 +69,8 @@ def run_complete(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
 
 
 def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """The run has neither ended nor failed, and its log was written to a moment ago."""
-    if job.state.attributes.get("phase") not in {"starting", "running"} or any(job.said(code) for code in _TROUBLE):
+    """The run has neither ended nor failed, and its log is being written."""
+    if job.state.attributes.get("phase") not in {"starting", "running"} or any(job.first(code) for code in _TROUBLE):
         return
     roots = job.roots(state.snapshot)
     running = [task for task in roots if task.state is TaskState.RUNNING]
@@ -82,16 +83,17 @@ def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     elif not roots and job.state.attributes.get("building") != "yes":
         verdict = VerdictState.UNKNOWN
         sentence = (
-            "The log ends before the run does and shows no task that is under way: whether the run stands still, or "
-            "its log was cut, can't be told from it."
+            "Inconclusive: the log ends before the run does, and names no running task. The run is stalled, or its log "
+            "was cut off."
         )
     else:
         return
+    pid = pid_of(job, state.snapshot)
     yield Finding(
         rule=rule,
         state=verdict,
         severity=Severity.INFO,
         sentence=sentence,
         evidence=evidence(*running, job.state),
-        next=() if verdict is VerdictState.RUNNING else ('run it at log level "debug"', "livedbg attach PID"),
+        next=() if verdict is VerdictState.RUNNING else ('run it at log level "debug"', f"livedbg attach {pid}"),
     )

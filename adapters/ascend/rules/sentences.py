@@ -1,4 +1,4 @@
-"""What the Ascend rules share: jobs as the diagnostics describe them, and names, places and counts in words."""
+"""Shared by the Ascend rules: jobs as diagnostics describe them; names, places and counts as text."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ __all__ = [
     "masked",
     "name_of",
     "names_of",
+    "pid_of",
     "progress_of",
     "quiet_for_s",
     "ring_name",
@@ -34,8 +35,8 @@ __all__ = [
     "where_of",
 ]
 
-LINES_BEFORE: Final = "look at the log lines before it"
-"""A next step, in the words of the rule `crash`: said by both, it stands once."""
+LINES_BEFORE: Final = "read the log lines before it"
+"""A next step, equal to that of the rule `crash`, so that it is listed once."""
 
 _NAMES_SHOWN: Final = 6
 _EVIDENCE_SHOWN: Final = 8
@@ -52,12 +53,12 @@ class JobDiagnostics:
 
     @property
     def scope(self) -> str:
-        """`ascend`, or `ascend/LABEL` where several jobs are looked at."""
+        """`ascend`, or `ascend/LABEL` if there are several jobs."""
         return self.state.attributes.get("scope", "ascend")
 
     @property
     def label(self) -> str:
-        """What tells it apart from the other jobs in words."""
+        """Its name among several jobs."""
         return self.scope.partition("/")[2] or self.state.attributes.get("place", "")
 
     @property
@@ -72,19 +73,19 @@ class JobDiagnostics:
 
     @property
     def completed(self) -> bool:
-        """Its present run has ended well."""
+        """Its present run has completed."""
         return self.state.attributes.get("phase") == "completed"
 
-    def all_said(self, code: str) -> list[Diagnostic]:
-        """Its diagnostics of one code that still hold."""
+    def unresolved(self, code: str) -> list[Diagnostic]:
+        """Its unresolved diagnostics of one code."""
         return [d for d in self.others if d.code == code and d.attributes.get("resolved") != "yes"]
 
-    def said(self, code: str) -> Diagnostic | None:
-        """The first of them."""
-        return next(iter(self.all_said(code)), None)
+    def first(self, code: str) -> Diagnostic | None:
+        """Its first unresolved diagnostic of one code."""
+        return next(iter(self.unresolved(code)), None)
 
     def roots(self, snapshot: Snapshot) -> list[Task]:
-        """The tasks that hold it up, as the adapter concluded."""
+        """The tasks that block it, as the adapter concluded."""
         return [snapshot.tasks[entity] for entity in self.state.entities if entity in snapshot.tasks]
 
     def tasks_in(self, wanted: TaskState, state: RuleInput) -> list[Task]:
@@ -131,7 +132,7 @@ def names_of(tasks: Sequence[Task]) -> str:
 def where_of(task: Task, snapshot: Snapshot) -> str:
     """`on core 8 (AIV0)`."""
     cores = [snapshot.resources[core].name if core in snapshot.resources else core for core in task.where]
-    return f"on {', '.join(cores)}" if cores else "on a core that the log doesn't name"
+    return f"on {', '.join(cores)}" if cores else "on an unknown core"
 
 
 def clock(task: Task) -> str:
@@ -142,7 +143,7 @@ def clock(task: Task) -> str:
 
 
 def quiet_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float:
-    """How long a job's log has said nothing."""
+    """Time since the last line of a job's log."""
     last = job.state.attributes.get("last_wall_ns")
     return (snapshot.now().wall_ns - int(last)) / 1e9 if last else 0.0
 
@@ -211,6 +212,16 @@ def ring_name(entities: Sequence[str]) -> str:
     return f"task ring {rings[0].rpartition('/')[2]}" if rings else "its task ring"
 
 
+def pid_of(job: JobDiagnostics, snapshot: Snapshot) -> str:
+    """The pid of a job's process, for a command; `PID` if it is unknown, as where only logs are read."""
+    alive = {one.id: one for one in snapshot.processes.values() if not one.exited}
+    own = alive.get(job.state.attributes.get("process", ""))
+    targets = [one for one in alive.values() if one.target]
+    if own is None and len(targets) == 1:
+        own = targets[0]
+    return str(own.pid) if own is not None else "PID"
+
+
 def progress_of(job: JobDiagnostics) -> str:
     """` 3 of 5 tasks are done.`, or nothing where that is not known."""
     done, total = job.state.attributes.get("completed"), job.state.attributes.get("total")
@@ -219,7 +230,7 @@ def progress_of(job: JobDiagnostics) -> str:
 
 def shared(job: JobDiagnostics) -> str:
     """` 2 chip processes (devices 0, 1) write into this one log …`, where they do."""
-    said = job.said("shared-log")
+    said = job.first("shared-log")
     return f" {said.sentence}" if said is not None else ""
 
 
@@ -229,34 +240,34 @@ def code_of(said: Diagnostic) -> str:
     return f" ({code})" if code else ""
 
 
-def ended_by(told: Diagnostic | None) -> str:
+def ended_by(watchdog: Diagnostic | None) -> str:
     """` The scheduler's watchdog ended the run (code 100, …; S1:running-stalled).` where it did."""
-    if told is None or told.code != "timeout-exit":
+    if watchdog is None or watchdog.code != "timeout-exit":
         return ""
-    sub_class = told.attributes.get("sub_class", "")
-    if sub_class and told.attributes.get("sub_class_by") == "counts":
+    sub_class = watchdog.attributes.get("sub_class", "")
+    if sub_class and watchdog.attributes.get("sub_class_by") == "counts":
         sub_class += " by its counts"
-    words = "; ".join(word for word in (told.attributes.get("code"), sub_class) if word)
+    words = "; ".join(word for word in (watchdog.attributes.get("code"), sub_class) if word)
     return f" The scheduler's watchdog ended the run ({words})."
 
 
 def fired(job: JobDiagnostics) -> str:
-    """` The scheduler's watchdog fired first: no progress for 10 s (…). Next would have come …` where one did."""
-    told = job.said("watchdog-fired")
-    ignored = job.said("limits-ignored")
-    busy = job.said("machine-busy")
-    words = f" {told.sentence}" if told is not None else ""
+    """` The scheduler's watchdog fired first: no progress for 10 s (…). Later limits: …` if one fired."""
+    watchdog = job.first("watchdog-fired")
+    ignored = job.first("limits-ignored")
+    busy = job.first("machine-busy")
+    words = f" {watchdog.sentence}" if watchdog is not None else ""
     if busy is not None:
-        words += f" {busy.sentence} On the simulator, whose cores are threads, a slow task then looks like a stuck one."
+        words += f" {busy.sentence} The cores of the simulator are threads, so a slow task can look stuck."
     return words + (f" {ignored.sentence}" if ignored is not None else "")
 
 
 def masked(job: JobDiagnostics) -> str:
-    """` CANN returned 507018 (…), which only says that something failed.`, where it did."""
-    code = job.said("cann-code")
+    """` CANN returned 507018 (…); that code masks this cause.` if it did."""
+    code = job.first("cann-code")
     if code is None or code.attributes.get("mask") != "yes":
         return ""
-    return f" {code.sentence.rstrip('.')}; that code is only a mask of this."
+    return f" {code.sentence.rstrip('.')}; that code masks this cause."
 
 
 def advice_of(said: Diagnostic) -> tuple[str, ...]:

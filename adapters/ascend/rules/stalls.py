@@ -1,4 +1,4 @@
-"""A stalled Ascend run: which tasks hold it up, since when, who waits for them, and what to do next."""
+"""A stalled Ascend run: which tasks block it, since when, which tasks wait for them, and what to do next."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from livedbg.adapters.ascend.rules.sentences import (
     masked,
     name_of,
     names_of,
+    pid_of,
     progress_of,
     quiet_for_s,
     shared,
@@ -36,7 +37,7 @@ _ENTITIES: Final = 1_000  # of one finding
 
 @dataclass(frozen=True, slots=True)
 class _Blocked:
-    """What reports that a run does not go on.
+    """The reports that a run makes no progress.
 
     Attributes:
         watchdog: the scheduler's watchdog.
@@ -51,8 +52,8 @@ class _Blocked:
     @classmethod
     def of(cls, job: JobDiagnostics) -> _Blocked:
         """What the diagnostics of a job report."""
-        watchdog = job.said("timeout-exit") or job.said("stall-summary")
-        return cls(watchdog, job.said("ring-full"), job.said("tensor-wait-timeout"))
+        watchdog = job.first("timeout-exit") or job.first("stall-summary")
+        return cls(watchdog, job.first("ring-full"), job.first("tensor-wait-timeout"))
 
     @property
     def reported(self) -> bool:
@@ -84,13 +85,13 @@ def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
     ring = blocked.ring
     return (
         job.completed
-        or any(job.said(code) is not None for code in ("terminate", "watchdog-starved", "core-anomaly"))
+        or any(job.first(code) is not None for code in ("terminate", "watchdog-starved", "core-anomaly"))
         or (ring is not None and "yes" in {ring.attributes.get("by_scope"), ring.attributes.get("host_built")})
     )
 
 
 def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> Finding:
-    watchdog, cycle = blocked.watchdog, job.said("flag-cycle")
+    watchdog, cycle = blocked.watchdog, job.first("flag-cycle")
     sentence = _who(roots, job, state) + _orchestrator_waits(job, blocked, state) + _behind(roots, job, state)
     sentence += progress_of(job) + ended_by(watchdog) + fired(job) + masked(job) + shared(job)
     sentence += f" {cycle.sentence}" if cycle is not None else ""
@@ -103,7 +104,7 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
         sentence=sentence,
         entities=_participants(job, roots, blocked, state),
         evidence=evidence(watchdog, blocked.ring, blocked.tensor, *roots, *waiters, job.state, *_failures(job)),
-        next=_next(roots, job),
+        next=_next(roots, job, pid_of(job, state.snapshot)),
         inferred=job.state.attributes.get("certain") != "yes",
         since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
     )
@@ -113,13 +114,13 @@ def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput
     """A sentence on the orchestrator where it waits for the roots, or ""."""
     if blocked.ring is not None:
         return (
-            f" The runtime reports “{blocked.ring.sentence.partition(':')[0]}”{code_of(blocked.ring)}, which is the "
-            "symptom: a slot comes free only when the oldest task completes, so the orchestrator waits."
+            f" The runtime reports “{blocked.ring.sentence.partition(':')[0]}”{code_of(blocked.ring)}. That is a "
+            "symptom: a slot is freed only when the oldest task completes, so the orchestrator waits."
         )
     if blocked.tensor is not None:
-        return f" The orchestrator waited for it (tensor data) and gave up{code_of(blocked.tensor)}."
+        return f" The orchestrator waited for its output until a time-out{code_of(blocked.tensor)}."
     if job.waits_for_orchestrator(state):
-        return " The orchestrator has not finished submitting and waits for it."
+        return " The orchestrator waits for it, and has more tasks to submit."
     return ""
 
 
@@ -135,7 +136,7 @@ def _participants(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked,
 
 
 def _failures(job: JobDiagnostics) -> tuple[Diagnostic | None, ...]:
-    return job.said("runtime-failed"), job.said("cann-code")
+    return job.first("runtime-failed"), job.first("cann-code")
 
 
 def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
@@ -160,18 +161,22 @@ def _who(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     task = roots[0]
     since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
     if task.state is TaskState.RUNNING:
-        likely = "" if job.state.attributes.get("certain") == "yes" else f" ({job.state.attributes.get('reason', '')})"
-        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since} and does not complete{likely}."
+        likely = (
+            ""
+            if job.state.attributes.get("certain") == "yes"
+            else f" It is suspected: {job.state.attributes.get('reason', '')}."
+        )
+        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}"
     waits = task.attributes.get("waits_for", "")
     if task.state is TaskState.READY and task.attributes.get("deferred") == "yes":
         return (
             f"The kernel of task {name_of(task)} has returned, but its deferred (asynchronous) completion has not "
-            f"come{since}: all cores are idle.{f' It waits for this: {waits}.' if waits else ''}"
+            f"been signalled{since}. All cores are idle.{f' It waits for: {waits}.' if waits else ''}"
         )
     if task.state is TaskState.READY and task.attributes.get("buffered") == "yes":
         return (
-            f"Task {name_of(task)} is ready, but the scheduler gave it to no core{since}. The log shows what it "
-            "gave to cores."
+            f"Task {name_of(task)} is ready, but the scheduler has not dispatched it{since}. The log shows all "
+            "dispatches."
         )
     if task.state is TaskState.READY:
         return (
@@ -182,7 +187,7 @@ def _who(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
 
 
 def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
-    """What waits behind the roots, in words."""
+    """How many tasks wait behind the roots, in a sentence."""
     behind, direct, known = count_behind(roots, job, state)
     if not behind:
         return ""
@@ -191,60 +196,60 @@ def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str
     return f" {tasks} behind {'it' if len(roots) == 1 else 'them'}{exact}."
 
 
-def _next(roots: Sequence[Task], job: JobDiagnostics) -> tuple[str, ...]:
+def _next(roots: Sequence[Task], job: JobDiagnostics, pid: str) -> tuple[str, ...]:
     steps = []
     kernel = roots[0].kernel or "its kernel"
     if roots[0].attributes.get("buffered") == "yes":
         steps.append(
-            f"look whether {kernel} must start on more cores at once than are free (require_sync_start, block_num); "
+            f"check whether {kernel} must start on more cores at once than are free (require_sync_start, block_num); "
             "else report the dispatch loop to the runtime's maintainers"
         )
     elif roots[0].state is TaskState.READY:
-        steps.append(f"find who should signal the asynchronous completion that {kernel} registered")
+        steps.append(f"find what should signal the asynchronous completion that {kernel} registered")
     else:
-        steps.append(f"look at what {kernel} waits for: a flag or signal that nobody sets, or a loop without end")
-    steps.append("livedbg stacks PID --glance   (the AICore thread's frame shows the line, on the simulator)")
-    if job.said("ring-full") is not None:
-        steps.append("don't raise PTO2_RING_TASK_WINDOW first: it only lets more tasks queue up behind the stuck one")
+        steps.append(f"check {kernel} for an endless loop, or a wait for a flag or signal that is never set")
+    steps.append(f"livedbg stacks {pid} --glance   (on the simulator: the stack of the AICore thread shows the line)")
+    if job.first("ring-full") is not None:
+        steps.append("do not raise PTO2_RING_TASK_WINDOW first: more tasks would only queue behind the stuck one")
     if roots[0].kernel is None:
-        steps.append("livedbg launch --recipe ascend-log -- COMMAND   (the log then names kernel, core and dispatches)")
+        steps.append("livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)")
     if job.state.attributes.get("graph") != "yes":
         steps.append(
-            "livedbg launch --recipe ascend-deps=enable-dep-gen -- COMMAND   (on an input that is well: what waits for "
-            "what)"
+            "livedbg launch --recipe ascend-deps=enable-dep-gen -- COMMAND   (on a passing input: records all "
+            "dependencies)"
         )
     return tuple(steps)
 
 
 def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     """A stall with no task that could complete: only waiting tasks, or none at all."""
-    told = job.said("timeout-exit") or job.said("stall-summary")
-    if told is None and job.state.attributes.get("building") == "yes":
-        yield building(rule, job)
-    if told is None:
+    report = job.first("timeout-exit") or job.first("stall-summary")
+    if report is None and job.state.attributes.get("building") == "yes":
+        yield building(rule, job, state)
+    if report is None:
         return
     waiting = job.tasks_in(TaskState.SUBMITTED, state)
     steps: tuple[str, ...]
-    sub_class, counted = told.attributes.get("sub_class", ""), progress_of(job)
+    sub_class, counted = report.attributes.get("sub_class", ""), progress_of(job)
     listed = not sub_class and any(task.attributes.get("evidence") for task in waiting)  # by an old dump
     if waiting and (listed or sub_class.startswith("S4")):
         sentence = (
-            f"{job.state.attributes.get('waiting', len(waiting))} tasks wait and none is running or ready: their "
+            f"{job.state.attributes.get('waiting', len(waiting))} tasks wait, and none is running or ready: their "
             f"dependencies can never be met ({names_of(waiting[:8])})."
         )
         entities = tuple(task.id for task in waiting[:_ENTITIES])
-        steps = ("look for a cycle, or for a producer that was never submitted, in the orchestration code",)
+        steps = ("check the orchestration code for a cycle, or for a producer that it never submits",)
     elif sub_class.startswith("S5"):
-        sentence = "All submitted tasks are done, and the orchestrator submits no more: it is what hangs."
+        sentence = "The orchestrator hangs: all submitted tasks are done, and it submits no more."
         entities = (job.orchestrator,)
-        steps = ("look at what the orchestration code waits for on its AICPU thread",)
+        steps = ("find what the orchestration code waits for on its AICPU thread",)
     else:
-        sentence = f"{told.sentence} The log does not name the task that is stuck (levels info and debug have more)."
+        sentence = f"{report.sentence} The log does not name the stuck task (log levels info and debug have more)."
         entities, counted = (), ""  # its sentence has the counts
         steps = (
-            *filter(None, (told.attributes.get("advice", ""),)),
-            "livedbg attach PID   (while it hangs; of a simulator's process the memory says which task it is)",
-            "livedbg launch --recipe ascend-log -- COMMAND   (the log then names kernel, core and dispatches)",
+            *filter(None, (report.attributes.get("advice", ""),)),
+            f"livedbg attach {pid_of(job, state.snapshot)}   (while it hangs: a simulator's memory shows the task)",
+            "livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)",
         )
     yield Finding(
         rule=rule,
@@ -252,6 +257,6 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         severity=Severity.CRITICAL,
         sentence=sentence + counted + fired(job) + masked(job),
         entities=entities,
-        evidence=evidence(told, *waiting[:8]),
+        evidence=evidence(report, *waiting[:8]),
         next=steps,
     )

@@ -1,8 +1,8 @@
-"""Diagnosis of Ascend runs: who holds the run up, what crashed or failed, which order was lost.
+"""Diagnosis of Ascend runs: stalls, deadlocks, crashes, failures, missing dependencies.
 
 All rules read what the Ascend adapter put on the stream: tasks, edges and the diagnostics of
-docs/systems/ascend.md; none of them looks at a log. A diagnostic that was overtaken by later lines
-carries `resolved=yes` and counts for nothing.
+docs/systems/ascend.md; none of them reads a log. A diagnostic that later lines made obsolete
+carries `resolved=yes` and is ignored.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["AscendRule", "rules"]
 
 @dataclass(frozen=True, slots=True)
 class AscendRule:
-    """A rule that asks one question of each Ascend job in turn."""
+    """A rule that checks each Ascend job in turn."""
 
     name: str
     doc: str
-    look: Callable[[str, JobDiagnostics, RuleInput], Iterable[Finding]]
+    check: Callable[[str, JobDiagnostics, RuleInput], Iterable[Finding]]
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
         found = jobs(state.snapshot)
         for job in found:
-            for finding in self.look(self.name, job, state):
+            for finding in self.check(self.name, job, state):
                 yield _of_one(finding, job) if len(found) > 1 and job.label else finding
 
 
@@ -126,7 +126,7 @@ def rules() -> Sequence[Rule]:
 
 
 def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    ring = job.said("ring-full")
+    ring = job.first("ring-full")
     if ring is None or job.completed or ring.attributes.get("by_scope") != "yes":
         return
     yield Finding(
@@ -151,12 +151,12 @@ def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterato
 def _core_anomaly(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     if job.completed:
         return
-    for anomaly in job.all_said("core-anomaly"):
+    for anomaly in job.unresolved("core-anomaly"):
         yield Finding(
             rule=rule,
             state=VerdictState.STALLED,
             severity=Severity.CRITICAL,
-            sentence=f"{anomaly.sentence} The kernel is done; the scheduler's completion polling is what is stuck.",
+            sentence=f"{anomaly.sentence} The kernel is done. The scheduler's completion polling is stuck.",
             entities=anomaly.entities,
             evidence=evidence(anomaly),
             next=("keep the device log and report it to the runtime's maintainers",),

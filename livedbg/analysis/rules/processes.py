@@ -127,7 +127,7 @@ class Crash:
         what = "Crashed" if fatal else "An exception was logged, and its process goes on"
         if kind == WARNED:
             what = "A sanitizer reported, without ending the program"
-        steps = ["look at the log lines before it"]
+        steps = ["read the log lines before it"]
         if fatal:
             steps.append("run it again under `livedbg launch -- COMMAND`")
         return Finding(

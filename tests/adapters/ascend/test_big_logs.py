@@ -34,7 +34,7 @@ def test_a_hang_behind_100_mb_is_found_in_bounded_memory(recorded: Path, tmp_pat
     said = json.loads(done.out)
     assert said["verdict"]["state"] == "stalled"
     assert said["findings"][0]["entities"] == ["task:ascend/r1t2", "core:ascend/8"]
-    assert "(10 s, if it was not set)" in said["findings"][0]["sentence"]
+    assert "(10 s by default)" in said["findings"][0]["sentence"]
     assert done.kib < 700 << 10
 
 

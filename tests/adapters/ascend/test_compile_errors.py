@@ -88,7 +88,7 @@ def taken(text: str) -> CompileReader:
                 "made from /home/dev/job/model.py:10:9",
                 "shape = [%c64_index, %c64_index]",
             ],
-            ["look at /home/dev/job/model.py:10:9", "codegen_errors.txt", "dump_ptoas_passes=True"],
+            ["check /home/dev/job/model.py:10:9", "codegen_errors.txt", "dump_ptoas_passes=True"],
         ),
         ("ptoas_dialect", ["copy.pto:2:98", "unknown attribute `kernel_kind` in dialect `pto`"], ["skip_ptoas=True"]),
     ],
@@ -142,7 +142,7 @@ def test_of_the_pass_the_message_knows_more_than_the_dumps(tmp_path: Path) -> No
     (tmp_path / "err.txt").write_text((COMPILED / "verifier" / "err.txt").read_text())
     shutil.copytree(COMPILED / "pass" / "build_output", tmp_path / "build_output")
     sentence = report(tmp_path)[2]["sentence"]
-    assert "the input of the pass NormalizeStmtStructure" in sentence
+    assert "The input of the pass NormalizeStmtStructure is wrong" in sentence
     assert "ConvertTensorToTileOps" not in sentence
 
 
@@ -150,7 +150,7 @@ def test_missing_dumps_are_said(tmp_path: Path) -> None:
     shutil.copytree(COMPILED / "pass", tmp_path / "job")
     for number in ("03", "04"):
         next((tmp_path / "job/build_output/model/passes_dump").glob(f"{number}_after_*")).unlink()
-    assert "Of the dumps before it 2 are not there." in report(tmp_path / "job")[2]["sentence"]
+    assert "2 of the dumps before it are missing." in report(tmp_path / "job")[2]["sentence"]
 
 
 def test_how_far_ptoas_got(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ S3 = f" sub_class=S3:ready-but-all-idle {COUNTS} orch_done=1 stuck_task_id=-1 st
             "The kernel of task r0t1 (func 1) has returned, but its deferred",
             "signal the asynchronous completion",
         ),
-        ([0], "the scheduler gave it to no core", "require_sync_start"),
+        ([0], "the scheduler has not dispatched it", "require_sync_start"),
         ([], "Either its kernel has returned and its asynchronous completion", "signal the asynchronous completion"),
     ],
     ids=["deferred", "held back", "not told"],

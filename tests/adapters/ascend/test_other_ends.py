@@ -31,7 +31,7 @@ T = "task:ascend/"
     ("folder", "state", "roots", "words"),
     [
         ("20_slow_cut", "crashed", ["r1t2"], ["r1t2 (MUL", "core 8", "has returned since", "3.4 s (at most: so long"]),
-        ("21_throw_hbg", "crashed", None, ["code -1 while it was prepared", "host_build_graph", "without a word"]),
+        ("21_throw_hbg", "crashed", None, ["code -1 while it was prepared", "host_build_graph", "without a message"]),
         ("22_fatal_hbg", "crashed", None, ["EXPLICIT_ORCH_FATAL", "user check failed: SIZE=16384"]),
         ("23_ring_full_hbg", "crashed", None, ["needs more task slots than there are", "Task Window Exhausted"]),
         ("24_segv_hbg", "crashed", ["r0t3"], ["SIGSEGV. Task r0t3 (MUL, func 2) was running on core 8 (AIV0)"]),
@@ -41,7 +41,7 @@ T = "task:ascend/"
             "26_hang_hbg_default",
             "stalled",
             [],
-            ["watchdog ended the run", "The log does not name the task that is stuck"],
+            ["watchdog ended the run", "The log does not name the stuck task"],
         ),
         (
             "28_async_hbg",
