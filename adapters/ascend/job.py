@@ -14,7 +14,7 @@ from livedbg.adapters.ascend.loads import LoadHistory
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
-from livedbg.adapters.ascend.stalls import StallReader
+from livedbg.adapters.ascend.stalls_before_2026_05 import AnyStallReader
 from livedbg.adapters.ascend.timeouts import Timeouts
 from livedbg.adapters.ascend.trouble import Crash, Trouble
 from livedbg.adapters.ascend.waits import Suspicion
@@ -93,7 +93,7 @@ class Job:
 
     def _start(self) -> None:
         self.run = Run(self.names, self.kernels)
-        self.stalls = StallReader(self.run)
+        self.stalls = AnyStallReader(self.run)
         self.trouble = Trouble()
         self.suspicion = Suspicion()
         self.timeouts.begin()

@@ -1,8 +1,8 @@
-"""The watchdog's dump: what one round of `[STALL …]` lines (or their older shapes) says of a run.
+"""The watchdog's dump: what one round of `[STALL …]` lines reports of a run.
 
-TASK and SUMMARY lines come from scheduler thread 0 only and list at most 8 RUNNING, 8 READY and
-4 WAIT tasks; CLUSTER lines come from every thread, at most 8 each
-(simpler scheduler_cold_path.cpp, STALL_DUMP_*).
+Only scheduler thread 0 writes TASK and SUMMARY lines; they list at most 8 RUNNING, 8 READY and 4 WAIT tasks. Every
+thread writes CLUSTER lines, at most 8 each (simpler scheduler_cold_path.cpp, STALL_DUMP_*). Older shapes:
+livedbg.adapters.ascend.stalls_before_2026_05.
 """
 
 from __future__ import annotations
@@ -85,7 +85,6 @@ class StallReader:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.stall: Stall | None = None
-        self._old_ready: bool = False
 
     def _round(self, idle: int, mark: Mark) -> Stall:
         """The round of that many idle iterations: the present one, or a new one."""
@@ -235,89 +234,14 @@ class StallReader:
             self._conclude(stall, mark)
         return stall
 
-    # the shapes before 2026-05-12
-
-    def old_task(self, fields: Fields, mark: Mark) -> int:
-        """A `STUCK-READY` or `STUCK-WAIT` line; returns the task's id."""
-        stall = self.stall or self._round(0, mark)
-        raw = number(fields, "task")
-        self.run.confirm_open(raw)
-        record = self.run.task(raw)
-        kernel = number(fields, "kernel")  # the AIC slot only: -1 for a vector task
-        if kernel >= 0 and not record.kernels:
-            record.kernels = (kernel, -1, -1)
-        record.met, record.fanin = number(fields, "met"), number(fields, "fanin")
-        record.missing = max(0, record.fanin - record.met)
-        if fields["state"] == "READY":
-            stall.ready.add(raw)
-            record.deferred = record.dispatched > 0
-            record.buffered = not record.deferred and self.run.shows_dispatches
-            self._leave_cores(raw)
-            self.run.set_state(record, TaskState.READY, mark, earlier=True)
-        else:
-            stall.waiting.add(raw)
-            self.run.set_state(record, TaskState.SUBMITTED, mark, earlier=True)
-        return raw
-
-    def old_core(self, fields: Fields, mark: Mark) -> None:
-        """A `core=… cond=… kernel=…` line: a core that is busy, without its task's id. The task is the
-        one that the log saw go there, or the only open one that was dispatched with that kernel."""
-        core = self.run.core(number(fields, "core"))
-        kernel = number(fields, "kernel")
-        stall = self.stall or self._round(0, mark)
-        raw = core.running
-        if raw is None:
-            fitting = [t for t in self.run.in_flight() if not t.cores and kernel in {-1, *t.kernels}]
-            fitting = fitting or [t for t in self.run.in_flight() if not t.cores and not t.kernels]
-            if len(fitting) != 1:
-                return
-            raw = fitting[0].raw
-        record = self.run.task(raw)
-        self.run.confirm_open(raw)
-        stall.running.add(raw)
-        if not record.kernels and kernel >= 0:
-            record.kernels = (-1, kernel, -1) if core.subslot != "aic" else (kernel, -1, -1)
-        self._runs_on(raw, core.number, core.subslot)
-        self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
-
-    def old_running(self, fields: Fields, mark: Mark) -> int:
-        """A `Core 8 [AIV, RUNNING]: … running_id=3, func_id=2` line; returns the task's id."""
-        raw, core, kernel = number(fields, "task"), number(fields, "core"), number(fields, "kernel")
-        stall = self.stall or self._round(0, mark)
-        record = self.run.task(raw)
-        self.run.confirm_open(raw)
-        stall.running.add(raw)
-        kind = (fields["sub"] or "").lower()
-        if not record.kernels and kernel >= 0:
-            record.kernels = (kernel, -1, -1) if kind == "aic" else (-1, kernel, -1)
-        self._runs_on(raw, core, kind)
-        self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
-        return raw
-
-    def old_waiting(self, fields: Fields, mark: Mark) -> int:
-        """A `Task 4: fanin=1 (waiting for dependencies)` line; returns the task's id."""
-        raw = number(fields, "task")
-        stall = self.stall or self._round(0, mark)
-        record = self.run.task(raw)
-        self.run.confirm_open(raw)
-        stall.waiting.add(raw)
-        record.missing = number(fields, "fanin")
-        self.run.set_state(record, TaskState.SUBMITTED, mark, earlier=True)
-        return raw
-
-    def old_round(self, fields: Fields, mark: Mark) -> Stall:
-        """A `PTO2 stall: no progress` line."""
-        stall = self._round(optional_number(fields, "idle") or 0, mark)
-        self.counts(fields)
-        return stall
-
     def resolution(self, fields: Fields, mark: Mark) -> Stall:
         """A `P resolution stall` line: host_build_graph's resolution thread ends the run while no core runs a task.
 
         What was dispatched and is not done then has returned from its kernel: its completion was deferred. Source:
         run_resolution_thread in simpler src/a2a3/runtime/host_build_graph/runtime/scheduler/scheduler_dispatch.cpp.
         """
-        stall = self.old_round(fields, mark)
+        stall = self._round(optional_number(fields, "idle") or 0, mark)
+        self.counts(fields)
         stall.exit = stall.orchestrator_done = True
         self.run.counts.running = 0
         if (self.run.counts.completed or 0) > self.run.done:

@@ -94,7 +94,7 @@ NOTES = """## Notes
   (`tests/adapters/proc/test_lifecycle.py`, `tests/adapters/native`).
 - *CPU of one core* is user and system time of the program and all its children (gdb, py-spy) on a terminal, from
   `/proc/PID/stat`, some seconds after the start. livedbg scans twice a second, less often while nothing changes,
-  and less often if a scan would exceed its share (`adapters/proc/pace.py`). In the busy process each thread wakes
+  and less often if a scan would exceed its share (`livedbg/session/pacing.py`). In the busy process each thread wakes
   three times a second and multiplies two matrices.
 - *A log in which every record is relevant* to a decoder is the worst case of a log that is read completely; the
   start-up of livedbg is subtracted. In the log of 1 GiB one record in a thousand is relevant.

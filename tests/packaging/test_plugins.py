@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from livedbg.session.systems import System
 from tests.app.terminal import Terminal
 from tests.conftest import Target
 from tests.packaging.conftest import pip
@@ -107,11 +109,19 @@ def test_the_guide_has_the_whole_package_and_is_short() -> None:
     assert sum(text.count("\n") for text in files.values()) < 200
 
 
+def test_the_guide_names_every_field_of_a_system() -> None:
+    table = GUIDE.read_text().partition("## Everything that a system can declare")[2]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", "".join(rows))) == sorted(field.name for field in fields(System))
+
+
 def test_a_report_has_the_tasks_and_findings_of_the_new_system(site: Path, tmp_path: Path) -> None:
     (tmp_path / "worker.log").write_text(LOG)
+    (tmp_path / "jobs.turbine").write_text("turbine: submit 9 kernel=none\n")  # no log, by its suffix
     done = livedbg(site, "report", "--logs", tmp_path, "--json")
     found = json.loads(done.stdout)
     assert found["entities"]["task:turbine/1"]["state"] == "failed"
+    assert "task:turbine/9" not in done.stdout
     rules = {finding["rule"] for finding in found["findings"]}
     assert "turbine-slots" in rules
     (slots,) = [finding for finding in found["findings"] if finding["rule"] == "turbine-slots"]
@@ -145,7 +155,14 @@ def test_doctor_names_the_broken_ones_with_a_remedy(site: Path) -> None:
 
 def test_its_recipe_is_listed_and_fits_its_process(site: Path, worker: Target) -> None:
     assert "turbine-slots" in livedbg(site, "recipes").stdout
-    assert "turbine-slots: Do the jobs fail" in livedbg(site, "recipes", worker.pid).stdout
+    fitting = livedbg(site, "recipes", "--for", f"turbine-run:{worker.pid}").stdout  # its launcher is a form of target
+    assert "turbine-slots: Do the jobs fail" in fitting and "asan-gcc: " in fitting
+    assert "Turbine's allocator hides overflows" in " ".join(livedbg(site, "recipes", "asan-gcc").stdout.split())
+
+
+def test_its_examples_and_launcher_are_in_the_help(site: Path) -> None:
+    said = livedbg(site, "report", "--help").stdout
+    assert "livedbg report --logs ./turbine" in said and "turbine-run:PID" in said
 
 
 def test_attach_shows_its_tasks(site: Path, tmp_path: Path) -> None:

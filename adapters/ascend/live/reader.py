@@ -3,69 +3,30 @@
 Invariants:
     reader.N1. What is emitted of a task or a core was so at one moment: its bytes were the same at two readings, and
         all that one look gives held together between the two. What changed meanwhile is left out of the look.
-    reader.N2. The cost goes with what changed: `_CHUNK` slots whose bytes are as at the last look are not taken apart
+    reader.N2. The cost goes with what changed: `CHUNK` slots whose bytes are as at the last look are not taken apart
         again.
     reader.N3. A task's descriptor must name the task: a slot that is being given to another one is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Final
 
 from livedbg.adapters.ascend.live.cores import deferred_tasks, read_cores, scheduler_threads
 from livedbg.adapters.ascend.live.image import Block, Image
 from livedbg.adapters.ascend.live.layout import Layout
 from livedbg.adapters.ascend.live.links import WaiterLists
-from livedbg.adapters.ascend.live.rings import Ring, Segment, segments, task_at
+from livedbg.adapters.ascend.live.rings import Ring, segments, task_at
 from livedbg.adapters.ascend.live.scene import read_errors, read_queued, read_rings, read_turns
+from livedbg.adapters.ascend.live.shot import CHUNK, Holders, Shot, chunks, holders_of
 from livedbg.adapters.ascend.live.slots import Fixed, Slot, SlotReader, state_of
-from livedbg.adapters.ascend.live.state import NO_ERRORS, Condition, Errors, LiveCore, LiveTask, Look
+from livedbg.adapters.ascend.live.state import LiveCore, LiveTask, Look
 from livedbg.adapters.ascend.names import local_of, ring_of
 
 __all__ = ["SchedulerReader"]
 
 _TRIES: Final = 4
-_CHUNK: Final = 64  # slots that are compared at once
-
-
-@dataclass(slots=True)
-class _Shot:
-    """What was read for one look, before it is known what of it stood still."""
-
-    image: Image
-    numbers: dict[str, int]
-    rings: list[Ring]
-    headers: list[Block]
-    chunks: dict[tuple[int, int], tuple[Block, int, bytes]] = field(default_factory=dict)
-    slots: dict[int, tuple[Slot, Block, int]] = field(default_factory=dict)
-    fixed: dict[int, Fixed] = field(default_factory=dict)
-    waiters: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    flags: dict[int, Block] = field(default_factory=dict)
-    waits: dict[int, tuple[Block, tuple[Condition, ...]]] = field(default_factory=dict)
-    cores: Block | None = None
-    threads: dict[int, tuple[int, str]] = field(default_factory=dict)
-    queued: int | None = None
-    turns: tuple[int, ...] = ()
-    errors: Errors = NO_ERRORS
-
-
-class _Held(NamedTuple):
-    """Who holds tasks.
-
-    Attributes:
-        running: by task, the cores that execute it.
-        queued: by task, the core that it is queued on.
-        waits: by task, what it waits for after its kernel has returned.
-        unsteady: cores that changed while they were read.
-    """
-
-    cores: dict[int, LiveCore]
-    running: dict[int, tuple[tuple[int, str], ...]]
-    queued: dict[int, int]
-    waits: dict[int, tuple[Condition, ...]]
-    unsteady: set[int]
 
 
 class SchedulerReader:
@@ -105,7 +66,7 @@ class SchedulerReader:
         Raises:
             PermissionError, ProcessLookupError: it can't be read (any more).
         """
-        best: tuple[int, _Shot] | None = None
+        best: tuple[int, Shot] | None = None
         for _ in range(_TRIES):
             shot = self._shoot()
             if shot is None:
@@ -127,7 +88,7 @@ class SchedulerReader:
 
     # reading
 
-    def _shoot(self) -> _Shot | None:
+    def _shoot(self) -> Shot | None:
         layout, image = self._layout, Image(self._pid)
         names = ("scheduler", "core_count", "threads", "completed", "total", "submitted", "over")
         places = {name: place for name in names if (place := layout.get(f"executor.{name}")) is not None}
@@ -145,7 +106,7 @@ class SchedulerReader:
             return None
         if scheduler != self._scheduler or self._began_again(rings, numbers):
             self._reset(scheduler)
-        shot = _Shot(image, numbers, [ring for ring in rings if ring.sound], headers)
+        shot = Shot(image, numbers, [ring for ring in rings if ring.sound], headers)
         for ring in shot.rings:
             self._take_slots(shot, ring)
         fresh = {raw: slot for raw, (slot, _, _) in shot.slots.items() if raw not in self._fixed}
@@ -172,14 +133,14 @@ class SchedulerReader:
             known.clear()
         self._unlinked.clear()
 
-    def _take_slots(self, shot: _Shot, ring: Ring) -> None:
+    def _take_slots(self, shot: Shot, ring: Ring) -> None:
         """The slots in use; those whose bytes are as at the last look are left alone (N2)."""
         parts = list(segments(ring))
         blocks = shot.image.take([(part.address, part.length * ring.slot_size) for part in parts])
         for part, block in zip(parts, blocks, strict=True):
             if block is None:
                 continue
-            for low, high in _chunks(part):
+            for low, high in chunks(part):
                 start, end = low * ring.slot_size, high * ring.slot_size
                 data = block.data[start:end]
                 key = (ring.number, part.first + low)
@@ -195,7 +156,7 @@ class SchedulerReader:
             if taken is not None:
                 shot.flags[ring.number] = taken
 
-    def _take_cores(self, shot: _Shot, scheduler: int) -> None:
+    def _take_cores(self, shot: Shot, scheduler: int) -> None:
         layout, image = self._layout, shot.image
         cores, trackers = layout.get("executor.cores"), layout.get("executor.trackers")
         if cores is not None:
@@ -215,7 +176,7 @@ class SchedulerReader:
     def _steady(self, block: Block, start: int) -> bool:
         return block.steady(start, self._layout["ring.slots"].target_size)
 
-    def _fold(self, shot: _Shot, moving: int) -> Look:
+    def _fold(self, shot: Shot, moving: int) -> Look:
         """The look: what is known, with what stood still in this shot."""
         known = self._last
         changed = {raw for raw, (_, block, start) in shot.slots.items() if self._steady(block, start)}
@@ -235,7 +196,7 @@ class SchedulerReader:
         )
         waits = {raw: conditions for raw, (block, conditions) in shot.waits.items() if block.steady()}
         moved = self._moved(known, cores) | waits.keys() | {r for r, t in known.tasks.items() if t.deferred}
-        held = _held(cores, unsteady, waits)
+        held = holders_of(cores, unsteady, waits)
         fresh: set[int] = set()
         for raw in changed | moved | self._dependent(shot):
             task = self._task(raw, shot, held)
@@ -269,7 +230,7 @@ class SchedulerReader:
     def _see_again(self, unfinished: set[int]) -> None:
         """Slots that are being given to a task are taken apart again at the next look, whatever they hold then."""
         for raw in unfinished:
-            first = local_of(raw) - local_of(raw) % _CHUNK
+            first = local_of(raw) - local_of(raw) % CHUNK
             for number in range(first, local_of(raw) + 1):
                 self._seen.pop((ring_of(raw), number), None)
 
@@ -288,7 +249,7 @@ class SchedulerReader:
             self._unlinked.discard(raw)
         return gone
 
-    def _link(self, shot: _Shot) -> dict[int, tuple[int, ...]]:
+    def _link(self, shot: Shot) -> dict[int, tuple[int, ...]]:
         """What depends on what, new since the last look."""
         found: dict[int, tuple[int, ...]] = {}
         for raw, addresses in shot.waiters.items():
@@ -320,7 +281,7 @@ class SchedulerReader:
                 found.update(raw for c in (before, core) if c for raw in (c.running, c.pending) if raw is not None)
         return found
 
-    def _dependent(self, shot: _Shot) -> set[int]:
+    def _dependent(self, shot: Shot) -> set[int]:
         """Tasks whose readiness stands in their producers' flags, not in their own slots (host_build_graph)."""
         if not shot.flags:
             return set()
@@ -334,7 +295,7 @@ class SchedulerReader:
                     found.update(self._consumers.get((ring << 32) | at, ()))
         return found
 
-    def _task(self, raw: int, shot: _Shot, held: _Held) -> LiveTask | None:
+    def _task(self, raw: int, shot: Shot, held: Holders) -> LiveTask | None:
         slot, fixed = self._parts.get(raw), self._fixed.get(raw)
         if slot is None or fixed is None or (raw in shot.slots and not self._steady(*shot.slots[raw][1:])):
             return None
@@ -360,23 +321,3 @@ class SchedulerReader:
             done=done,
             conditions=held.waits.get(raw),
         )
-
-
-def _chunks(part: Segment) -> Iterator[tuple[int, int]]:
-    """Its slots in pieces whose borders stay where they are as the ring turns."""
-    low = 0
-    while low < part.length:
-        high = min(part.length, low + _CHUNK - (part.first + low) % _CHUNK)
-        yield low, high
-        low = high
-
-
-def _held(cores: dict[int, LiveCore], unsteady: set[int], waits: dict[int, tuple[Condition, ...]]) -> _Held:
-    running: dict[int, tuple[tuple[int, str], ...]] = {}
-    queued: dict[int, int] = {}
-    for core in cores.values():
-        if core.running is not None:
-            running[core.running] = (*running.get(core.running, ()), (core.number, core.subslot))
-        if core.pending is not None:
-            queued[core.pending] = core.number
-    return _Held(cores, running, queued, waits, unsteady)
