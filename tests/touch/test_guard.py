@@ -52,6 +52,7 @@ def guard() -> Iterator[Start]:
             [sys.executable, "-I", "-S", guard_process._PROGRAM.name, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd=guard_process._PROGRAM.parent,
         )
