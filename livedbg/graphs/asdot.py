@@ -1,6 +1,6 @@
 """A drawing in Graphviz's language (graphviz.org/doc/info/lang.html): names quoted, what is missing drawn otherwise.
 
-The layers are those of the page and the text (`rank=same`), so that the same task stands in the same row in all forms.
+The layers are those of the page and the text (`rank=same`), so that a task is in the same row in all formats.
 """
 
 from __future__ import annotations

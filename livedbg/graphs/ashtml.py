@@ -143,7 +143,7 @@ def _line(one: Place, other: Place, route: Route) -> str:
 
 
 def _middle(one: Place, other: Place, route: Route) -> tuple[int, int]:
-    """Where the word at an arrow stands: below the row in its middle."""
+    """The position of an arrow's label: below the row in its middle."""
     if route.lane is not None:
         return route.lane + 3 * WIDTH // 8, (one.y + other.y + HEIGHT) // 2
     if route.passes:

@@ -1,4 +1,4 @@
-"""A drawing for a terminal: what is wrong first, then the tasks in layers, each with what it comes after."""
+"""A drawing as text: first the problems, then the tasks in layers, each with its predecessors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two declared graphs: edges that one has and the other has not, task by task.
+"""Compares two declared graphs: edges that only one of them has, task by task.
 
 Tasks are matched by their ids where both runs submitted the same kernels in the same order; else each by its kernel
 and how many of that kernel came before it. Tensors have other ids in each run (they are hashes of addresses), so an
@@ -72,9 +72,7 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, 
     """
     if here.cut or there.cut:
         lacking = "it" if here.cut else f"{other} ({there.cut})"
-        note = (
-            f"Not compared with {other}: {lacking} is not whole, so that an edge that is missing may have been cut off."
-        )
+        note = f"Not compared with {other}: {lacking} is incomplete, so a missing edge may be cut off."
         return replace(drawing, notes=(*drawing.notes, note))
     matching = match(here, there)
     back = {partner: raw for raw, partner in matching.there.items()}
@@ -106,12 +104,12 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, 
     same = "" if remarks else " Both have the same edges."
     notes = [f"Compared with {other}, tasks matched by {matching.by}.{same}"]
     if matching.only_here or matching.only_there:
-        notes.append(f"Tasks without a partner: {matching.only_here} here, {matching.only_there} there.")
+        notes.append(f"Unmatched tasks: {matching.only_here} here, {matching.only_there} there.")
     return replace(drawing, arrows=tuple(arrows), remarks=(*drawing.remarks, *remarks), notes=(*drawing.notes, *notes))
 
 
 class _Differences:
-    """Describes what is different at one edge."""
+    """Describes the differences at one edge."""
 
     def __init__(self, here: TaskGraph, there: TaskGraph, matching: Matching, terms: Terms) -> None:
         self._here, self._there, self._matching, self._terms = here, there, matching, terms
@@ -127,7 +125,7 @@ class _Differences:
         args = dict.fromkeys(_region(has, ends[1], edge.arg) for edge in edges if edge.arg >= 0)
         on = f" ({': '.join(filter(None, (declared, '; '.join(args))))})" if declared else ""
         place, lacks = ("there", "here") if absent else ("here", "there")
-        ordered = "no path orders the two" if unordered else "other tasks still order the two"
+        ordered = "no path orders them" if unordered else "other tasks still order them"
         text = (
             f"{self._terms.title(first)} → {self._terms.title(second)}: the edge{on} is {place} and not {lacks}, "
             f"where {ordered}"
@@ -139,7 +137,7 @@ class _Differences:
         return Remark(kind, *names, text, why, (), facts)
 
     def _why(self, first: DeclaredTask, second: DeclaredTask, its_first: DeclaredTask, its_second: DeclaredTask) -> str:
-        """How the two tasks are declared otherwise in the other run."""
+        """How the declarations of the two tasks differ between the runs."""
         found = []
         for mine, its in ((first, its_first), (second, its_second)):
             name = self._terms.task_name(mine.raw)
@@ -149,18 +147,18 @@ class _Differences:
                 )
             args, others = {one.idx: one for one in mine.args}, {one.idx: one for one in its.args}
             for number in sorted(args.keys() | others.keys()):
-                said = self._otherwise(args.get(number), others.get(number))
-                if said:
-                    found.append(f"argument {number} of {name}: {said}")
+                difference = self._difference(args.get(number), others.get(number))
+                if difference:
+                    found.append(f"argument {number} of {name}: {difference}")
         return "; ".join(found[:6])
 
-    def _otherwise(self, mine: Access | None, its: Access | None) -> str:
+    def _difference(self, mine: Access | None, its: Access | None) -> str:
         if mine is None or its is None:
             return "only here" if its is None else f"only there: {self._declared(its)} is missing here"
         if mine.type != its.type:
             return f"{self._declared(mine)} here, {self._declared(its)} there"
         if (mine.start_offset, mine.shape, mine.strides) != (its.start_offset, its.shape, its.strides):
-            return "other elements here than there"
+            return "different elements here and there"
         return ""
 
     def _declared(self, access: Access) -> str:

@@ -1,4 +1,4 @@
-"""A graph to be drawn: nodes, arrows and what is to be said of them, whatever they come from.
+"""A graph to draw: nodes, arrows and remarks, from any source.
 
 An arrow points as time goes: from what must be done first to what depends on it.
 """

@@ -52,7 +52,7 @@ def _node(task: DeclaredTask, terms: Terms) -> Node:
 
 
 def remark_of(lost: LostOrder, graph: TaskGraph, terms: Terms, kind: str) -> Remark:
-    """What is to be said of a lost order."""
+    """The remark on a lost order."""
     first, second = terms.title(graph.tasks[lost.first]), terms.title(graph.tasks[lost.second])
     does = "reads" if lost.hazard == "read after write" else "overwrites"
     text = (
@@ -72,7 +72,7 @@ def remark_of(lost: LostOrder, graph: TaskGraph, terms: Terms, kind: str) -> Rem
         "to_mode": lost.second_mode,
         "cause": lost.cause.value,
     }
-    meant = "this may be meant: several writers of a tensor whose tracking is off; " if kind == "perhaps" else ""
+    meant = "possibly intended: several writers of a tensor whose tracking is off; " if kind == "perhaps" else ""
     return Remark(
         kind,
         terms.task_name(lost.first),
@@ -95,9 +95,9 @@ def _overwritten(graph: TaskGraph, terms: Terms) -> Iterable[Remark]:
 
 def _notes(graph: TaskGraph, lost: LostOrders) -> Iterable[str]:
     if graph.cut:
-        yield f"The file is not whole: {graph.cut}. Orders that it lacks can't be told from orders that were cut off."
+        yield f"The file is incomplete: {graph.cut}. A missing dependency may be one that was cut off."
     if lost.skipped:
         arguments = many(lost.skipped, "argument was", "arguments were")
         yield f"{arguments} not compared: the regions there overlap in too many ways."
     if lost.circular:
-        yield "The edges form a cycle, which no runtime writes: orders can't be checked."
+        yield "The edges form a cycle, which no runtime writes: dependencies can't be checked."

@@ -1,4 +1,4 @@
-"""Where the boxes of a drawing stand, and where its lines pass between them: on a page and in a terminal alike.
+"""Layout of a drawing: positions of boxes and lines, for the page and the terminal.
 
 A layered drawing (Sugiyama, Tagawa and Toda 1981): boxes in rows, a row ordered by the mean place of what its boxes are
 joined to, and a line over several rows led through points that take part in all of it as boxes do. Each row is placed

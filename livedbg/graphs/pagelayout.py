@@ -19,7 +19,7 @@ WIDTH: Final = 150
 HEIGHT: Final = 46
 
 ROW: Final = 60
-"""Boxes of a layer that stand side by side."""
+"""Boxes of a layer that are side by side."""
 
 _SPACING: Final = Spacing(boxes=18, aside=12, apart=8)
 _MARGIN: Final = 18

@@ -24,7 +24,7 @@ class Paths:
     """The order that a graph declares.
 
     Args:
-        graph: the graph. Edges that close a circle (no runtime writes them) are left out, see `circular`.
+        graph: the graph. Edges that close a cycle (no runtime writes them) are left out, see `circular`.
     """
 
     def __init__(self, graph: TaskGraph) -> None:

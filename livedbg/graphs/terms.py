@@ -1,4 +1,4 @@
-"""What the users of a runtime call its tasks, arguments and remedies: the words in which a graph is described."""
+"""Terms of a runtime for tasks, arguments and remedies, used to describe its graphs."""
 
 from __future__ import annotations
 

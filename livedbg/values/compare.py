@@ -176,7 +176,7 @@ def compare_scalars(entry: Entry, other: Entry, tolerance: Tolerance) -> Differe
 
 
 def _as_type(value: float | int, entry: Entry, other: Entry) -> float | int:
-    """A value that stands as bits, as what the other says it is."""
+    """Read a value that is given as bits, as the other's type."""
     if entry.dtype == "UINT64" and isinstance(value, int) and 0 <= value < 1 << 32:
         if other.dtype == "FLOAT32":
             return float(struct.unpack("<f", struct.pack("<I", value))[0])

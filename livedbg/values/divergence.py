@@ -1,13 +1,13 @@
-"""The first task that computes otherwise than in a golden run: two dumps, compared task by task.
+"""The first task whose result differs from a golden run: two dumps, compared task by task.
 
-Every task is judged by what it found and what it left:
+Every task is judged by its inputs and outputs:
 
-- `equal`: both are inside the tolerance;
-- `culprit`: it found the same and left something else: its kernel computes otherwise;
-- `order`: it found something else, though the tasks that write that computed the same: it read too early or too
+- `equal`: both are within tolerance;
+- `culprit`: its inputs are equal and its outputs differ: its kernel computes a different result;
+- `order`: its inputs differ, though the tasks that write them computed the same: it read too early or too
   late (a lost dependency, a race, memory that was overwritten);
-- `given`: it found something else, and no task writes that: the runs were given different data;
-- `inherited`: it found something else because a task before it left something else;
+- `given`: its inputs differ, and no task writes them: the runs were given different data;
+- `inherited`: its inputs differ because a task before it wrote different outputs;
 - `shape`: an argument has another shape;
 - `uncompared`: nothing of it can be compared.
 
@@ -58,7 +58,7 @@ class TaskVerdict:
         outputs: arguments after completion.
         certain: every argument that the dumps list was compared.
         producers: for `inherited` and `order`: the tasks that wrote what it found; where no graph tells, the
-            first `CANDIDATES` that left something else before.
+            first `CANDIDATES` that wrote different outputs before.
         lost: of those, the ones that it waits for in the golden run only.
         redeclared: arguments that the orchestration declares otherwise: (arg, here, golden).
         note: what else there is to say.
@@ -205,7 +205,7 @@ def _judge(
 
 
 def _spoilt(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> list[int]:
-    """Tasks that left something else in what this one found, where that itself was not dumped."""
+    """Tasks that wrote different values to inputs of this one that were not dumped."""
     unseen = [one.entry.arg for one in verdict.inputs if one.skipped]
     before = {task for wiring in wirings for arg in unseen for task in wiring.producers(verdict.task, arg)}
     if not verdict.inputs:

@@ -185,4 +185,4 @@ def note_losses(dump: Dump, without_values: str = "") -> None:
         dump.problems.append(f"{many(count, 'tensor has', 'tensors have')} no values.")
     unknown = sorted({entry.dtype for entry in dump.entries if element_type(entry.dtype) is None})
     if unknown:
-        dump.problems.append(f"Elements of type {', '.join(unknown[:5])} are not known and shown as bytes.")
+        dump.problems.append(f"Element types {', '.join(unknown[:5])} are unknown and shown as bytes.")

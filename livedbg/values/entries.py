@@ -15,7 +15,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         task: the runtime's 64-bit id.
         stage: `before` or `after` the task ran, or the manifest's own word.
         role: `input`, `output` or `inout`.
-        kind: `tensor`, or `scalar`, whose `value` stands in the manifest itself.
+        kind: `tensor`, or `scalar`, whose `value` is in the manifest itself.
         kernels: func ids of the task's kernels; empty where unknown.
         shape: of the payload, which is always contiguous.
         strides: of the view in its buffer, in elements; the payload was gathered from there.
@@ -50,5 +50,5 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def scalar(self) -> bool:
-        """Whether it is a number that stands in the manifest."""
+        """True if it is a number in the manifest."""
         return self.kind == "scalar"

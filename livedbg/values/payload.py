@@ -68,7 +68,7 @@ def open_regular(path: Path) -> int:
         raise SourceError(f"{clean_line(str(path))} can't be read: {error.strerror}.", "", "unreadable") from None
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
-        raise SourceError(f"{clean_line(str(path))} can't be read: it is no file.", "", "unreadable")
+        raise SourceError(f"{clean_line(str(path))} can't be read: it is not a regular file.", "", "unreadable")
     return number
 
 

@@ -53,7 +53,7 @@ class Previewer:
         self._dump = self._signature = None
 
     def previews(self, path: Path, name: str, number: int) -> Iterator[ValueLook]:
-        """What an entry is like: of a large one a sample first. Why not stands in it.
+        """A preview of an entry; of a large one a sample first. It has the reason if there is none.
 
         Args:
             path: of the dump.
@@ -67,7 +67,7 @@ class Previewer:
         except SourceError as error:
             yield ValueLook(path=name, number=number, problem=error.message)
         except MemoryError:
-            yield ValueLook(path=name, number=number, problem="There is not enough memory to read it.")
+            yield ValueLook(path=name, number=number, problem="Not enough memory to read it.")
 
     def _opened(self, path: Path) -> Dump:
         """The dump, with its payload open; read anew where a file of it has changed.
@@ -133,8 +133,8 @@ def _preview(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool 
     sample = "" if whole else f"{known.count:,} of {stored.count:,} elements, in pieces that are spread evenly"
     goes_on = not whole and stored.count <= WHOLE
     if sample:
-        legend = legend.replace("?: not there", "?: not looked at")
-        sample += ": the others are being read." if goes_on else ". `livedbg values DUMP --stats` looks at all."
+        legend = legend.replace("?: not there", "?: not read")
+        sample += ": the others are being read." if goes_on else ". `livedbg values DUMP --stats` reads all."
     return ValueLook(
         path=name,
         number=entry.number,

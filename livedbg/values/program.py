@@ -34,7 +34,7 @@ class GoldenMatch:
 
     Attributes:
         by: what it was matched by: `name`, `values`, `type and size`; "" where it was not.
-        writers: tasks that wrote what differs; the culprit is one of them or stands before them.
+        writers: tasks that wrote what differs; the culprit is one of them or precedes them.
         behind: further tasks before any of the writers: those that may have spoilt their inputs.
         certain: the one writer's inputs are the golden ones, so that it is the culprit.
         note: why it was not matched, or what else there is to say.

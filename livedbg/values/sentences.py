@@ -1,4 +1,4 @@
-"""What a comparison found, in words and as JSON values."""
+"""The result of a comparison, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ __all__ = [
 
 _NAMED = 8
 _WORDS = {
-    "culprit": "computes otherwise",
-    "order": "found other values than were written for it",
-    "given": "was given other data",
+    "culprit": "computes a different result",
+    "order": "read other values than were written for it",
+    "given": "was given different data",
     "inherited": "inputs already differ",
-    "shape": "has other shapes",
+    "shape": "has different shapes",
     "equal": "equal",
     "uncompared": "not compared",
 }
 _PLURALS = {
-    "culprit": "compute otherwise",
-    "order": "found other values than were written for them",
-    "given": "were given other data",
+    "culprit": "compute a different result",
+    "order": "read other values than were written for them",
+    "given": "were given different data",
     "inherited": "have inputs that already differ",
-    "shape": "have other shapes",
+    "shape": "have different shapes",
     "equal": "equal",
 }
 
@@ -49,7 +49,7 @@ Json = dict[str, object]
 
 
 def difference_text(found: Difference) -> str:
-    """`3 of 256 outside, first at [7]: 1.5, expected 2; greatest distance 0.5 (25%)`."""
+    """`3 of 256 outside, first at [7]: 1.5, expected 2; largest difference 0.5 (25%)`."""
     if found.reason:
         return found.reason
     if not found.outside:
@@ -58,8 +58,8 @@ def difference_text(found: Difference) -> str:
     values = f"{_value(found.actual)}, expected {_value(found.expected)}"
     text = f"{found.outside} of {found.compared} outside, first{where}: {values}"
     if found.largest:
-        text += f"; greatest distance {number_text(found.largest, 4)} ({found.relative:.2g} of what is expected)"
-    return text + (f"; {found.nans} NaN in one only" if found.nans else "")
+        text += f"; largest difference {number_text(found.largest, 4)} ({found.relative:.2g} of the expected value)"
+    return text + (f"; {found.nans} NaN in only one of them" if found.nans else "")
 
 
 def _value(value: float | None) -> str:
@@ -85,23 +85,23 @@ def headline(dump: Dump, found: TaskVerdict) -> str:
     surely = "" if found.certain else ", as far as its arguments were compared"
     writers = _names(dump, found.producers)
     if found.verdict == "culprit":
-        text = f"{name} computes otherwise: what it found is inside the tolerance{surely}, what it left is not."
+        text = f"{name} computes a different result: its inputs are within tolerance{surely}, its outputs are not."
         if not found.inputs:
             text = (
-                f"{name} left something else; what it found was not dumped, and no task before it is known to differ."
+                f"The outputs of {name} differ. Its inputs were not dumped, and no task before it is known to differ."
             )
     elif found.verdict == "order":
-        text = f"{name} found other values, though {writers}, which writes them, left the same as in the golden run."
+        text = f"{name} read other values, though {writers}, which writes them, wrote the same as in the golden run."
         if found.lost:
-            text += f" It waits for {_names(dump, found.lost)} in the golden run only: that dependency is lost."
+            text += f" In the golden run it waits for {_names(dump, found.lost)}: that dependency is lost."
         else:
-            text += " It read too early or too late (a lost dependency, a race), or something else overwrote them."
+            text += " It read too early or too late (a lost dependency, a race), or another write changed them."
     elif found.verdict == "given":
-        text = f"{name} found other values, and no task is known to write them: the runs were given different data."
+        text = f"{name} read other values, and no task is known to write them: the runs were given different data."
     elif found.verdict == "shape":
         text = f"{name} has arguments of another shape or type than in the golden run."
     else:
-        text = f"{name} found other values; what {writers or 'the task before it'} left can't be compared."
+        text = f"{name} read other values. The outputs of {writers or 'the task before it'} can't be compared."
     for arg, here, there in found.redeclared:
         text += f" Arg {arg} is declared {here} here and {there} in the golden run."
     return text + (f" Also, {found.note}." if found.note else "")
@@ -120,7 +120,7 @@ def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str
     compared = len(found.verdicts) - found.counted("uncompared")
     yield f"{many(compared, 'task')} compared {order}: {counts or 'none'}."
     if not found.ordered:
-        yield f"{found.order_problem}: which task waits for which is not known."
+        yield f"{found.order_problem}: the dependencies are unknown."
     elif found.order_problem:
         yield f"{found.order_problem}: the order is that of the golden run where needed."
     yield f"Tolerance: {tolerance_of(found.elements, tolerance) or 'nothing was compared'}."
@@ -210,7 +210,7 @@ def program_lines(dump: Dump, found: ProgramComparison) -> Iterator[str]:
     matched = sum(bool(match.by) for match in found.matches)
     yield f"{matched} of {many(len(found.matches), 'golden tensor')} matched with what the tasks dumped."
     if not found.ordered:
-        yield f"There is no {dump.graph_name} beside the dump: views of one buffer can't be put together."
+        yield f"There is no {dump.graph_name} beside the dump, so views of one buffer can't be combined."
     width = max((len(match.file.label) for match in found.matches), default=0)
     for match in found.matches:
         yield f"  {match.file.label:{width}}  {_line(match)}"
@@ -228,7 +228,7 @@ def conclusions(dump: Dump, found: ProgramComparison) -> Iterator[str]:
     given = [match for match in wrong if not match.file.output]
     if given:
         names = ", ".join(match.file.label for match in given)
-        yield f"FIRST DIVERGENCE: the program was given other data than {names}: its outputs say nothing about kernels."
+        yield f"FIRST DIVERGENCE: the program was given other data than {names}: its outputs prove no kernel wrong."
     for match in [] if given else wrong:
         yield cause(dump, match)
 
@@ -238,7 +238,7 @@ def _line(match: GoldenMatch) -> str:
         return f"not matched: {match.note}"
     what = difference_text(match.difference)
     if not match.difference.outside and match.difference.compared < match.difference.total:
-        what += ", the others are in no dumped tensor"
+        what += ", the others are not in any dumped tensor"
     return f"by {match.by}: {what}" + (f" ({match.note})" if match.note else "")
 
 
@@ -248,13 +248,15 @@ def cause(dump: Dump, match: GoldenMatch) -> str:
     names = ", ".join(map(dump.task_name, writers[:_NAMED]))
     names += f" and {len(writers) - _NAMED} more" if len(writers) > _NAMED else ""
     if match.certain:
-        return f"FIRST DIVERGENCE: {names} computes otherwise: it found the golden inputs, and left not {label}."
+        return (
+            f"FIRST DIVERGENCE: {names} computes a different result: its inputs match the golden run, {label} doesn't."
+        )
     text = (
         f"{label}: candidates are {names}, which wrote what differs" if writers else f"{label}: no candidate is known"
     )
     if match.behind:
         text += f", and the {many(match.behind, 'task')} before"
-    return f"{text}. Golden data hold no values in between: compare with the dump of a good run to name the task."
+    return f"{text}. Golden data have no values in between: compare with the dump of a passing run to name the task."
 
 
 def program_json(dump: Dump, found: ProgramComparison) -> dict[str, object]:

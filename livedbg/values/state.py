@@ -1,4 +1,4 @@
-"""What the state says of dumps (livedbg.model.dumps), made from the dumps."""
+"""Makes the state of dumps (livedbg.model.dumps) from dump files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def listed(readers: Readers, path: Path, name: str = "", also: Collection[str] =
         readers: what can open it.
         path: of the dump.
         name: of the dump, as the state is to know it; its path by default.
-        also: identifiers of tasks whose rows are wanted, wherever they stand.
+        also: identifiers of tasks whose rows are wanted, in any order.
 
     Raises:
         SourceError: it can't be read.
@@ -164,9 +164,7 @@ def _against_dump(readers: Readers, path: Path, name: str, golden: Path) -> Valu
         found = diverge(dump, other, wiring_of(dump), wiring_of(other))
         head = ValueComparison(path=name, golden=clean_line(str(golden)))
         if found.counted("uncompared") == len(found.verdicts):
-            return replace(
-                head, problem="the two have no task in common of which both hold values. Dump both runs with level 2."
-            )
+            return replace(head, problem="the dumps have no common task with values. Dump both runs with level 2.")
         first, said = found.first, list(summary(dump, found, Tolerance()))
         differing = sum(one.verdict != "equal" for one in found.verdicts)
         if differing > _TASKS:

@@ -57,7 +57,7 @@ class Histogram:
 
 
 def statistics(tensor: Tensor) -> Statistics:
-    """Look at every element once."""
+    """Compute statistics of every element, in one pass."""
     found = Statistics(total=tensor.total)
     squares = mean = 0.0
     for first, block in blocks(tensor):

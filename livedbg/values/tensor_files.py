@@ -49,7 +49,7 @@ def load(path: Path, formats: Sequence[TensorFormat]) -> Held:
             f"{clean_line(str(path))} can't be read: {error.strerror or error}.", "", "unreadable"
         ) from None
     except MemoryError:
-        raise SourceError(f"{clean_line(str(path))} says that it is larger than memory.", "", "too-large") from None
+        raise SourceError(f"{clean_line(str(path))} declares a size larger than memory.", "", "too-large") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise SourceError(
             f"{clean_line(str(path))} holds no tensor that can be compared ({clean_line(str(error), 120)}).",
@@ -81,14 +81,14 @@ def export(tensor: Tensor, path: Path, head: dict[str, str], formats: Sequence[T
     """
     form = path.suffix.removeprefix(".")
     if form not in (forms := written_as(formats)):
-        raise UsageError(f"{path.name} says no form to write.", f"end it with .{', .'.join(forms)}", "form")
+        raise UsageError(f"{path.name} has no suffix of a known format.", f"end it with .{', .'.join(forms)}", "form")
     try:
         if form == "txt":
             _write_text(tensor, path, head)
         elif tensor.count < tensor.total:
             raise SourceError(
                 f"{path.name} is not written: {tensor.count} of {tensor.total} elements are there.",
-                "export as .txt, which takes what is there",
+                "export as .txt, which accepts incomplete tensors",
                 "partial",
             )
         elif form == "npy":

@@ -263,7 +263,7 @@ def test_cut_files_say_what_was_read(tmp_path: Path, keep: float) -> None:
     done = livedbg("graph", tmp_path)
     assert done.returncode == 0  # nothing is concluded from edges that were cut off
     said = " ".join(done.stdout.split())
-    assert "The file is not whole: the file ends in the middle" in said
+    assert "The file is incomplete: the file ends in the middle" in said
     tasks = re.search(r"read: (\d+) tasks, 0 tensors, (\d+) edges", said)
     assert tasks is not None and int(tasks[1]) > 50
     done = livedbg("graph", GOOD, "--against", tmp_path)
@@ -350,7 +350,7 @@ def _padded(tmp_path: Path, size: int) -> Path:
 def test_a_hundred_megabytes_in_bounded_memory(tmp_path: Path) -> None:
     done = program("graph", _padded(tmp_path, 100 << 20), memory=400 << 20)
     assert done.returncode == 0, done.stderr
-    assert "The file is not whole: it is damaged" in done.stdout and "read: 2 tasks" in done.stdout
+    assert "The file is incomplete: it is damaged" in done.stdout and "read: 2 tasks" in done.stdout
 
 
 def test_usage(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_files_of_tensors(toy: System, tmp_path: Path) -> None:
     assert wrong.value.remedy == "write toys"
     with pytest.raises(ToolMissing, match="of Toy can't be imported"):
         tensor_files.load(tmp_path / "a.gone", formats)
-    with pytest.raises(UsageError, match="says no form"):
+    with pytest.raises(UsageError, match="has no suffix of a known format"):
         tensor_files.export(Held(np.zeros(1)), tmp_path / "a.pt", {}, formats)
 
 

@@ -134,7 +134,7 @@ def test_inputs_that_were_not_dumped_are_judged_by_who_wrote_them(tmp_path: Path
     assert verdicts(found) == {0: "equal", 1: "culprit", 2: "inherited", 3: "culprit"}
     assert found.first is not None and not found.first.certain
     with dump_readers().open(tmp_path / "here" / "args_dump" / "args_dump.json") as dump:
-        assert "what it found was not dumped" in headline(dump, found.first)
+        assert "Its inputs were not dumped" in headline(dump, found.first)
 
 
 def test_a_task_is_judged_by_the_tensor_that_was_read(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_the_lost_dependency_of_the_real_capture() -> None:
     said = livedbg("values", LOST, "--against", GOOD)
     assert said.code == 12
     first = said.out[said.out.index("FIRST DIVERGENCE") :]
-    assert "r0t1 (INC) found other values, though r0t0 (SLOW_ADD), which writes them, left the same" in first
-    assert "waits for r0t0 (SLOW_ADD) in the golden run only: that dependency is lost" in first
+    assert "r0t1 (INC) read other values, though r0t0 (SLOW_ADD), which writes them, wrote the same" in first
+    assert "In the golden run it waits for r0t0 (SLOW_ADD): that dependency is lost" in first
     assert "Arg 0 is declared OUTPUT_EXISTING here and INOUT in the golden run" in first
     assert "256 of 256 outside, first at [0]: 0, expected 5" in first and "10, expected 15" in first
     assert livedbg("values", GOOD, "--against", GOOD).code == 0
@@ -222,8 +222,8 @@ def test_a_wrong_kernel_in_a_real_capture(tmp_path: Path) -> None:
     (here / "args_dump" / "args.bin").write_bytes(payload)
     said = livedbg("values", here, "--against", HEALTHY)
     assert said.code == 12
-    assert "FIRST DIVERGENCE: r1t2 (MUL) computes otherwise" in said.out
-    assert "1 of 256 outside, first at [9]: 43, expected 42; greatest distance 1" in said.out
+    assert "FIRST DIVERGENCE: r1t2 (MUL) computes a different result" in said.out
+    assert "1 of 256 outside, first at [9]: 43, expected 42; largest difference 1" in said.out
     assert "r1t3 (ADD): inputs already differ (from r1t2 (MUL))" in said.out
     assert livedbg("values", here, "--against", HEALTHY, "--atol", "2").code == 0
     document = json.loads(livedbg("values", here, "--against", HEALTHY, "--json").out)["comparisons"][0]

@@ -75,7 +75,7 @@ def test_one_kernel_with_golden_inputs_is_the_culprit_for_certain(tmp_path: Path
     data = golden(tmp_path / "g", in_a=[1, 2, 3, 4], in_f=[0, 0, 0, 0], out_f=[1, 2, 3, 4])
     match = matched(run, data)["out/f"]
     assert (match.by, match.writers, match.certain, match.difference.first) == ("name", [0], True, (3,))
-    assert "FIRST DIVERGENCE: r0t0 (func 0) computes otherwise" in inside("values", run, "--against", data).out
+    assert "FIRST DIVERGENCE: r0t0 (func 0) computes a different result" in inside("values", run, "--against", data).out
     other = matched(run, golden(tmp_path / "h", in_a=[1, 2, 3, 5], in_f=[0, 0, 0, 0], out_f=[1, 2, 3, 4]))
     assert not other["out/f"].certain and other["in/a"].by == "type and size" and other["in/a"].differs
     said = inside("values", run, "--against", tmp_path / "h")

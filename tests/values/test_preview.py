@@ -56,7 +56,7 @@ def test_of_a_huge_one_the_sample_is_all_and_the_remedy_is_said(
 ) -> None:
     monkeypatch.setattr(preview, "WHOLE", LARGE - 1)
     (only,) = looks(large(tmp_path, (2, LARGE // 2)))
-    assert not only.goes_on and "`livedbg values DUMP --stats` looks at all" in only.sample
+    assert not only.goes_on and "`livedbg values DUMP --stats` reads all" in only.sample
 
 
 def test_a_look_is_given_up_between_two_pieces(tmp_path: Path) -> None:
