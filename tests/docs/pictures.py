@@ -46,7 +46,7 @@ PICTURES = (
     Picture("graph", "deadlock", ("3", "w", "w"), "wait chain", (110, 44)),
     Picture("threads", "deadlock", ("4",), "take_both"),
     Picture("filter", "deadlock", ("4", "slash", *"work"), "5 of 8 match", (80, 24)),
-    Picture("ascend-overview", "ascend", ("1",), "Next look"),
+    Picture("ascend-overview", "ascend", ("1",), "Next check MUL"),
     Picture("ascend-tasks", "ascend", ("2",), "r1t3"),
     Picture("ascend-logs", "ascend", ("6", "v"), "warning and worse"),
     Picture("values", "values", ("8", "n"), "min", (120, 32)),
