@@ -178,7 +178,7 @@ def _left_s(look: Look, point: Catchpoint) -> int:
 
 
 def _note(look: Look, point: Catchpoint) -> str:
-    """What is to be known of it; first of all that a thread stands."""
+    """The note on it; first of all that a thread is stopped."""
     return f"{look.names.label(point.standing)}: R resumes it; {point.note}" if point.standing else point.note
 
 

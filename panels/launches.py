@@ -118,9 +118,9 @@ class LaunchesPanel(TablePanel):
             (s for key, s in self.look.snapshot.statuses.items() if (key.source, key.target) == ("launches", process)),
             None,
         )
-        listens = status is not None and status.health not in {SourceHealth.ENDED, SourceHealth.FAILED}
-        words = "Stopping the trace of launches" if listens else "Tracing launches"
-        self.post_message(Asked(WatchLaunches(process=process, on=not listens), words))
+        traces = status is not None and status.health not in {SourceHealth.ENDED, SourceHealth.FAILED}
+        words = "Stopping the trace of launches" if traces else "Tracing launches"
+        self.post_message(Asked(WatchLaunches(process=process, on=not traces), words))
 
 
 def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:

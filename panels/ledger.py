@@ -142,7 +142,7 @@ class SourcesPanel(TablePanel):
         return status.target if status is not None else None
 
     def widths(self, width: int) -> list[int]:
-        """No column of remedies where there is nothing to mend."""
+        """No column of remedies where there is nothing to fix."""
         if any(status.remedy for status in self.look.snapshot.statuses.values()):
             return super().widths(width)
         return [*layout(self.COLUMNS[:-1], width), 0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from livedbg.adapters.cuda.cudagdb.device_exceptions import FAULTS
 from livedbg.adapters.cuda.frames import DEVICE, kernel_name
 from livedbg.adapters.cuda.statement import Point, Statement, place_of
 from livedbg.model import Frame, Severity
@@ -29,6 +30,7 @@ _COREDUMP: Final = re.compile(r"\bcoredump: +(?P<text>.*)")
 _DETECTED: Final = re.compile(
     r"Detected an exception of type (?:CUDBG_EXCEPTION_)?(?P<name>\w+) \((?P<number>\d{1,4})\)"
 )
+_TITLES: Final = {name.upper().replace(" ", "_"): name for name in FAULTS}  # the driver's name -> cuda-gdb's
 _DETAIL: Final = re.compile(r"- (?P<name>Device|SM|Warp|PC):? ?(?P<value>.*)")
 _DUMP_FRAME: Final = re.compile(r"#\d+\s+0x(?P<address>[0-9a-fA-F]{1,16})\s+(?P<function>\S+)")
 _WRITES: Final = re.compile(r"(?:Writing ELF file to|Generating core dump(?: file)?(?: to)?:?) +(?P<path>\S+)")
@@ -123,7 +125,7 @@ class CoreDump:
         detected = _DETECTED.search(text)
         if detected is not None:
             done = self.end()
-            name = detected["name"].replace("_", " ").capitalize()
+            name = _TITLES.get(detected["name"], detected["name"])
             self._open = Statement("device-exception", name, Severity.CRITICAL, hit=name)
             self._open.attributes = {"number": detected["number"]}
             return done

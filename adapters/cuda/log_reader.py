@@ -146,7 +146,7 @@ class CudaReader:
             return self._opened(stream, "stops", stream.stops, line, place)
         waits = _WAITS.search(line)
         if waits is not None:
-            what = "The program waits for a debugger at an error of the device (CUDA_DEVICE_WAITS_ON_EXCEPTION)"
+            what = "The program stopped at a device error and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION)"
             statement = Statement("waits", what, Severity.CRITICAL, attributes={"pid": waits["pid"]})
             return self._said(stream, statement, place)
         return None

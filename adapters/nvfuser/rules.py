@@ -57,7 +57,7 @@ class Failed:
     doc = (
         "nvFuser threw: a segmentation group was not compiled or failed as it ran, or a fusion failed as a whole. The "
         "group is the one that the error text names; where it names none, the only one that was under way (inferred). "
-        "Where several groups failed at once, each is a finding. It decides the verdict unless a process goes on, "
+        "Where several groups failed at once, each is a finding. It decides the verdict unless a process continues, "
         "which may have caught the error."
     )
 
@@ -74,7 +74,7 @@ class Failed:
         if behind:
             sentence += f" {many(behind, 'group')} behind it never ran."
         if alive:
-            sentence += " The process goes on."
+            sentence += " The process continues."
         return Finding(
             rule=self.name,
             severity=Severity.ERROR if alive else Severity.CRITICAL,
@@ -111,7 +111,7 @@ class BadOption:
     name = "nvfuser-bad-option"
     doc = (
         "A word in NVFUSER_DUMP, NVFUSER_ENABLE, NVFUSER_DISABLE or NVFUSER_PROF that this version of nvFuser does not "
-        "know: it throws at the first look at its options. `python_definition_segments` went in February 2026."
+        "know: it throws when it first reads its options. `python_definition_segments` went in February 2026."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

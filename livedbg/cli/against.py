@@ -38,7 +38,7 @@ def against(
 
     Raises:
         SourceError: nothing can be compared.
-        UsageError: which dump is meant can't be told.
+        UsageError: the dump to compare is ambiguous.
     """
     readers = dump_readers()
     if readers.holds_one_tensor(golden):

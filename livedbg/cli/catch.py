@@ -29,7 +29,7 @@ from livedbg.touch.config import refuse_touch
 
 __all__ = ["command"]
 
-_BEGINS_S: Final = 90.0  # at most, until it listens: a busy box takes long
+_BEGINS_S: Final = 90.0  # at most, until the probes are armed: a busy host takes long
 _LOGS_S: Final = 10.0  # at most, until logs were read
 _CHECK_S: Final = 0.5
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)

@@ -157,7 +157,7 @@ def quit_on_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a headless command as Ctrl-C does, so that its clean-up runs.
 
     Where that does not come to an end within `_CLEAN_UP_S`, all threads' stacks are printed on standard error and the
-    process ends: a guard (livedbg.touch) lets go of what was held, and the next livedbg takes out what probes are left.
+    process ends: a guard (livedbg.touch) resumes stopped threads, and the next livedbg removes probes that are left.
     """
 
     def quit_now(number: int, frame: FrameType | None) -> None:

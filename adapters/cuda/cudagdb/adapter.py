@@ -111,7 +111,7 @@ class CudaGdbAdapter(Adapter):
             self._watches[process.id] = await asyncio.to_thread(watch_of, process.pid)
         if process.id not in self._ready and not process.exited and await asyncio.to_thread(has_dump_pipe, process.pid):
             self._ready.add(process.id)
-            sentence = "It takes orders for a GPU core dump: D on the screen Device, or livedbg device PID --dump."
+            sentence = "It accepts requests for a GPU core dump: D on the screen Device, or livedbg device PID --dump."
             self._say(context, self._status(process.id, SourceHealth.OK, DUMP_READY, sentence))
         watch = self._watches[process.id]
         if watch is None or self._locks[process.id].locked():

@@ -47,7 +47,7 @@ def sort_cores(paths: list[Path]) -> tuple[CoreFile, CoreFile | None]:
     if not gpus:
         raise SourceError(f"{paths[0]} is the core dump of a host process: it holds no device.", _TO_SORT, "host-core")
     if len(gpus) > 1:
-        raise SourceError("Both files are GPU core dumps.", "look at one at a time", "two-cores")
+        raise SourceError("Both files are GPU core dumps.", "open one at a time", "two-cores")
     return gpus[0], hosts[0] if hosts else None
 
 

@@ -114,19 +114,19 @@ def _no_place(pid: int, environment: Mapping[str, str]) -> TargetUnsuitable:
     below = _below(pid)
     if below is not None:
         return TargetUnsuitable(
-            f"Process {pid} takes no orders for a GPU core dump itself; process {below}, which it started, does.",
+            f"Process {pid} accepts no requests for a GPU core dump; its child process {below} does.",
             f"livedbg device {below} --dump",
             "dump-below",
         )
     if environment.get(_ENABLE) not in (None, "", "0"):
         return TargetUnsuitable(
-            f"Process {pid} was told to take orders for a GPU core dump and reads no pipe for them: it has not "
-            "initialised CUDA yet, or CUDA is older than 11.",
+            f"Process {pid} is configured to accept requests for a GPU core dump but reads no pipe for them: it has "
+            "not initialised CUDA yet, or CUDA is older than 11.",
             f"try again once it uses the GPU; ls -l /proc/{pid}/fd",
             "no-dump-pipe",
         )
     return TargetUnsuitable(
-        f"Process {pid} takes no orders for a GPU core dump: {_ENABLE}=1 was not set when it loaded CUDA.",
+        f"Process {pid} accepts no requests for a GPU core dump: {_ENABLE}=1 was not set when it loaded CUDA.",
         _RECIPE,
         "dump-not-enabled",
     )

@@ -210,11 +210,11 @@ async def request_dump(
     at_wall_ns = time.time_ns()
 
     def entry(took_ns: int, *, measured: bool) -> Intrusion:
-        why = "asked for: what runs on the device; its kernels stood no longer than this"
+        why = "requested: GPU state; its kernels were stopped at most this long"
         return Intrusion(
             target=target,
             what="gpu dump",
-            why=why if measured else "asked for: what runs on the device; no whole dump came in this time",
+            why=why if measured else "requested: GPU state; no complete dump appeared in this time",
             paused_ns=took_ns,
             stops=1,
             measured=measured,

@@ -25,15 +25,15 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "WARPSYNC": "waits for the other lanes of its warp (__syncwarp)",
     "WARPSYNCS": "waits for the other lanes of its warp (__syncwarp)",
     "SYNCS": "waits at an mbarrier (asynchronous copies, cluster barriers)",
-    "NANOSLEEP": "sleeps between two looks (__nanosleep)",
-    "YIELD": "gives way in a loop",
+    "NANOSLEEP": "sleeps between two polls (__nanosleep)",
+    "YIELD": "yields in a loop",
     "DEPBAR": "waits for its own memory accesses",
     "LDGDEPBAR": "waits for its own asynchronous copies",
     "MEMBAR": "waits until its writes are seen (__threadfence)",
     "ERRBAR": "waits until errors of its accesses are known",
     "WARPGROUP": "waits for a matrix operation of its warp group",
     "ACQBULK": "waits for the kernel before it (programmatic launch)",
-    "BPT": "stands at a trap (__trap, or an assert)",
+    "BPT": "stopped at a trap (__trap, or an assert)",
     "EXIT": "is about to end",
 }
 _FAMILIES: Final = (
@@ -41,7 +41,7 @@ _FAMILIES: Final = (
     (re.compile(r"ATOM|RED"), "changes memory atomically: in a loop it polls"),
     (re.compile(r"ST"), "writes memory"),
     (re.compile(r"BRA|JMP|BRX|JMX|BREAK"), "jumps: it runs in a loop"),
-    (re.compile(r"ISETP|UISETP|PLOP"), "compares: it runs in a loop, or soon goes on"),
+    (re.compile(r"ISETP|UISETP|PLOP"), "compares: it runs in a loop, or soon continues"),
 )
 
 
@@ -52,7 +52,7 @@ def instruction_of(printed: str) -> str:
 
 
 def meaning_of(instruction: str) -> str:
-    """What a warp that stands there does; "" where that is not known."""
+    """What a warp at that instruction does; "" where that is not known."""
     found = _NAME.match(instruction)
     if found is None:
         return ""

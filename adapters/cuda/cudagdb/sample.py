@@ -108,7 +108,7 @@ async def sample_devices(queries: Queries, opened: str) -> DeviceSample:
     except GdbGone:
         if not (seen.devices or seen.kernels):
             raise
-        queries.notes.append("The debugger ended before it had told everything.")
+        queries.notes.append("The debugger exited before it had reported everything.")
     return seen
 
 

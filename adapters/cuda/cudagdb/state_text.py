@@ -84,7 +84,7 @@ def _kernel(state: DeviceState, kernel: DeviceKernel) -> Iterator[str]:
     yield f"  kernel {kernel.number}  {kernel.name}<<<{kernel.grid_dim},{kernel.block_dim}>>>{kernel.arguments}"
     if kernel.still_since_wall_ns and state.taken_wall_ns:
         apart_s = (state.taken_wall_ns - kernel.still_since_wall_ns) / 1e9
-        yield f"    stands still: a look {apart_s:.1f} s earlier saw it at the same place"
+        yield f"    unchanged: a sample {apart_s:.1f} s earlier had it at the same place"
     yield f"    grid {kernel.grid}, {kernel.status}{on}{parent}{f'; {counts}' if counts else ''}"
     places = places_of(state, kernel.number)
     for place in places[:_PLACES]:

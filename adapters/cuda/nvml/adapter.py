@@ -123,9 +123,7 @@ class _Sampling:
         if used or not listed or not uses_gpu(self._pids(context)):
             self._say(context, SourceHealth.OK, "", "", "")
             return
-        sentence = (
-            "A process that is looked at has a GPU open, but NVML lists none of ours: it names them as the host does."
-        )
+        sentence = "A process of the target has a GPU open, but NVML doesn't list it: NVML uses the host's PIDs."
         self._say(context, SourceHealth.DEGRADED, "pid-namespace", sentence, "run livedbg in the host's PID namespace")
 
     def _say(self, context: Context, health: SourceHealth, code: str, sentence: str, remedy: str) -> None:

@@ -29,7 +29,7 @@ _HELD_DOWN: Final = {  # nvmlClocksEventReasons; those left out are no trouble (
     0x80: "power brake",
 }
 _FAILURES: Final = {
-    4: ("no-permission", "NVML may not be used by this user", "look at the permissions of /dev/nvidiactl"),
+    4: ("no-permission", "NVML may not be used by this user", "check the permissions of /dev/nvidiactl"),
     9: ("no-driver", "the NVIDIA driver is not loaded", "nvidia-smi   (or: modprobe nvidia, as root)"),
     18: (
         "driver-mismatch",
@@ -171,4 +171,4 @@ class Nvml:
             code, sentence, remedy = _FAILURES.get(
                 number, ("nvml-failed", f"NVML says: {text}", "nvidia-smi   (shows whether the driver works)")
             )
-            raise NvmlTrouble(code, f"The GPUs can't be looked at: {sentence}.", remedy) from None
+            raise NvmlTrouble(code, f"The GPUs can't be sampled: {sentence}.", remedy) from None

@@ -53,7 +53,7 @@ class XidRule:
     doc: str = (
         "The NVIDIA driver wrote an Xid into the kernel's log: a fault of a program on the GPU, of the GPU, its memory "
         "or links, or of the driver; its number in words, with NVIDIA's advice. One that blames the program does not "
-        "count where it names a process that is not looked at, or where the program's own log tells of the fault."
+        "count if it names a process outside the target, or if the program's own log reports the fault."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -183,7 +183,7 @@ def _steps(error: Diagnostic) -> tuple[str, ...]:
     where = told.get("where") or told.get("kernel") or "the kernel"
     if error.code == "device-assert":
         return (
-            f"look at what {told.get('kernel') or 'the kernel'} was given: {told.get('assertion', 'the assertion')}",
+            f"check the inputs of {told.get('kernel') or 'the kernel'}: {told.get('assertion', 'the assertion')}",
             PIN_DOWN[0],
         )
     if error.code == "device-exception":
@@ -203,10 +203,10 @@ def rules() -> Sequence[Rule]:
         CudaRule(
             "cuda-fault",
             "A CUDA context was lost: an illegal access, an assert of device code, a trap. The first error of a "
-            "process counts; what the host reports after it is named as its consequence. Where only the host told, the "
-            "finding says that the call which reports it is not the one that failed (inferred), and which recipes "
-            "pin it down; a report of compute-sanitizer, an assert, a GPU core dump or CUDA_LAUNCH_BLOCKING=1 (in the "
-            "process's environment, or told by PyTorch's words) is exact.",
+            "process counts; what the host reports after it is named as its consequence. If only the host reports it, "
+            "the finding says that the reporting call is not the one that failed (inferred), and which recipes "
+            "find the kernel; a report of compute-sanitizer, an assert, a GPU core dump or CUDA_LAUNCH_BLOCKING=1 (in "
+            "the process's environment, or in PyTorch's message) is exact.",
             _fault,
         ),
         CudaRule(
@@ -223,13 +223,13 @@ def rules() -> Sequence[Rule]:
         ),
         CudaRule(
             "cuda-sanitizer",
-            "compute-sanitizer told of races, of reads of memory that nobody wrote, or of leaks: nothing stops at "
-            "these, but results may be wrong. Races it calls warnings, and leaks, decide nothing.",
+            "compute-sanitizer reported races, reads of uninitialised memory, or leaks: the program continues, but "
+            "results may be wrong. Races that it calls warnings, and leaks, do not change the verdict.",
             found_by_sanitizer,
         ),
         CudaRule(
             "cuda-waits",
-            "A program stands at an error of the device and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION).",
+            "A program stopped at a device error and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION).",
             waits,
         ),
         XidRule(),

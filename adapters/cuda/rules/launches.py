@@ -95,7 +95,7 @@ class LaunchesStopped:
                 Evidence(
                     kind="counter",
                     source=f"{CALLS} of {name_of(silence.process, snapshot)}",
-                    text=f"stands at {silence.calls.value:,.0f}",
+                    text=f"unchanged at {silence.calls.value:,.0f}",
                     at_wall_ns=since,
                 ),
                 *([thread_evidence(thread, snapshot)] if thread is not None else []),

@@ -31,7 +31,7 @@ _ADVICE: Final = {
     "cudaErrorInvalidDevice": "compare the device's number with CUDA_VISIBLE_DEVICES and `nvidia-smi -L`",
     "cudaErrorNoDevice": "check CUDA_VISIBLE_DEVICES and `nvidia-smi -L`",
     "cudaErrorLaunchOutOfResources": "fewer threads a block, or __launch_bounds__: the kernel needs too many registers",
-    "cudaErrorInvalidConfiguration": "look at grid, block and shared memory of the launch: a limit was passed",
+    "cudaErrorInvalidConfiguration": "check grid, block and shared memory of the launch: one exceeds a limit",
     "cudaErrorStreamCaptureUnsupported": "a call that a CUDA graph can't capture (synchronising, allocating) was made",
     "cudaErrorStreamCaptureInvalidated": "look for the first error during the capture of the CUDA graph",
 }
@@ -41,7 +41,7 @@ _SANITIZER_ADVICE: Final = {
     "hazard": "order the two accesses: __syncthreads() between them, or __syncwarp() inside a warp",
     "sanitizer": "write the memory before it is read (cudaMemset counts bytes, not elements)",
     "leak": "free it before the context ends",
-    "sanitizer-trouble": "look at compute-sanitizer's words: what it did not track it can't report",
+    "sanitizer-trouble": "read compute-sanitizer's message: it can't report accesses that it did not track",
 }
 
 
@@ -52,7 +52,7 @@ def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator
         crashed = told.get("uncaught") == "yes" and not alive(error, state.snapshot)
         gpu = f" on GPU {told['gpu']}" if told.get("gpu") else ""
         parts = [
-            f"{told['tried']} were asked for" if told.get("tried") else "",
+            f"{told['tried']} were requested" if told.get("tried") else "",
             f"{told['free']} of {told.get('total', '?')} are free" if told.get("free") else "",
             f"{told['allocated']} are in use by PyTorch" if told.get("allocated") else "",
             f"{told['unused']} are reserved by it and unused" if told.get("unused") else "",
@@ -130,12 +130,12 @@ def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]
     told = error.attributes
     steps = [_ADVICE[told["error"]]] if told.get("error") in _ADVICE else []
     if launch and not steps:
-        steps.append("look at grid, block, shared memory and arguments of the launch")
+        steps.append("check grid, block, shared memory and arguments of the launch")
     if library:
         steps += PIN_DOWN[:2]
     elif error.code != "api-error" and not steps:
         steps.append("livedbg launch --recipe cuda-log -- COMMAND   (the driver says what was wrong with the call)")
-    return tuple(steps) or ("look at the log lines before it",)
+    return tuple(steps) or ("read the log lines before it",)
 
 
 def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
@@ -165,7 +165,7 @@ def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Ite
             sentence=f"{sentence}.",
             entities=process_of(error),
             evidence=evidence(error),
-            next=(_SANITIZER_ADVICE.get(error.code, "look at the line"),),
+            next=(_SANITIZER_ADVICE.get(error.code, "check the source line"),),
             since_wall_ns=error.at_wall_ns,
             state=VerdictState.DIVERGED if wrong else None,
             topic=("dependency" if error.code == "hazard" else "precision") if wrong else "",
@@ -184,11 +184,12 @@ def _clean(rule: str, context: CudaContext, error: Diagnostic) -> Finding:
 def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
     """Programs that wait for a debugger."""
     for error in context.of("waits"):
-        pid = error.attributes.get("pid", "PID")
+        process = state.snapshot.processes.get(error.attributes.get("process", ""))
+        pid = error.attributes.get("pid", "PID") if process is None else process.pid
         yield Finding(
             rule=rule,
             severity=Severity.CRITICAL,
-            sentence=f"{context.owner}{error.attributes.get('what', error.sentence)}: it stands there.",
+            sentence=f"{context.owner}{error.attributes.get('what', error.sentence)}.",
             entities=process_of(error),
             evidence=evidence(error),
             next=(f"livedbg device {pid} --attach   (or cuda-gdb -p {pid})",),
@@ -217,9 +218,9 @@ def xid(rule: str, error: Diagnostic, state: RuleInput, told_elsewhere: bool, be
     name = f" ({told['name']})" if told.get("name") else ""
     who = f" Process {pid}{name} used the GPU." if pid else ""
     if of_others and kind == "program":
-        who += " It is none of those that are looked at."
+        who += " It is not one of the target's processes."
     elif kind == "program" and told_elsewhere:
-        who += " It is the driver's side of the fault that the program's log tells of, as far as can be seen."
+        who += " It is probably the driver's report of the same fault as in the program's log."
     if cause is not None and not serious:
         who += f" It follows from Xid {cause.attributes.get('xid')} before it."
     count = int(told.get("count", "1"))

@@ -1,4 +1,4 @@
-"""What a look at a device says: where its kernels are, and which have not moved since the look before."""
+"""What a sample of a device shows: where its kernels are, and which have not moved since the sample before."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class StandsStill:
 
     name: str = "device-hang"
     doc: str = (
-        "Two looks at a device, a while apart, saw the same grid with as many warps, most of them at the same place: "
-        "the kernel hangs, or computes there for very long (inferred). Names the line, and what the warps wait at. It "
-        "says nothing once the process has ended."
+        "Two samples of a device, some time apart, have the same grid with as many warps, most of them at the same "
+        "place: the kernel hangs, or computes there for very long (inferred). Names the line, and what the warps wait "
+        "at. No finding once the process has exited."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -38,16 +38,16 @@ class StandsStill:
 
 @dataclass(frozen=True, slots=True)
 class Stands:
-    """What one look saw."""
+    """What one sample shows."""
 
     name: str = "device-stands"
     doc: str = (
-        "A look at a device was taken: where the warps of its largest kernel are. By itself it concludes nothing: a "
-        "second look shows whether they move. Exceptions are left to the rules of the device's system."
+        "A sample of a device shows where the warps of its largest kernel are. By itself it proves nothing: a "
+        "second sample shows whether they move. Exceptions are left to the rules of the device's system."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a look."""
+        """One finding a sample."""
         for device in state.snapshot.devices.values():
             if device.faults or not device.kernels or _hung(device, state):
                 continue
@@ -66,7 +66,7 @@ class Stands:
 
 
 def _hung(device: DeviceState, state: RuleInput) -> list[DeviceKernel]:
-    """The kernels that stand still for long, of a process that has not ended."""
+    """The kernels that have not moved for long, of a process that has not ended."""
     least_ns = state.settings.task_stall_ns
     ended = _ended(device, state.snapshot)
     return [kernel for kernel in device.kernels if not ended and _still_ns(device, kernel) >= least_ns]
@@ -89,10 +89,10 @@ def _still(rule: str, device: DeviceState, kernel: DeviceKernel) -> Finding:
     return Finding(
         rule=rule,
         severity=Severity.ERROR,
-        sentence=f"{sentence}; a look {_still_ns(device, kernel) / _S:.0f} s earlier saw the same.",
+        sentence=f"{sentence}; unchanged since a sample {_still_ns(device, kernel) / _S:.0f} s earlier.",
         entities=(device.target,) if live else (),
         evidence=(_evidence(device),),
-        next=("look at what the line waits for, and at who should bring it about: the screen Device (0)",),
+        next=("check what this source line waits for, and who should signal it: the screen Device (0)",),
         inferred=True,
         since_wall_ns=kernel.still_since_wall_ns,
         state=VerdictState.STALLED,

@@ -124,7 +124,7 @@ class Crash:
         place = place_of(hit.stack) if kind in (ENDED, WARNED) else ""
         what_it_was = f"{hit.type}, in {place}" if place else hit.type
         text = f"{what_it_was}: {first_line}" if first_line else what_it_was
-        what = "Crashed" if fatal else "An exception was logged, and its process goes on"
+        what = "Crashed" if fatal else "An exception was logged, and its process continues"
         if kind == WARNED:
             what = "A sanitizer reported, without ending the program"
         steps = ["read the log lines before it"]

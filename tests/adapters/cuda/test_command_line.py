@@ -40,7 +40,7 @@ def test_a_folder_with_a_program_s_log_and_the_kernel_s(tmp_path: Path) -> None:
     assert [proof["source"] for proof in first["evidence"]] == ["err.log:9"]
     assert any("--recipe cuda-blocking" in step for step in first["next"])
     assert {finding["rule"] for finding in others} == {"cuda-xid"}
-    assert any("Xid 31" in f["sentence"] and "driver's side of the fault" in f["sentence"] for f in others)
+    assert any("Xid 31" in f["sentence"] and "driver's report of the same fault" in f["sentence"] for f in others)
     hit = found["exceptions"][0]
     assert hit["type"] == "torch.AcceleratorError" and hit["stack"][0]["function"] == "step"
 

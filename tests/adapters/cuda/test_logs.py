@@ -85,11 +85,11 @@ CASES = [
                                       "indexSelectLargeIndex at Indexing.cu:1553",
                                       "threads (0,0,0) to (33,0,0) of blocks (12,0,0) to (14,0,0), 3 times",
                                       "2 reports of the host are consequences"),
-         ("indexSelectLargeIndex was given: srcIndex < srcSelectDimSize", RECIPES[0])),
+         ("check the inputs of indexSelectLargeIndex: srcIndex < srcSelectDimSize", RECIPES[0])),
     Case("dsa", 11, "cuda-fault", ("Assertion `index < size`", "gather_kernel at gather.cu:17",
                                    "thread (3,0,0) of block (1,2,0)", "launched by gather at gather.cu:33")),
     Case("terminate", 11, "cuda-fault", ("Rank 0: ", "unspecified launch failure"), RECIPES, inferred=True),
-    Case("out_of_memory", 11, "cuda-out-of-memory", ("on GPU 1, at main (train.py:24)", "4.00 GiB were asked for",
+    Case("out_of_memory", 11, "cuda-out-of-memory", ("on GPU 1, at main (train.py:24)", "4.00 GiB were requested",
                                                      "3.16 GiB of 44.34 GiB are free", "47694 (1.17 GiB)"),
          ("expandable_segments",)),
     Case("cublas", 11, "cuda-error", ("CUBLAS_STATUS_EXECUTION_FAILED from cublasGemmEx, at forward (infer.py:9)",
@@ -97,17 +97,17 @@ CASES = [
     Case("ranks", 11, "cuda-fault", ("Rank 1: ", "reported at step (train.py:14)"), RECIPES, inferred=True),
     Case("driver", 11, "cuda-error", ("cuLaunchKernel returned CUDA_ERROR_INVALID_VALUE (1, invalid argument)",
                                       "block dimensions of (2256,1,1) exceeds", "2 times", "was not launched"),
-         ("look at grid, block",)),
+         ("check grid, block",)),
     Case("driver_lost", 11, "cuda-fault", ("cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS",
                                            "2 reports of the host are consequences"), RECIPES, inferred=True),
     Case("kernel", 11, "cuda-xid", ("Xid 31 of GPU 0000:01:00", "page fault", "a write at 0x2b57b3000000 (FAULT_PDE)",
                                     "Process 79749 (train)"), RECIPES[1:], inferred=True),
-    Case("coredump", 11, "cuda-fault", ("Warp illegal address in kernel gather_kernel", "SM 124, warp 0"),
+    Case("coredump", 11, "cuda-fault", ("Warp Illegal Address in kernel gather_kernel", "SM 124, warp 0"),
          ("livedbg device /tmp/gpu-box-4711.core",)),
     Case("cuda_gdb", 11, "cuda-fault", ("Warp Illegal Address in kernel to_half<float, __half> at convert.cu:17",
                                         "thread (192,0,0) of block (3,0,0)", "GPU 1, SM 0, warp 5, lane 0")),
     Case("macro", 11, "cuda-fault", ("reported by cudaStreamSynchronize at matrix.cu:118",), RECIPES, inferred=True),
-    Case("waits", 11, "cuda-waits", ("waits for a debugger",), ("livedbg device 31562 --attach",)),
+    Case("waits", 11, "cuda-waits", ("stopped at a device error",), ("livedbg device 31562 --attach",)),
 ]  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def test_a_process_that_lives_may_have_caught_it() -> None:
 def test_xids_of_other_processes_decide_nothing_but_those_of_the_gpu_do() -> None:
     seen = read(fixture("kernel"), process=target())
     by_number = {f.sentence.split()[1]: f for f in seen.findings if f.rule == "cuda-xid"}
-    assert by_number["31"].state is None and "none of those that are looked at" in by_number["31"].sentence
+    assert by_number["31"].state is None and "not one of the target's processes" in by_number["31"].sentence
     assert by_number["79"].state == "crashed"
 
 

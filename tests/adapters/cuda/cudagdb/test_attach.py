@@ -68,7 +68,7 @@ def test_a_debugger_that_dies_in_the_midst_leaves_the_target_running(
     session.answers = [(c, ["!die"] if c == "-cuda-info-kernels" else said) for c, said in session.answers]
     said = livedbg("device", target.pid, "--attach", "--gdb", real_gdb(session, tmp_path))
     assert "paused for" in said.err
-    assert said.code == 0 and "ended before it had told everything" in said.out, said.everything
+    assert said.code == 0 and "exited before it had reported everything" in said.out, said.everything
     eventually(lambda: free(target.pid))
 
 

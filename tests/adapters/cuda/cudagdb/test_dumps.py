@@ -116,7 +116,7 @@ def test_a_second_dump_says_what_has_not_moved(
 ) -> None:
     target = job(spawn, folder, gpu_core, **ASKABLE)
     said = device(target.pid, "--dump", "--again", "1.1", "--gdb", player("hang"))
-    assert said.code == 0 and re.search(r"stands still: a look [\d.]+ s earlier saw it at the same place", said.out)
+    assert said.code == 0 and re.search(r"unchanged: a sample [\d.]+ s earlier had it at the same place", said.out)
     assert len(list(folder.glob("*.nvcudmp"))) == 2 and said.err.count("paused for") == 2
 
 
@@ -244,7 +244,7 @@ def test_a_launcher_points_to_the_process_below_it_that_does(
     launch = f"import subprocess, sys; subprocess.run([sys.executable, {str(DUMPER)!r}, {str(gpu_core)!r}])"
     target = spawn([sys.executable, "-c", launch], env={**clean, **ASKABLE}, cwd=folder)
     said = device(target.pid, "--dump-only")
-    below = re.search(r"process (\d+), which it started, does", said.err)
+    below = re.search(r"its child process (\d+) does", said.err)
     assert said.code == 3 and below is not None, said.err
     assert device(below[1], "--dump-only").code == 0
 

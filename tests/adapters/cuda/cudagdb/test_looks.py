@@ -204,7 +204,7 @@ async def test_a_debugger_that_ends_in_the_midst_leaves_what_it_told(
     session = without(hang(4), "-cuda-info-warps")
     session.says("-cuda-info-warps *", *(("^done,", trouble) if trouble == "!half" else (trouble,)))
     state = await state_in(player(session), gpu_core)
-    assert state.kernels and any("ended before it had told everything" in note for note in state.notes)
+    assert state.kernels and any("exited before it had reported everything" in note for note in state.notes)
 
 
 async def test_a_debugger_that_ends_at_once_is_an_error(player: Play, gpu_core: Path) -> None:
@@ -289,7 +289,7 @@ async def test_what_stands_still_at_two_looks_is_a_stall(player: Play, gpu_core:
 
     state, sentence = verdict(third)
     assert state == "stalled" and sentence.startswith("device-hang: All 64 warps of kernel 0 spin")
-    assert sentence.endswith("a look 32 s earlier saw the same.") and "stands still" in state_text(third)
+    assert sentence.endswith("unchanged since a sample 32 s earlier.") and "unchanged" in state_text(third)
     short = compare_states(first, seen_again(first, 2))
     assert verdict(short)[0] != "stalled" and verdict(short)[1].startswith("device-stands: All 64 warps")
     state, sentence = verdict(third, ended=True)
