@@ -274,7 +274,7 @@ class HitStackPanel(HitLinks):
         self.refresh()
 
     def _frames(self) -> list[int | Drawn]:
-        """The numbers of the frames; behind each its variables and its source, where the thread stood for a look."""
+        """The numbers of the frames; behind each its variables and its source, if the thread was stopped for them."""
         assert self.group is not None
         ink, found = self.look.ink, list[int | Drawn]()
         for number, frame in enumerate(self.group.newest.stack):

@@ -69,12 +69,12 @@ def _hit(look: Look, group: HitGroup) -> Iterator[SheetLine]:
     if group.history:
         yield SheetLine(sparkline(group.history, _SPARKS, look.glyphs.sparks), Role.ACCENT, "per second")
     paused = sum(hit.paused_ms for hit in group.hits)
-    stood = (
+    pause = (
         f"the target was paused for {milliseconds(paused * 1e6)} in total"
         if paused
         else "the target was not stopped for it"
     )
-    yield SheetLine(stood, Role.WARN if paused else Role.DIM, "pause")
+    yield SheetLine(pause, Role.WARN if paused else Role.DIM, "pause")
     for number, thread in enumerate(group.threads[:_MOST]):
         yield link(look, thread, "thread" if number == 0 else "")
     if newest.process is not None:

@@ -25,7 +25,7 @@ _WORDS = (
 
 
 class TasksPanel(TablePanel):
-    """Every task that a runtime told of."""
+    """Every task that a runtime reported."""
 
     LABEL = "Tasks"
     HELP = (

@@ -144,5 +144,5 @@ class Diagnosis:
     revision: int = 0
 
 
-NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="Nothing has been looked at yet."))
+NO_DIAGNOSIS = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="No sample has been taken yet."))
 """The diagnosis of the empty state."""

@@ -188,8 +188,8 @@ def _steps(error: Diagnostic) -> tuple[str, ...]:
         )
     if error.code == "device-exception":
         advice = told.get("next", "")
-        return tuple(filter(None, (advice, f"look at {where}", "" if "compute-sanitizer" in advice else PIN_DOWN[1])))
-    steps = [f"look at {where}"]
+        return tuple(filter(None, (advice, f"check {where}", "" if "compute-sanitizer" in advice else PIN_DOWN[1])))
+    steps = [f"check {where}"]
     if not told.get("where"):
         steps.append("compile with -lineinfo: the report then has source lines")
     if told.get("tool") == "synccheck":

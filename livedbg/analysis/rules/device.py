@@ -108,5 +108,5 @@ def _evidence(device: DeviceState) -> Evidence:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules for looks at devices, most telling first."""
+    """The rules for samples of devices, most specific first."""
     return (StandsStill(), Stands())

@@ -54,7 +54,7 @@ CASES = [
             "2 reports of the host are consequences",
             "counted 11 errors; 4 are in the log",
         ),
-        ("look at shift.cu:31",),
+        ("check shift.cu:31",),
         ("asynchronously",),
     ),
     Case(
