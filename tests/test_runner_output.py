@@ -38,8 +38,8 @@ def test_a_test_run_does_not_have_the_file_open_that_it_writes_to(workers: str, 
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_one.py").write_text(SHOWS)
     out = tmp_path / "out.txt"
-    argv = [sys.executable, "-m", "pytest", "-n", workers, f"--capture={capture}"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-m", "pytest", "-p", "xdist", "-n", workers, f"--capture={capture}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     with out.open("wb") as stream:
         done = subprocess.run(
             argv, check=False, cwd=tmp_path, env=environment, stdout=stream, stderr=stream, timeout=250
