@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,17 +12,17 @@ from typing import Final
 from livedbg.linux import procfs
 from livedbg.linux.access import user_name
 from livedbg.linux.procfs import CLOCK_TICK_NS
+from livedbg.linux.ranks import rank_of
 from livedbg.session.systems import systems
 from livedbg.text.sanitize import clean_line, redact_environment
 
-__all__ = ["Identity", "executable", "rank_of", "read_identity", "start_wall_ns"]
+__all__ = ["Identity", "executable", "read_identity", "start_wall_ns"]
 
 _PREFIXES: Final = ("LIVEDBG_", "OMP_")
 _NAMES: Final = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
      "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}
 )  # fmt: skip
-_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 @cache
@@ -60,15 +59,6 @@ class Identity:
 def start_wall_ns(start_ticks: int) -> int:
     """When a process started, on the wall clock."""
     return _BOOT_WALL_NS + start_ticks * CLOCK_TICK_NS
-
-
-def rank_of(environment: Mapping[str, str]) -> int | None:
-    """The rank that a launcher gave a process (RANK, or that of Open MPI, PMI, Slurm)."""
-    for name in _RANKS:
-        value = environment.get(name, "")
-        if value.isdecimal():
-            return int(value)
-    return None
 
 
 def read_identity(pid: int) -> Identity:

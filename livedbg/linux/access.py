@@ -7,6 +7,7 @@ import pwd
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from livedbg.linux.lines import lines
 from livedbg.linux.procfs import process_exists, read_file, read_stat, status_fields, thread_ids
 from livedbg.model import ThreadState
 from livedbg.text.sanitize import clean_line
@@ -57,7 +58,7 @@ def ptrace_scope() -> int | None:
 
 def hidden_processes() -> bool:
     """Whether /proc is mounted so that it hides other users' processes (hidepid, proc(5))."""
-    for line in read_file("/proc/self/mounts").decode("utf-8", "replace").splitlines():
+    for line in lines(read_file("/proc/self/mounts")):
         field = line.split()
         if len(field) > 3 and field[1] == "/proc" and field[2] == "proc":
             return any(

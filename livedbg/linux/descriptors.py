@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from typing import Final, NamedTuple
 
+from livedbg.linux.lines import lines
 from livedbg.linux.procfs import living_task, process_ids, read_file
 
 __all__ = ["Descriptor", "DescriptorIndex", "Holder", "describe", "fd_links", "fdinfo"]
@@ -88,8 +89,7 @@ def fdinfo(pid: int, fd: int) -> list[tuple[str, str]]:
         data = read_file(f"/proc/{pid}/fdinfo/{fd}")
     except OSError:
         data = read_file(f"/proc/{living_task(pid)}/fdinfo/{fd}")
-    lines = data.decode("utf-8", "replace").splitlines()
-    return [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    return [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines(data))]
 
 
 def describe(pid: int, fd: int) -> Descriptor | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from livedbg.linux.lines import rows
 from livedbg.linux.procfs import read_file
 
 __all__ = ["FileLock", "blocking_locks", "parse_locks", "read_locks"]
@@ -38,16 +39,16 @@ def read_locks() -> list[FileLock]:
 
 def parse_locks(text: bytes) -> list[FileLock]:
     """The lines of /proc/locks, e.g. `1: -> FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`."""
-    found = []
-    for line in text.decode("ascii", "replace").splitlines():
-        field = line.split()
-        waits = len(field) > 1 and field[1] == "->"
-        if waits:
-            del field[1]
-        if len(field) >= 8:
-            number = int(field[0].rstrip(":"))
-            found.append(FileLock(number, field[1], field[3], int(field[4]), field[5], " ".join(field[6:8]), waits))
-    return found
+    return list(rows(text, _parse))
+
+
+def _parse(line: str) -> FileLock:
+    field = line.split()
+    waits = field[1] == "->"
+    if waits:
+        del field[1]
+    start, end = field[6:8]
+    return FileLock(int(field[0].rstrip(":")), field[1], field[3], int(field[4]), field[5], f"{start} {end}", waits)
 
 
 def blocking_locks(locks: list[FileLock], kind: str, pid: int, inode: int) -> list[FileLock]:

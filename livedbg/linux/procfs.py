@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from livedbg.linux.lines import lines
 from livedbg.model import ThreadState
 
 __all__ = [
@@ -262,7 +263,7 @@ def status_fields(pid: int, tid: int | None = None) -> dict[str, str]:
     """
     path = f"/proc/{pid}/status" if tid is None else f"/proc/{pid}/task/{tid}/status"
     fields = {}
-    for line in read_file(path).decode("utf-8", "replace").splitlines():
+    for line in lines(read_file(path)):
         name, sep, value = line.partition(":")
         if sep:
             fields[name] = value.strip()

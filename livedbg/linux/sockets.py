@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Callable
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from livedbg.linux.lines import rows
 from livedbg.linux.procfs import read_file
 
 __all__ = ["Socket", "SocketTable", "same_network", "unix_peer"]
@@ -55,15 +58,18 @@ class SocketTable:
         self._sockets: dict[int, Socket] = {}
         self._by_ends: dict[tuple[str, str, str], int] = {}
         for name in ("tcp", "tcp6", "udp", "udp6"):
-            for row in _rows(f"/proc/{pid}/net/{name}"):
-                self._add(_internet(name, row))
-        for row in _rows(f"/proc/{pid}/net/unix"):
-            self._add(_unix(row))
+            self._add_all(f"/proc/{pid}/net/{name}", partial(_internet, name))
+        self._add_all(f"/proc/{pid}/net/unix", _unix)
 
-    def _add(self, found: Socket) -> None:
-        self._sockets[found.inode] = found
-        if found.remote:
-            self._by_ends[found.protocol, found.local, found.remote] = found.inode
+    def _add_all(self, path: str, parse: Callable[[str], Socket]) -> None:
+        try:
+            data = read_file(path)
+        except OSError:
+            return
+        for found in rows(data.partition(b"\n")[2], parse):
+            self._sockets[found.inode] = found
+            if found.remote:
+                self._by_ends[found.protocol, found.local, found.remote] = found.inode
 
     def get(self, inode: int) -> Socket | None:
         """The socket of that inode; None when it is of another kind or namespace."""
@@ -74,15 +80,9 @@ class SocketTable:
         return self._by_ends.get((end.protocol, end.remote, end.local)) if end.remote else None
 
 
-def _rows(path: str) -> list[list[str]]:
-    try:
-        return [line.split() for line in read_file(path).decode("utf-8", "replace").splitlines()[1:]]
-    except OSError:
-        return []
-
-
-def _internet(name: str, row: list[str]) -> Socket:
+def _internet(name: str, line: str) -> Socket:
     """A row of /proc/net/tcp and the like (proc_pid_net(5)): sl local remote state … inode at 9."""
+    row = line.split()
     protocol = name[:3]
     local, remote = _address(row[1]), _address(row[2])
     state = _TCP_STATES[int(row[3], 16)] if int(row[3], 16) < len(_TCP_STATES) else ""
@@ -102,8 +102,11 @@ def _address(text: str) -> str:
     return f"{mapped}:{int(port, 16)}" if mapped is not None else f"[{v6}]:{int(port, 16)}"
 
 
-def _unix(row: list[str]) -> Socket:
-    """A row of /proc/net/unix: num refs protocol flags type state inode [path]."""
+def _unix(line: str) -> Socket:
+    """A row of /proc/net/unix: num refs protocol flags type state inode [path]; blanks of the path are its own."""
+    row = line.split(None, 7)
+    if not row[0].endswith(":"):
+        raise ValueError("no row: the name of the socket before it has a newline")
     listening = bool(int(row[3], 16) & 0x10000)  # __SO_ACCEPTCON, include/uapi/linux/net.h
     path = row[7] if len(row) > 7 else ""
     return Socket(int(row[6]), "unix", path, "", "listening" if listening else _UNIX_STATES.get(row[5], ""), listening)

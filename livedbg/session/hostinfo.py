@@ -16,6 +16,7 @@ from msgspec import Struct
 from livedbg.linux import access, procfs
 from livedbg.linux.access import Problem, access_problem, hidden_processes, ptrace_scope, unsuitable, user_name
 from livedbg.linux.capabilities import Capability, capabilities
+from livedbg.linux.ranks import rank_of
 from livedbg.model import ThreadState
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.session.adapter import TargetProcess
@@ -36,7 +37,6 @@ __all__ = [
     "ptrace_scope",
 ]
 
-_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 _NOT_IN_NAMES: Final = re.compile(r"[/:\s]+")
 
 
@@ -86,7 +86,6 @@ def _candidate(pid: int, uses: tuple[str, ...]) -> Candidate | None:
     if stat.state in (ThreadState.ZOMBIE, ThreadState.DEAD):
         return None
     environment = procfs.read_environment(pid)
-    ranks = [int(environment[name]) for name in _RANKS if environment.get(name, "").isdecimal()]
     age_s = max(0.01, time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks * procfs.CLOCK_TICK_NS / 1e9)
     return Candidate(
         pid=pid,
@@ -97,7 +96,7 @@ def _candidate(pid: int, uses: tuple[str, ...]) -> Candidate | None:
         threads=stat.threads,
         age_s=age_s,
         cpu_share=stat.cpu_ticks * procfs.CLOCK_TICK_NS / 1e9 / age_s,
-        rank=ranks[0] if ranks else None,
+        rank=rank_of(environment),
     )
 
 

@@ -1,0 +1,49 @@
+"""The lines of what the kernel writes as text, with names in it that any user may have chosen.
+
+A name can hold each byte but NUL: newlines, other line ends of Unicode, bytes that are no UTF-8. So lines end at `\\n`
+alone, fields are taken by position, and a row that makes no sense costs that row.
+
+Invariants:
+    lines.N1. A line ends at a newline and at nothing else: not at U+2028, U+0085, a vertical tab, …
+    lines.N2. A row that can't be read is left out; the others are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+__all__ = ["LONGEST_NUMBER", "lines", "number", "rows"]
+
+T = TypeVar("T")
+
+LONGEST_NUMBER: Final = 20
+"""Digits of the greatest number that a kernel of 64 bits writes."""
+
+
+def lines(data: bytes) -> list[str]:
+    """The lines, decoded as UTF-8; what is none becomes U+FFFD."""
+    found = data.decode("utf-8", "replace").split("\n")
+    if not found[-1]:
+        found.pop()
+    return found
+
+
+def rows(data: bytes, parse: Callable[[str], T]) -> Iterator[T]:
+    """What `parse` makes of each line, but for those at which it raises ValueError, IndexError or OverflowError."""
+    for line in lines(data):
+        try:
+            yield parse(line)
+        except (ValueError, IndexError, OverflowError):
+            continue
+
+
+def number(text: str) -> int:
+    """A decimal number of at most LONGEST_NUMBER digits.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
+        raise ValueError(f"no number: {text[:LONGEST_NUMBER]!r}")
+    return int(text)
