@@ -102,7 +102,7 @@ def test_a_terminal_that_is_closed_lets_a_held_thread_go(thrower: Target) -> Non
     [
         (["any", "--hold", "3"], "--hold needs --stop."),
         (["any", "--stop", "--follow"], "--stop and --follow exclude each other."),
-        (["any", "--stop", "--gdb", "/nonexistent"], "--gdb names no program that runs: /nonexistent."),
+        (["any", "--stop", "--gdb", "/nonexistent"], "--gdb names no program that can be run: /nonexistent."),
         (["no_such_function", "--stop", "--moment", "call"], "has no function no_such_function"),
     ],
 )

@@ -11,7 +11,7 @@ from tests.adapters.cuda.cudagdb.sessions import FIXTURES
 from tests.gpu.cases import Case, check
 
 ROOT = Path(__file__).parents[2]
-DUMPER = ROOT / "tests" / "cudagdb" / "dumper.py"
+DUMPER = ROOT / "tests" / "adapters" / "cuda" / "cudagdb" / "dumper.py"
 
 
 def test_a_box_without_a_gpu_is_told_so_and_nothing_is_tried(tmp_path: Path) -> None:

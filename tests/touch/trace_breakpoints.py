@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from livedbg.adapters.exceptions.breakpoint_tracer import BreakpointTracer
 from livedbg.adapters.exceptions.calls import TracedCall
 from livedbg.model.catchpoints import Moment, Pattern
+from livedbg.session.systems import problems
 
 
 def main(pid: int, user: int, pattern: Pattern) -> None:
+    problems(thorough=True)  # all is imported: another user may not be able to read this Python's folder
     if user:
         os.setuid(user)  # the groups stay, as the target's do
 
