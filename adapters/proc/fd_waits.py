@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Waited
+from livedbg.adapters.proc.wakers import outside
 from livedbg.linux.descriptors import Descriptor, describe, fdinfo
 from livedbg.linux.sockets import Socket, same_network, unix_peer
-from livedbg.model import Resource, ids
+from livedbg.model import OUTSIDE, Resource, ids
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["FdWaits"]
@@ -111,6 +112,7 @@ class FdWaits:
         readers = sorted({h.pid for h in everybody if "r" in h.access})
         writers = sorted({h.pid for h in everybody if "w" in h.access})
         attributes |= {"readers": " ".join(map(str, readers)), "writers": " ".join(map(str, writers))}
+        attributes |= _ended_by(outside(found, everybody, pids) if holders else "")
         name = f"pipe {found.fd} of {self._pid}" if found.link.startswith("pipe:") else clean_line(found.link, 200)
         resource = self._resource("pipe", found.number, name, state, attributes)
         evidence = f"fd {found.fd} -> {clean_line(found.link, 200)}, waits until it is not {state}"
@@ -126,6 +128,7 @@ class FdWaits:
         pids = set(index.sockets(peer)) if peer is not None else set()
         holders, attributes = self._holdings(pids, f"has the other end open, socket:[{peer}]", polled)
         attributes |= _socket_attributes(socket)
+        attributes |= _ended_by(outside(found, (), pids) if holders else "")
         if pids:
             attributes["peer"] = " ".join(f"process {pid}" for pid in sorted(pids))
         name = f"{socket.protocol} socket {found.fd} of {self._pid}"
@@ -145,6 +148,7 @@ class FdWaits:
     def _eventfd(self, found: Descriptor, polled: bool) -> Waited:
         pids = {holder.pid for holder in self._view.scene.index().holders(found)} | {self._pid}
         holders, attributes = self._holdings(pids, f"has {found.key} open", polled)
+        attributes |= _ended_by(outside(found, (), pids) if holders else "")
         number = found.number or f"{self._pid}.{found.fd}"
         resource = self._resource("eventfd", number, f"eventfd {found.fd} of {self._pid}", "0", attributes)
         return Waited(resource.id, f"fd {found.fd} -> {found.link} id {number}", resource, holders)
@@ -166,6 +170,10 @@ class FdWaits:
         attributes = {"what": found.kind, "path": link}
         resource = self._resource("file", f"{self._pid}.{found.fd}", link, "", attributes)
         return Waited(resource.id, f"fd {found.fd} -> {link}", resource)
+
+
+def _ended_by(reason: str) -> dict[str, str]:
+    return {OUTSIDE: reason} if reason else {}
 
 
 def _socket_attributes(socket: Socket) -> dict[str, str]:

@@ -142,7 +142,8 @@ def _by_kernel_abi(call: FutexCall, words: _Words, is_thread: IsThread) -> Futex
     owner = word & _TID_MASK
     if call.command in (_LOCK_PI, _LOCK_PI2):
         return _owned(call, words, owner, "PI", is_thread)
-    waits_for_owner = call.command in (_WAIT, _WAIT_BITSET) and call.value & word & _FUTEX_WAITERS
+    plain = call.command in (_WAIT, _WAIT_BITSET) and owner < _PID_MAX
+    waits_for_owner = plain and call.value & word & _FUTEX_WAITERS
     robust = words[_MUTEX.kind] < 1024 and words[_MUTEX.kind] & _ROBUST
     if waits_for_owner and (robust or (owner and is_thread(owner))):
         return _owned(call, words, owner, "robust" if robust else "owner word", is_thread)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from livedbg.adapters.proc.runtimes import runtime_of
 from livedbg.linux.abi import elf_machine, native_abi
 from livedbg.linux.access import Problem
 from livedbg.linux.libc import Libc
-from livedbg.model import SourceHealth, SourceStatus, ids
+from livedbg.model import POLLS, UNSEEN_RUNTIME, SourceHealth, SourceStatus, ids
 
-__all__ = ["SOURCE", "ended", "hidden", "libc_problem", "machine_problem", "seen", "status_of"]
+__all__ = ["SOURCE", "ended", "hidden", "libc_problem", "machine_problem", "runtime_problem", "seen", "status_of"]
 
 SOURCE = "proc"
 """The adapter's name in statuses."""
@@ -67,6 +68,18 @@ def machine_problem(pid: int) -> Problem | None:
             "run a native build of the program",
         )
     return None
+
+
+def runtime_problem(pid: int) -> Problem | None:
+    """Its threads are those of a runtime that livedbg does not look into."""
+    runtime = runtime_of(pid)
+    if runtime is None:
+        return None
+    return Problem(
+        POLLS if runtime.polls else UNSEEN_RUNTIME,
+        f"Process {pid} runs in {runtime.name}: livedbg does not see {runtime.unseen}.",
+        runtime.command.format(pid=pid),
+    )
 
 
 def libc_problem(pid: int, libc: Libc) -> Problem | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from livedbg.linux import procfs
+from livedbg.linux.last_ran import last_ran_mono_ns
 from livedbg.linux.namespaces import inner_tids, owner_elsewhere, pid_namespace, same_namespace
 from livedbg.linux.procfs import BlockedSyscall, Running
 from livedbg.model import ThreadState
@@ -34,6 +35,7 @@ class ThreadLook:
     Attributes:
         runs: times it was put on a CPU; None where the kernel doesn't count.
         call: where it sits; None when that may not be seen.
+        last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first look and the kernel says so.
     """
 
     tid: int
@@ -43,6 +45,7 @@ class ThreadLook:
     runs: int | None
     call: BlockedSyscall | Running | None
     wait_channel: str | None
+    last_ran_ns: int | None = None
 
 
 class ThreadNumbers:
@@ -156,7 +159,8 @@ class ThreadReader:
         blocked = not isinstance(call, Running)
         same = known is not None and known.call == call and blocked
         channel = known.wait_channel if same and known else procfs.wait_channel(self._pid, tid) if blocked else None
-        look = ThreadLook(tid, stat.name, stat.state, cpu_ns, runs, call, channel)
+        ran_ns = (last_ran_mono_ns(self._pid, tid) if blocked else None) if known is None else known.last_ran_ns
+        look = ThreadLook(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns)
         return None if look == known else look
 
     def _schedstat(self, tid: int) -> bytes:

@@ -185,7 +185,7 @@ class ProcessWatch:
             view, libc = self._view()
             found = problems.libc_problem(self.pid, libc) if view.mappings else None
             self._waits = WaitReader(view)
-        return self._tell(found)
+        return self._tell(found or problems.runtime_problem(self.pid))
 
     def _tell(self, found: Problem | None) -> list[Event]:
         """Statuses of a problem that is new, and of those that are no more."""
@@ -303,6 +303,7 @@ class ProcessWatch:
             timed=wait.timed,
             cpu_ns=look.cpu_ns,
             switches=look.runs,
+            last_ran_mono_ns=look.last_ran_ns,
         )
 
     def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, Thread, ThreadState
+from livedbg.model import OUTSIDE, Edge, EdgeKey, EdgeKind, Resource, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
 
 __all__ = ["Blocking", "blocking_of", "standing_of"]
@@ -38,7 +38,7 @@ class Blocking:
     Attributes:
         pairs: (blocked, by what).
         any_of: those pairs of which, per blocked entity, any one is enough to go on.
-        timed: entities that go on by themselves after some time.
+        timed: entities that go on by themselves after some time, or by something outside of the graph.
         stand_ins: processes that are in the graph for their threads only.
     """
 
@@ -114,6 +114,8 @@ def _hold(edge: Edge, found: Blocking, resources: Mapping[str, Resource]) -> Non
     kind = resource.kind if resource is not None else edge.target.partition(":")[0]
     if edge.any_of or kind in _SERVED:
         found.any_of.add(pair)
+    if resource is not None and OUTSIDE in resource.attributes:
+        found.timed.add(resource.id)
 
 
 def _stand_ins(snapshot: Snapshot, actors: set[str], halted: set[str], found: Blocking) -> None:

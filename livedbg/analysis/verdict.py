@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
+from livedbg.analysis.liveness import cpu_share, idle_thread, long_waits, progressing, ticking, unseen_runtime
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.words import duration, many, name_of
-from livedbg.model import Process, Thread, ThreadState
+from livedbg.analysis.rules.words import duration, many, name_of, waited_ns
+from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Thread
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -86,28 +87,23 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     shown = roots[:_ROOTS_SHOWN]
     if not threads:
         return Verdict(state=VerdictState.UNKNOWN, sentence=_nothing(snapshot), roots=shown)
-    busy = _busy(threads, snapshot)
+    busy = progressing(threads, state)
     if busy:
-        return Verdict(state=VerdictState.RUNNING, sentence=_running(busy, threads, snapshot), roots=shown)
-    if amounts_to is None:
-        serving = next((thread for thread in threads if _serves(thread, state)), None)
+        return Verdict(state=VerdictState.RUNNING, sentence=_running(busy, threads, state), roots=shown)
+    unseen = any(unseen_runtime(process, snapshot) for process in {thread.process for thread in threads})
+    if amounts_to is None and not unseen:
+        serving = idle_thread(threads, state)
         if serving is not None:
             return Verdict(state=VerdictState.RUNNING, sentence=_idles(serving, snapshot))
         if not roots and all(_asleep(thread) for thread in threads):
             return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(threads, snapshot))
-    return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, snapshot), roots=shown)
+    return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, state), roots=shown)
 
 
 def _watched(snapshot: Snapshot) -> list[Thread]:
     """The threads that have not ended, but for those of processes that are no target."""
     others = {process.id for process in snapshot.processes.values() if not process.target}
     return [thread for thread in snapshot.threads.values() if not thread.exited and thread.process not in others]
-
-
-def _busy(threads: Sequence[Thread], snapshot: Snapshot) -> list[Thread]:
-    """The threads that run, or used CPU time while they were watched."""
-    active = {name for name, activity in snapshot.activity.items() if activity.cpu_total_ns > 0}
-    return [thread for thread in threads if thread.id in active or thread.state is ThreadState.RUNNING]
 
 
 def _nothing(snapshot: Snapshot) -> str:
@@ -118,28 +114,23 @@ def _idles(serving: Thread, snapshot: Snapshot) -> str:
     return f"Idle: {name_of(serving.id, snapshot)} waits for connections ({serving.waits_in}); no hang found."
 
 
-def _running(busy: Sequence[Thread], threads: Sequence[Thread], snapshot: Snapshot) -> str:
-    first = max(busy, key=lambda thread: _share(thread, snapshot))
-    share = _share(first, snapshot)
+def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput) -> str:
+    snapshot = state.snapshot
+    first = max(busy, key=lambda thread: cpu_share(thread, snapshot))
+    share = cpu_share(first, snapshot)
     used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
+    stuck = next(long_waits(threads, state), None)
+    rest = "No hang found." if stuck is None else f"{_has_waited(stuck, snapshot)}."
     return (
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
-        f"{name_of(first.id, snapshot)}{used}. No hang found."
+        f"{name_of(first.id, snapshot)}{used}. {rest}"
     )
 
 
-def _share(thread: Thread, snapshot: Snapshot) -> float:
-    activity = snapshot.activity.get(thread.id)
-    if activity is None:
-        return 0.0
-    span = snapshot.now(thread.id.partition(":")[2].partition("/")[0]).mono_ns - activity.first_mono_ns
-    return activity.cpu_total_ns / span if span > 0 else 0.0
-
-
-def _serves(thread: Thread, state: RuleInput) -> bool:
-    """Whether it waits for connections that may come at any time."""
-    resources = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
-    return any(r is not None and r.attributes.get("listening") == "yes" for r in resources)
+def _has_waited(thread: Thread, snapshot: Snapshot) -> str:
+    where = thread.waits_in or thread.syscall or "a system call"
+    for_how_long = duration(waited_ns(thread, snapshot) or 0)
+    return f"Main {name_of(thread.id, snapshot)} has been in {where} for {for_how_long} or more"
 
 
 def _asleep(thread: Thread) -> bool:
@@ -151,7 +142,8 @@ def _sleeps(threads: Sequence[Thread], snapshot: Snapshot) -> str:
     return f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself; no hang found."
 
 
-def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
+def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
+    snapshot = state.snapshot
     counts: dict[str, int] = {}
     for thread in threads:
         place = thread.waits_in or thread.syscall or str(thread.state)
@@ -161,9 +153,21 @@ def _idle(threads: Sequence[Thread], snapshot: Snapshot) -> str:
     firsts = [snapshot.activity[t.id].first_mono_ns for t in threads if t.id in snapshot.activity]
     span = snapshot.now().mono_ns - min(firsts) if firsts else 0
     watch = f" in {duration(span)} of watching" if span > 0 else ""
+    ticks = ticking(threads, state)
+    unseen = next((s for s in snapshot.statuses.values() if s.code in (POLLS, UNSEEN_RUNTIME)), None)
+    if unseen is not None:
+        tells = unseen.remedy.partition("   ")[0]
+        return f"Inconclusive: idle, working or stuck. {unseen.sentence} `{tells}` would tell."
+    if ticks:
+        first = max(ticks, key=lambda thread: cpu_share(thread, snapshot))
+        what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"
+    else:
+        what = f"No thread used CPU time{watch}"
+    stuck = next(long_waits(threads, state), None)
+    longest = f" {_has_waited(stuck, snapshot)}." if stuck is not None else ""
     return (
-        f"Inconclusive: idle or stuck. No thread used CPU time{watch}, and none waits for another that is blocked "
-        f"({shown}). `livedbg watch` for a longer time, or the stacks, would tell."
+        f"Inconclusive: idle or stuck. {what}, and none waits for another that is blocked ({shown}).{longest} "
+        "`livedbg watch` for a longer time, or the stacks, would tell."
     )
 
 

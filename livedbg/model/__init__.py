@@ -6,6 +6,9 @@ The entities themselves are taken from here: `from livedbg.model import Task`.
 from __future__ import annotations
 
 from livedbg.model.entities import (
+    OUTSIDE,
+    POLLS,
+    UNSEEN_RUNTIME,
     Diagnostic,
     Edge,
     EdgeKey,
@@ -30,6 +33,9 @@ from livedbg.model.entities import (
 )
 
 __all__ = [
+    "OUTSIDE",
+    "POLLS",
+    "UNSEEN_RUNTIME",
     "Diagnostic",
     "Edge",
     "EdgeKey",

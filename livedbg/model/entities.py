@@ -13,13 +13,16 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
 from livedbg.model.states import EdgeKind, EdgeState, Severity, SourceHealth, TaskState, ThreadState
 
 __all__ = [
+    "OUTSIDE",
+    "POLLS",
+    "UNSEEN_RUNTIME",
     "Diagnostic",
     "Edge",
     "EdgeKey",
@@ -42,6 +45,16 @@ __all__ = [
     "Thread",
     "ThreadState",
 ]
+
+OUTSIDE: Final = "outside"
+"""Key in `Resource.attributes`: why a wait for it may be ended by something that is not in the wait-for graph (a signal
+handler, a timer, a process that may open it)."""
+
+UNSEEN_RUNTIME: Final = "unseen-runtime"
+"""`SourceStatus.code` of a process whose threads are those of a runtime that livedbg does not look into."""
+
+POLLS: Final = "polling-runtime"
+"""The same, and they use CPU time while they wait."""
 
 
 class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,6 +102,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         timed: the wait has a time limit of its own (it will wake by itself).
         cpu_ns: CPU time used so far.
         switches: voluntary + involuntary context switches so far.
+        last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first looked at.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
     """
 
@@ -104,6 +118,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu_ns: int | None = None
     switches: int | None = None
     since_mono_ns: int | None = None
+    last_ran_mono_ns: int | None = None
     exited: bool = False
     role: str = ""
 
@@ -198,6 +213,7 @@ class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
             `socket`, `eventfd`, `flock`, `file`, `core`, `stream`, `ring`, `group`.
         name: what a user would call it, e.g. `pipe 3 of worker`, `core 8 (AIV0)`.
         state: free text of its state (`locked`, `3 waiters`, `busy`).
+        attributes: whatever else is known, as text; OUTSIDE: what else than its holders could end a wait for it.
     """
 
     id: str

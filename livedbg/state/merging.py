@@ -41,7 +41,8 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
     """
     waits = after.syscall is not None
     if old is None or before is None or before.exited:
-        return Activity(mono_ns, mono_ns, waiting_since_mono_ns=mono_ns if waits else None)
+        began = mono_ns if after.last_ran_mono_ns is None else min(mono_ns, after.last_ran_mono_ns)
+        return Activity(mono_ns, mono_ns, waiting_since_mono_ns=began if waits else None)
     used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
     same_wait = (
         waits

@@ -10,7 +10,7 @@ from livedbg.analysis.rules import Rule
 from livedbg.analysis.verdict import exit_code
 from livedbg.model import EdgeKind, Severity, SourceHealth, TaskState, ThreadState
 from livedbg.session.rulebook import all_rules
-from tests.analysis.world import SECOND, World, two_locks
+from tests.analysis.world import LOOK, SECOND, World, two_locks
 
 
 def verdict(world: World) -> Verdict:
@@ -159,21 +159,34 @@ def test_fork_held_lock_instead_of_dead_owner() -> None:
     assert world.finding("dead-owner") is None
 
 
-def gil(holder: ThreadState, waits_in: str = "read of socket 3", *, waiter: bool = True) -> World:
+def gil(
+    holder: ThreadState,
+    waits_in: str = "read of socket 3",
+    *,
+    waiter: bool = True,
+    timed: bool | None = None,
+    watched_ns: int = LOOK,
+) -> World:
     world = World()
     world.process(1)
-    hog, other = world.thread(11, "hog", state=holder, waits_in=waits_in), world.thread(12)
+    hog, other = world.thread(11, "hog", state=holder, waits_in=waits_in, timed=timed), world.thread(12)
     lock = world.lock(0x10, "gil")
     world.holds(lock, hog)
     if waiter:
         world.waits(other, lock)
-    return world.later()
+    return world.later(watched_ns)
 
 
 def test_gil_held_in_a_call() -> None:
-    world = gil(ThreadState.WAITING)
+    world = gil(ThreadState.WAITING, watched_ns=11 * SECOND)
     assert world.found("gil-held").roots == ("thread:box/1/11",)
     assert verdict(world).state is VerdictState.STALLED
+
+
+def test_gil_held_for_a_moment_or_by_a_thread_whose_wait_ends_is_no_stall() -> None:
+    assert gil(ThreadState.WAITING, watched_ns=9 * SECOND).finding("gil-held") is None
+    takes_it = gil(ThreadState.WAITING, "pthread_cond_timedwait", timed=True, watched_ns=11 * SECOND)
+    assert takes_it.finding("gil-held") is None
 
 
 def test_gil_held_by_a_running_thread_is_no_stall() -> None:

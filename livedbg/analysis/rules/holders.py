@@ -176,10 +176,10 @@ class GilHeld:
     name = "gil-held"
     doc = (
         "A thread holds the GIL of a Python process and is blocked in a system call, from one sample to the next: C "
-        "code that blocks without releasing the GIL. It is a stall while other threads wait for the GIL. While none "
-        "does, it is one only if the process has other threads, and the call lasts for the threshold (10 s) or is a "
-        "sleep for longer than that. Rests on the GIL's holder in the interpreter's memory and on the holder's system "
-        "call. A holder that runs is no stall."
+        "code that blocks without releasing the GIL. It is a stall once the call has lasted for the threshold (10 s), "
+        "or if it is a sleep for longer than that, and other threads wait for the GIL or could. Rests on the GIL's "
+        "holder in the interpreter's memory and on the holder's system call. A holder that runs is no stall, nor is "
+        "one in a wait with a time limit: a thread that waits for the GIL is in such a wait."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -198,8 +198,8 @@ class GilHeld:
         if not blocked or thread.id in waiters or _in_cycle(thread, state):
             return False
         alone = len(state.snapshot.threads_of(thread.process)) == 1
-        lasting = (waited or 0) >= state.settings.thread_stall_ns or _sleeps_long(thread, state)
-        return bool(waiters) or (lasting and not alone)
+        lasting = (waited or 0) >= state.settings.thread_stall_ns and not thread.timed
+        return (lasting or _sleeps_long(thread, state)) and (bool(waiters) or not alone)
 
     def _finding(self, thread: Thread, lock: str, state: RuleInput) -> Finding:
         behind = state.graph.behind(lock)

@@ -1,0 +1,98 @@
+"""Who else could end a wait for a pipe, a socket or an eventfd than the threads that have its other end.
+
+A signal handler can write to a pipe of its own process (the self-pipe trick), and so can what a timer starts. A named
+FIFO can be opened by any process that may, and an end that was opened for reading and writing is a way to sleep until a
+signal. None of these is seen in who waits for whom.
+
+Sources: proc_pid_status(5) (SigCgt), proc_pid_timers(5). Interval timers (setitimer(2)) are listed nowhere; what they
+send is a handled signal.
+
+Invariants:
+    wakers.W1. What can end a wait is never overlooked for lack of permission: what can't be read is a waker too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from livedbg.linux.descriptors import Descriptor, Holder
+from livedbg.linux.procfs import living_task, read_file, status_fields
+from livedbg.text.sanitize import clean_line
+
+__all__ = ["outside", "wakers"]
+
+_FAULTS: Final = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGABRT}
+)
+"""A thread that waits causes none of these; crash handlers handle them."""
+
+_INTERNAL: Final = frozenset({32, 33, 34})
+"""Signals that C libraries keep for themselves (SIGCANCEL, SIGSETXID, SIGSYNCCALL)."""
+
+_PYTHON: Final = "python"
+
+
+def wakers(pid: int) -> str:
+    """What in a process could end a wait of its threads: `handles SIGTERM and SIGCHLD`; "" for nothing."""
+    try:
+        caught = _caught(pid)
+        timers = read_file(f"/proc/{living_task(pid)}/timers").count(b"ID:")
+    except FileNotFoundError:
+        return "" if not Path(f"/proc/{pid}").exists() else "may have timers"
+    except (OSError, KeyError, ValueError):
+        return "may handle signals"
+    found = []
+    if caught:
+        shown = [_name(number) for number in caught[:3]]
+        found.append(f"handles {', '.join(shown)}{', …' if len(caught) > len(shown) else ''}")
+    if timers:
+        found.append("has a timer")
+    return " and ".join(found)
+
+
+def outside(found: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -> str:
+    """Why a wait for a descriptor may be ended by something else than a thread that can be seen to serve it.
+
+    Args:
+        found: the descriptor that is waited for.
+        holders: everybody who has the same pipe open; none for other kinds.
+        pids: the processes that have the other end.
+
+    Returns:
+        The reason, or "".
+    """
+    if found.kind == "pipe" and not found.link.startswith("pipe:"):
+        return f"any process that may open {clean_line(found.link, 200)} can serve it"
+    both = next((holder for holder in holders if holder.access == "rw"), None)
+    if both is not None:
+        return f"process {both.pid} has it open for reading and writing"
+    for pid in sorted(pids):
+        if reason := wakers(pid):
+            return f"process {pid} {reason}"
+    return ""
+
+
+def _caught(pid: int) -> list[int]:
+    mask = int(status_fields(pid)["SigCgt"], 16)
+    caught = [number for number in range(1, 65) if mask >> (number - 1) & 1]
+    found = [number for number in caught if number not in _FAULTS and number not in _INTERNAL]
+    return [] if found == [signal.SIGINT] and _is_python(pid) else found
+
+
+def _is_python(pid: int) -> bool:
+    """Whether CPython runs it: its own handler of SIGINT does nothing but raise KeyboardInterrupt."""
+    try:
+        return Path(os.readlink(f"/proc/{living_task(pid)}/exe")).name.startswith(_PYTHON)  # noqa: PTH115
+    except OSError:
+        return False
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
