@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import functools
+import os
 import signal
 import sys
 import threading
@@ -44,6 +45,7 @@ TIME_LIMIT = 4
 """Exit code: a time limit ended it."""
 
 _CLEAN_UP_S: Final = 120.0  # after a signal, on a busy machine
+_AGAIN_S: Final = 0.1  # until a signal that was lost is sent again
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -158,6 +160,8 @@ def quit_on_signals() -> Iterator[None]:
 
     Where that does not come to an end within `_CLEAN_UP_S`, all threads' stacks are printed on standard error and the
     process ends: a guard (livedbg.touch) resumes stopped threads, and the next livedbg removes probes that are left.
+    A signal that comes while Python runs a callback of its own (of a weak reference, say) raises where exceptions are
+    only printed: it is sent again.
     """
 
     def quit_now(number: int, frame: FrameType | None) -> None:
@@ -166,13 +170,33 @@ def quit_on_signals() -> Iterator[None]:
                 faulthandler.dump_traceback_later(_CLEAN_UP_S, exit=True, file=sys.__stderr__)
         raise click.exceptions.Exit(128 + number)
 
+    def send_again(unraisable: sys.UnraisableHookArgs) -> None:
+        number = _number_of(unraisable.exc_value)
+        if number is None:
+            report(unraisable)
+        else:
+            again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+
     old = {number: signal.signal(number, quit_now) for number in (signal.SIGTERM, signal.SIGHUP)}
+    report, sys.unraisablehook = sys.unraisablehook, send_again
     try:
         yield
     finally:
+        sys.unraisablehook = report
         faulthandler.cancel_dump_traceback_later()
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+def _number_of(error: BaseException | None) -> int | None:
+    """The signal whose handler raised an exception; None for other exceptions."""
+    if isinstance(error, KeyboardInterrupt):
+        return signal.SIGINT
+    if isinstance(error, click.exceptions.Exit) and error.exit_code > 128:
+        return error.exit_code - 128
+    return None
 
 
 @contextlib.contextmanager

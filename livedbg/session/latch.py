@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
+from typing import Final
 
 __all__ = ["Latch"]
+
+_SLICE_S: Final = 0.5
 
 
 class Latch:
@@ -30,7 +34,16 @@ class Latch:
             self._gate.release()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is set; False when it was not by then."""
-        if not self._is_set and self._gate.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s)):
-            self._gate.release()  # for whoever waits too
+        """Wait until it is set; False when it was not by then.
+
+        It wakes now and then: the kernel may give a signal to another thread, and the main thread then runs its handler
+        only once it has left the lock.
+        """
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._is_set:
+            left = _SLICE_S if end is None else min(_SLICE_S, end - time.monotonic())
+            if self._gate.acquire(timeout=max(0.0, left)):
+                self._gate.release()  # for whoever waits too
+            elif left < _SLICE_S:
+                break
         return self._is_set

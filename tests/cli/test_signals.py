@@ -15,6 +15,7 @@ import pytest
 from livedbg.cli.common import quit_on_signals, signals_held, started
 from livedbg.session.latch import Latch
 from livedbg.session.live import LiveView
+from tests.conftest import eventually
 
 HANGS = """
 import os, signal, time
@@ -71,6 +72,34 @@ def test_a_signal_ends_a_command_whose_standard_error_is_closed(monkeypatch: pyt
     with pytest.raises(click.exceptions.Exit) as ended, quit_on_signals():
         signal.raise_signal(signal.SIGTERM)
     assert ended.value.exit_code == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_that_comes_in_a_callback_of_python_is_not_lost(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Dies:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    with pytest.raises((click.exceptions.Exit, KeyboardInterrupt)), quit_on_signals():
+        one = Dies()
+        del one  # what its handler raises is printed, and forgotten
+        eventually(lambda: False)
+    assert capsys.readouterr().err == ""
+
+
+def test_other_exceptions_of_callbacks_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dies:
+        def __del__(self) -> None:
+            raise ValueError("of its own")
+
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: printed.append(unraisable.exc_value))
+    with quit_on_signals():
+        one = Dies()
+        del one
+    assert [str(error) for error in printed] == ["of its own"]
 
 
 def test_a_clean_up_that_never_ends_is_ended_and_says_where_it_stood() -> None:

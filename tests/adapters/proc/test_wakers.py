@@ -25,7 +25,7 @@ def python() -> Iterator[Callable[[str], int]]:
 
     def start(code: str) -> int:
         code = f"import os, signal, sys, time\n{code}\nprint('ready', flush=True)\ntime.sleep(1000)"
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         started.append(process)
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
         return process.pid
