@@ -49,6 +49,7 @@ def _command_page(entry: Command) -> str:
     assert command is not None
     context = command.make_context(entry.name, [], parent=group, resilient_parsing=True)
     usage = command.get_usage(context).removeprefix("Usage: ")
+    command._help_option = None  # click keeps the first one; a test may have called the command without its group
     records = [p.get_help_record(context) for p in command.get_params(context) if isinstance(p, click.Option)]
     options = "\n".join(f"| `{_cell(name)}` | {_cell(what)} |" for name, what in filter(None, records))
     codes = "\n".join(f"| {code} | {EXIT_CODES[code]} |" for code in entry.exits)
