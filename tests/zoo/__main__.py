@@ -1,6 +1,6 @@
 """Run livedbg on programs that it was not made for, and count what it says of them.
 
-    python -m tests.zoo [--write] [--json] [WORD…]
+    python -m tests.zoo [--write] [WORD…]
 
 A WORD picks the cases that have it in their name. What is not installed is left out and named. `--write` puts the table
 into docs/verdicts.md.
@@ -161,7 +161,6 @@ def main() -> int:
     """Run the cases; the exit code is 1 where a verdict is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.zoo")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     chosen = [case for case in CASES if not options.words or any(word in case.name for word in options.words)]
