@@ -149,7 +149,7 @@ def _page(answers: list[Answer]) -> str:
     counts = Counter(answer.grade for answer in answers)
     lines = ["| program | true of it | livedbg says | grade |", "| --- | --- | --- | --- |"]
     for one in answers:
-        said = one.sentence.replace("|", "\\|")[:160]
+        said = one.sentence.replace("|", "\\|").replace("`", "")[:160]
         lines.append(f"| {one.case.name} | {' or '.join(one.case.right)} | {one.state}: {said} | {one.grade} |")
     total = ", ".join(
         f"{counts[grade]} {grade}" for grade in ("right", "unknown", "wrong", "failed", "absent") if counts[grade]
