@@ -156,8 +156,9 @@ def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
     ticks = ticking(threads, state)
     unseen = next((s for s in snapshot.statuses.values() if s.code in (POLLS, UNSEEN_RUNTIME)), None)
     if unseen is not None:
-        tells = unseen.remedy.partition("   ")[0]
-        return f"Inconclusive: idle, working or stuck. {unseen.sentence} `{tells}` would tell."
+        command, _, effect = unseen.remedy.partition("   ")
+        warned = f"`{command}` ({effect})" if effect else f"`{command}`"  # it may end the program
+        return f"Inconclusive: idle, working or stuck. {unseen.sentence} {warned} would tell."
     if ticks:
         first = max(ticks, key=lambda thread: cpu_share(thread, snapshot))
         what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"

@@ -113,6 +113,20 @@ def test_L3_in_an_unseen_runtime_little_is_no_progress(code: str, share: float, 
     assert ("`jcmd 1 Thread.print` would tell" in found.sentence) == (state is VerdictState.UNKNOWN)
 
 
+def test_what_the_command_that_would_tell_does_to_the_program_is_said() -> None:
+    world = beside(0.001)
+    status = SourceStatus(
+        source="proc",
+        target="process:box/1",
+        health=SourceHealth.DEGRADED,
+        code=UNSEEN_RUNTIME,
+        sentence="Process 1 runs in the Go runtime: livedbg does not see goroutines.",
+        remedy="kill -QUIT 1   prints all goroutines and ends the program",
+    )
+    world.store.apply(ev.StatusSeen(status=status, **world.stamp()))
+    assert "`kill -QUIT 1` (prints all goroutines and ends the program) would tell" in verdict(world.later()).sentence
+
+
 def own_pipe(**attributes: str) -> World:
     world = World()
     reader = world.thread(1, waits_in="read of pipe 3")
