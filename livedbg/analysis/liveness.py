@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from livedbg.analysis.rules.base import RuleInput
@@ -28,7 +28,7 @@ __all__ = [
     "main_threads",
     "progressing",
     "ticking",
-    "unseen_runtime",
+    "unseen_runtimes",
 ]
 
 TICK_SHARE: Final = 0.05
@@ -54,16 +54,18 @@ def _active(threads: Sequence[Thread], snapshot: Snapshot) -> list[Thread]:
 
 def progressing(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
     """The threads whose CPU time is progress."""
-    return [thread for thread in _active(threads, state.snapshot) if not _ticks(thread, state)]
+    unseen = unseen_runtimes(state.snapshot)
+    return [thread for thread in _active(threads, state.snapshot) if not _ticks(thread, unseen, state)]
 
 
 def ticking(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
     """The threads that use some CPU time, and none of which is progress (L1)."""
-    return [thread for thread in _active(threads, state.snapshot) if _ticks(thread, state)]
+    unseen = unseen_runtimes(state.snapshot)
+    return [thread for thread in _active(threads, state.snapshot) if _ticks(thread, unseen, state)]
 
 
-def _ticks(thread: Thread, state: RuleInput) -> bool:
-    runtime = unseen_runtime(thread.process, state.snapshot)
+def _ticks(thread: Thread, unseen: Mapping[str, str], state: RuleInput) -> bool:
+    runtime = unseen.get(thread.process, "")
     if runtime == POLLS:
         return True
     if cpu_share(thread, state.snapshot) >= TICK_SHARE or (not runtime and _is_main(thread, state.snapshot)):
@@ -71,10 +73,10 @@ def _ticks(thread: Thread, state: RuleInput) -> bool:
     return all(waiter.startswith("process:") for waiter in state.graph.waiters_of(thread.id))  # its own, for any thread
 
 
-def unseen_runtime(process: str, snapshot: Snapshot) -> str:
-    """POLLS or UNSEEN_RUNTIME, where a process runs in such a runtime; else ""."""
-    codes = (status.code for status in snapshot.statuses.values() if status.target == process)
-    return next((code for code in codes if code in (POLLS, UNSEEN_RUNTIME)), "")
+def unseen_runtimes(snapshot: Snapshot) -> dict[str, str]:
+    """The processes that run in such a runtime, each with POLLS or UNSEEN_RUNTIME."""
+    found = snapshot.statuses.values()
+    return {status.target: status.code for status in found if status.code in (POLLS, UNSEEN_RUNTIME)}
 
 
 def _is_main(thread: Thread, snapshot: Snapshot) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
-from livedbg.analysis.liveness import cpu_share, idle_thread, long_waits, progressing, ticking, unseen_runtime
+from livedbg.analysis.liveness import cpu_share, idle_thread, long_waits, progressing, ticking, unseen_runtimes
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, many, name_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Thread
@@ -90,7 +90,7 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     busy = progressing(threads, state)
     if busy:
         return Verdict(state=VerdictState.RUNNING, sentence=_running(busy, threads, state), roots=shown)
-    unseen = any(unseen_runtime(process, snapshot) for process in {thread.process for thread in threads})
+    unseen = not unseen_runtimes(snapshot).keys().isdisjoint(thread.process for thread in threads)
     if amounts_to is None and not unseen:
         serving = idle_thread(threads, state)
         if serving is not None:
