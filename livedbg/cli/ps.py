@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from livedbg.session.hostinfo import Candidate, list_candidates
+from livedbg.text.json_text import json_line
 from livedbg.text.quantities import short_age
 
 __all__ = ["command"]
@@ -18,7 +18,7 @@ def command(as_json: bool) -> int:
     found = list_candidates()
     if as_json:
         for candidate in found:
-            click.echo(msgspec.json.encode(candidate).decode())
+            click.echo(json_line(candidate))
         return 0
     if not found:
         click.echo("No process uses a GPU, an NPU or an ML runtime. `livedbg attach PID` works with any process.")
