@@ -99,7 +99,8 @@ def test_a_name_with_an_escape_sequence_or_without_utf8_is_printed_and_does_noth
     assert done.code == 3 and is_clean(done.err) and "No process is named" in done.err
 
 
-def test_what_is_printed_is_cleaned_last(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.invariant("streams.O1")
+def test_O1_what_is_printed_is_cleaned_last(capfd: pytest.CaptureFixture[str]) -> None:
     stream = io.TextIOWrapper(io.FileIO(os.dup(1), "w"), encoding="utf-8")
     _clean_what_is_written(stream)
     with stream:
