@@ -130,7 +130,7 @@ def _encoded(order: Order, count: int, ends: Sequence[RunEnd], outcome: Comparis
     return json_bytes(
         {
             "schema": "livedbg.repeat/1",
-            "command": order.argv,
+            "command": order.words,
             "asked": count,
             "interrupted": interrupted,
             "folder": str(order.folder),
