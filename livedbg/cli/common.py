@@ -33,6 +33,7 @@ __all__ = [
     "code_of",
     "look_options",
     "quit_on_signals",
+    "redact_option",
     "running",
     "signals_held",
     "started",
@@ -61,6 +62,7 @@ class Look:
     local_variables: bool = False
     native: bool = True
     read_only: bool = False
+    redact: bool = True
     gdb: str | None = None
     found: Targets = field(default=Targets(()))
 
@@ -91,12 +93,20 @@ class Look:
             local_variables=self.local_variables,
             once=once,
             read_only=self.read_only,
+            redact=self.redact,
             gdb=self.gdb,
         )
 
 
 def _fields(look: Look) -> dict[str, Any]:
     return {name: getattr(look, name) for name in look.__slots__}
+
+
+def redact_option(command: Command) -> Command:
+    """The option that shows secrets; the command gets it as `redact`."""
+    return click.option(
+        "--no-redact", "redact", flag_value=False, default=True, help="Show passwords, tokens and keys instead of ***."
+    )(command)
 
 
 def look_options(command: Command) -> Callable[..., Any]:
@@ -116,6 +126,7 @@ def look_options(command: Command) -> Callable[..., Any]:
     @click.option("--locals", "local_variables", is_flag=True, help="Show local variables in Python stacks.")
     @click.option("--native/--no-native", default=True, show_default=True, help="Show native frames in stacks.")
     @click.option("--read-only", is_flag=True, help="Forbid intrusive actions.")
+    @redact_option
     @click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is not attached.")
     @functools.wraps(command)
     def wrapped(**options: Any) -> Any:
@@ -127,6 +138,7 @@ def look_options(command: Command) -> Callable[..., Any]:
             local_variables=options.pop("local_variables"),
             native=options.pop("native"),
             read_only=options.pop("read_only"),
+            redact=options.pop("redact"),
             gdb=options.pop("gdb"),
         )
         return command(look=look, **options)

@@ -130,7 +130,7 @@ def _encoded(order: Order, count: int, ends: Sequence[RunEnd], outcome: Comparis
     return msgspec.json.encode(
         {
             "schema": "livedbg.repeat/1",
-            "command": order.argv,
+            "command": order.words,
             "asked": count,
             "interrupted": interrupted,
             "folder": str(order.folder),

@@ -51,7 +51,7 @@ def command(look: Look, form: str, output: Path | None, seconds: float | None, t
     """Run the command."""
     recording = _recording(look)
     if recording is not None:
-        update, damage = last_update(recording)
+        update, damage = last_update(recording, redact=look.redact)
         if damage:
             warn(damage)
         write(render(update, form), output)

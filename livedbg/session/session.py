@@ -24,6 +24,7 @@ from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
+from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
 from livedbg.session.view import NOTHING_YET, Update
@@ -164,8 +165,8 @@ class Session:
     # for the adapters' contexts
 
     def take(self, events: Sequence[Event]) -> None:
-        """Put events on the stream."""
-        self._queue.extend(events)
+        """Put events on the stream, without the secrets in them."""
+        self._queue.extend(redacted(events) if self.request.redact else events)
         if len(self._queue) > _HIGH_WATER:
             self._room.clear()
         self._wake.set()
