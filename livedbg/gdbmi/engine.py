@@ -31,7 +31,7 @@ __all__ = ["GdbEngine", "find_gdb"]
 _READ: Final = 1 << 18
 _LINE_LIMIT: Final = 64 << 20
 _START_S: Final = 60.0
-_INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13; pygdbmi's parser loops on some mi2 and mi3 lists
+_INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13
 _MARK: Final = "livedbg-json:"
 
 
