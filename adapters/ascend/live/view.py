@@ -17,6 +17,7 @@ from livedbg.adapters.ascend.live.differences import Differences
 from livedbg.adapters.ascend.live.progress import Progress
 from livedbg.adapters.ascend.live.queues import CoreQueues
 from livedbg.adapters.ascend.live.state import LiveTask, Look
+from livedbg.adapters.ascend.live.texts import task_words, unreturned_attributes, unreturned_words
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import local_of, ring_of, task_name
@@ -240,7 +241,7 @@ class LiveView:
             return
         record.cores, record.deferred, record.waits = cores, task.deferred, waits
         inferred = f"queued behind another task on core {task.queued}" if task.queued is not None else ""
-        text = Mark(mark.source, _words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
+        text = Mark(mark.source, task_words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
         if record.state is not task.state:
             record.already = task.state if first else None
         run.set_state(record, task.state, text, inferred)
@@ -323,12 +324,8 @@ class LiveView:
         for raw, text in list(self.differences.said.items())[:_SHOWN]:
             yield "live-differs", f"Log and memory differ: {text}.", {}, task_name(raw)
         for core in self._unreturned:
-            yield (
-                "core-unreturned",
-                _unreturned_words(core),
-                {"source": self._source, **_unreturned_attributes(core)},
-                "",
-            )
+            attributes = {"source": self._source, **unreturned_attributes(core)}
+            yield "core-unreturned", unreturned_words(core), attributes, ""
         if self.still_s >= _STILL_S:
             sentence = (
                 f"None of the scheduler's threads has turned its loop for {self.still_s:.0f} s: the process is stopped "
@@ -350,26 +347,3 @@ def _given_back(run: Run, look: Look) -> list[int]:
     """The tasks that a line which came late took for open, and whose slots were given back before."""
     open_tasks = [raw for raw, record in run.tasks.items() if record.open and raw not in look.tasks]
     return [raw for raw in open_tasks if local_of(raw) < look.tails.get(ring_of(raw), 0)]
-
-
-def _words(task: LiveTask) -> str:
-    """A task's state as evidence."""
-    words = [f"{task_name(task.raw)} {task.state.value.upper()}"]
-    if task.fanin is not None and task.missing is not None:
-        words.append(f"{task.fanin - task.missing} of {task.fanin} dependencies met")
-    words += [f"on core {core} ({subslot})" if subslot else f"on core {core}" for core, subslot in task.cores]
-    if task.deferred:
-        words.append("its kernel has returned, its completion is deferred")
-    words += [condition.text for condition in task.conditions]
-    return ", ".join(words)
-
-
-def _unreturned_words(core: Unreturned) -> str:
-    kernel = f"kernel func {core.func}" if core.func is not None else "its kernel"
-    task = f" of task {task_name(core.task)}" if core.task is not None else ""
-    return f"The scheduler has ended the run, and core {core.core} has not returned from {kernel}{task}."
-
-
-def _unreturned_attributes(core: Unreturned) -> dict[str, str]:
-    known = {"core": core.core, "tid": core.tid, "func": core.func, "task": core.task}
-    return {name: str(value) for name, value in known.items() if value is not None}
