@@ -19,6 +19,7 @@ import click
 
 from livedbg.analysis.verdict import exit_code
 from livedbg.cli.saying import warn, warn_all
+from livedbg.linux.private_files import write_private
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
@@ -242,7 +243,7 @@ def code_of(update: Update) -> int:
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write a text to a file or to standard output.
+    """Write a text to a file that only its owner can read, or to standard output.
 
     Raises:
         SourceError: the file can't be written.
@@ -251,6 +252,6 @@ def write(text: str, output: Path | None) -> None:
         click.echo(text)
         return
     try:
-        output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        write_private(output, text if text.endswith("\n") else text + "\n")
     except OSError as error:
         raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another path with -o") from None
