@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from click.core import ParameterSource
 
 from livedbg.cli.saying import warn
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers, tensor_formats, tensor_suffixes
+from livedbg.text.json_text import json_line
 from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
@@ -194,7 +194,7 @@ def _show(paths: Sequence[Path], want: _Want) -> int:
                 for line in _lines(dump, chosen, want):
                     click.echo(line)
     if documents:
-        click.echo(msgspec.json.encode({"schema": "livedbg.values/1", "dumps": documents}).decode())
+        click.echo(json_line({"schema": "livedbg.values/1", "dumps": documents}))
     return 0
 
 
@@ -341,9 +341,7 @@ def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
             "shape": list(tensor.shape),
             "count": tensor.count,
         }
-        click.echo(
-            msgspec.json.encode({"schema": "livedbg.values/1", "raw": head | tensor_json(tensor, views)}).decode()
-        )
+        click.echo(json_line({"schema": "livedbg.values/1", "raw": head | tensor_json(tensor, views)}))
     else:
         click.echo(what)
         for line in _views(tensor, want.views or frozenset({"stats", "numbers"})):

@@ -21,6 +21,7 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
+from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
@@ -301,7 +302,7 @@ class Session:
             self.stop()
 
     def _fold(self, most: int) -> None:
-        batch = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+        batch = gated(self._queue.popleft() for _ in range(min(most, len(self._queue))))
         if len(self._queue) <= _HIGH_WATER // 2:
             self._room.set()
         if not batch:
