@@ -15,6 +15,7 @@ from livedbg.report import build, to_json, to_markdown, to_text
 from livedbg.session.replay import last_update
 from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
+from livedbg.text.shell import shell_word
 
 __all__ = ["command", "render"]
 
@@ -51,7 +52,7 @@ def command(look: Look, form: str, output: Path | None, seconds: float | None, t
     """Run the command."""
     recording = _recording(look)
     if recording is not None:
-        update, damage = last_update(recording)
+        update, damage = last_update(recording, redact=look.redact)
         if damage:
             warn(damage)
         write(render(update, form), output)
@@ -73,11 +74,15 @@ def _recording(look: Look) -> Path | None:
         return None
     if len(look.targets) > 1 or look.logs:
         raise UsageError(
-            "A recording can't be combined with other targets or logs.", f"livedbg report {files[0]}", "usage"
+            "A recording can't be combined with other targets or logs.",
+            f"livedbg report {shell_word(files[0])}",
+            "usage",
         )
     if not is_recording(files[0]):
         raise SourceError(
-            f"{files[0]} is not a livedbg recording.", f"for a log: livedbg report --logs {files[0]}", "not-a-recording"
+            f"{files[0]} is not a livedbg recording.",
+            f"for a log: livedbg report --logs {shell_word(files[0])}",
+            "not-a-recording",
         )
     return files[0]
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Final
 
 import click
-import msgspec
 
 from livedbg.analysis.rules.sight import blinds
 from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
@@ -16,6 +15,7 @@ from livedbg.model.intents import GLANCE_ONCE
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request
 from livedbg.state.stacks import group_stacks
+from livedbg.text.json_text import json_line
 from livedbg.text.wording import many
 from livedbg.touch.config import refuse_touch
 
@@ -60,7 +60,7 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
         threads = [_name(snapshot, thread) for thread in group.threads]
         if as_json:
             said = {"threads": group.threads, "names": threads, "frames": group.frames}
-            click.echo(msgspec.json.encode(said).decode())
+            click.echo(json_line(said))
         else:
             click.echo(f"{many(len(threads), 'thread')}: {_shortened(threads)}")
             for note in sorted({_note(snapshot.stacks[thread]) for thread in group.threads} - {""}):

@@ -9,7 +9,6 @@ import time
 from typing import Final
 
 import click
-import msgspec
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, warn_all
@@ -21,6 +20,7 @@ from livedbg.report.lines import verdict_line
 from livedbg.session.live import LiveView
 from livedbg.session.systems import declared, note_problem
 from livedbg.session.view import Update
+from livedbg.text.json_text import json_bytes
 from livedbg.touch.config import refuse_touch
 
 __all__ = ["OnStall", "command", "follow"]
@@ -89,7 +89,7 @@ class OnStall:
         if stuck and not self._stuck:
             try:
                 with subprocess.Popen(self._argv, stdin=subprocess.PIPE) as child:
-                    child.communicate(msgspec.json.encode(verdict_line(verdict, update.snapshot.now().wall_ns)))
+                    child.communicate(json_bytes(verdict_line(verdict, update.snapshot.now().wall_ns)))
             except OSError as error:
                 warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
         self._stuck = stuck

@@ -21,9 +21,11 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
+from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
+from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
 from livedbg.session.view import NOTHING_YET, Update
@@ -164,8 +166,8 @@ class Session:
     # for the adapters' contexts
 
     def take(self, events: Sequence[Event]) -> None:
-        """Put events on the stream."""
-        self._queue.extend(events)
+        """Put events on the stream, without the secrets in them."""
+        self._queue.extend(redacted(events) if self.request.redact else events)
         if len(self._queue) > _HIGH_WATER:
             self._room.clear()
         self._wake.set()
@@ -297,7 +299,7 @@ class Session:
             self.stop()
 
     def _fold(self, most: int) -> None:
-        batch = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+        batch = gated(self._queue.popleft() for _ in range(min(most, len(self._queue))))
         if len(self._queue) <= _HIGH_WATER // 2:
             self._room.set()
         if not batch:
