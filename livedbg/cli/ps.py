@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import click
-import msgspec
 from msgspec.structs import replace
 
 from livedbg.cli.common import redact_option
 from livedbg.session.hostinfo import Candidate, list_candidates
+from livedbg.text.json_text import json_line
 from livedbg.text.quantities import short_age
 from livedbg.text.secrets import mask_command
 
@@ -24,7 +24,7 @@ def command(as_json: bool, redact: bool) -> int:
         found = [replace(candidate, command=mask_command(candidate.command)) for candidate in found]
     if as_json:
         for candidate in found:
-            click.echo(msgspec.json.encode(candidate).decode())
+            click.echo(json_line(candidate))
         return 0
     if not found:
         click.echo("No process uses a GPU, an NPU or an ML runtime. `livedbg attach PID` works with any process.")
