@@ -308,6 +308,7 @@ class ProcessWatch:
             cpu_ns=look.cpu_ns,
             switches=look.runs,
             last_ran_mono_ns=look.last_ran_ns,
+            marks=look.marks,
         )
 
     def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:

@@ -15,6 +15,7 @@ from livedbg.analysis.rules import (
     progress,
     reported,
     sight,
+    spinning,
     uninterruptible,
 )
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
@@ -35,6 +36,7 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Control groups", groups.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),
+    ("CPU time without progress", spinning.rules),
     ("What a runtime reports", reported.rules),
     ("What something outside could end", outside.rules),
     ("What could not be seen", sight.rules),
