@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from livedbg.analysis.rules import cycles, device, holders, outside, processes, progress, reported, sight
+from livedbg.analysis.rules import closed, cycles, device, holders, outside, processes, progress, reported, sight
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 
 __all__ = ["GENERAL", "PROVED", "Judged", "Rule", "RuleInput", "Settings"]
@@ -22,6 +22,7 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
     ("Work without progress", progress.rules),
+    ("Waits that nothing can end", closed.rules),
     ("What a runtime reports", reported.rules),
     ("What something outside could end", outside.rules),
     ("What could not be seen", sight.rules),
