@@ -14,7 +14,7 @@ from livedbg.linux.access import user_name
 from livedbg.linux.procfs import CLOCK_TICK_NS
 from livedbg.linux.ranks import rank_of
 from livedbg.session.systems import systems
-from livedbg.text.sanitize import clean_line, redact_environment
+from livedbg.text.sanitize import clean_line
 
 __all__ = ["Identity", "executable", "read_identity", "start_wall_ns"]
 
@@ -74,7 +74,7 @@ def read_identity(pid: int) -> Identity:
         everything = {}
     prefixes = _prefixes()
     wanted = {n: v for n, v in everything.items() if n in _NAMES or n.startswith(prefixes)}
-    environment = {clean_line(n, 100): clean_line(v, 400) for n, v in redact_environment(wanted).items()}
+    environment = {clean_line(n, 100): clean_line(v, 400) for n, v in wanted.items()}
     uid = status.get("Uid", "").split()
     return Identity(
         exe=executable(pid),

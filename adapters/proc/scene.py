@@ -1,6 +1,6 @@
-"""What all watched processes share: who has which descriptor open, sockets, file locks, shared memory.
+"""What all watched processes share: who has which descriptor open, sockets, file locks, shared memory, control groups.
 
-These looks span the whole machine, so they are taken only when a wait needs them, and at most so
+The looks at descriptors span the whole machine, so they are taken only when a wait needs them, and at most so
 often that they cost 1 % of the time (`_LIMIT`).
 """
 
@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from livedbg.adapters.proc.groups import Groups
 from livedbg.linux.descriptors import DescriptorIndex
 from livedbg.linux.file_locks import FileLock, read_locks
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
@@ -30,11 +31,13 @@ class Scene:
     Attributes:
         host: name of this host.
         version: changes when descriptors or locks were read anew.
+        groups: control groups.
     """
 
     def __init__(self, host: str) -> None:
         self.host = host
         self.version = 0
+        self.groups = Groups(host)
         self._index: DescriptorIndex | None = None
         self._sockets: dict[int, SocketTable] = {}
         self._locks: list[FileLock] | None = None

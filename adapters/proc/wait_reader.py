@@ -18,7 +18,9 @@ __all__ = ["WaitReader"]
 
 _STOPPED: Final = Wait("stopped (SIGCONT resumes it)")
 _TRACED: Final = Wait("stopped by its tracer")
+_FROZEN: Final = Wait("a freeze of its control group")
 _FAULT: Final = Wait("page fault")
+_UNSEEN: Final = Wait("page fault or frozen (its control group can't be read)")
 _UNNAMED: Final = Wait(None)
 
 
@@ -57,7 +59,7 @@ class WaitReader:
             elif call.number == self._view.abi.futex:
                 futexes.append((look, call))
             elif call.number < 0:
-                waits[look.tid] = _FAULT if look.state is ThreadState.DISK else _UNNAMED
+                waits[look.tid] = self._outside_of_calls(look)
             else:
                 others.append((look, call))
         self._look_at_futexes(futexes, waits)
@@ -76,6 +78,18 @@ class WaitReader:
         if look.state is ThreadState.STOPPED:
             return _STOPPED
         return _TRACED if look.state is ThreadState.TRACED else NO_WAIT
+
+    def _outside_of_calls(self, look: ThreadLook) -> Wait:
+        """The wait of a thread that sleeps in the kernel in no system call: a frozen one, or a page fault.
+
+        Version 1 freezes in state D in `__refrigerator`, version 2 in state S in a function that depends on the kernel.
+        """
+        groups = self._view.scene.groups
+        if look.wait_channel == "__refrigerator" or groups.frozen(self._view.pid):
+            return _FROZEN
+        if look.state is ThreadState.DISK:
+            return _FAULT
+        return _UNNAMED if groups.readable(self._view.pid) else _UNSEEN
 
     def _is_new(self, tid: int, call: BlockedSyscall) -> bool:
         known = self._known.get(tid)

@@ -99,6 +99,7 @@ class ProcessWatch:
         self._members: frozenset[int] = frozenset()
         self._told: set[str] = set()
         self._children_due = True
+        self._group: Resource | None = None
 
     def close(self) -> None:
         """Close the files that are kept open."""
@@ -129,6 +130,7 @@ class ProcessWatch:
         events += self._thread_events(looks, changed, waits)
         events += self._edge_events(waits)
         self.related = (self._others | self._asleep.pids) - {self.pid}
+        events += self._group_events()
         self._look_for_children(changed)
         self.changed = bool(events)
         return events
@@ -170,6 +172,7 @@ class ProcessWatch:
         events += [
             EdgesReplaced(scope=f"proc/{self.id}", edges=(), **self._stamp()),
             EdgesReplaced(scope=f"proc/{self.id}/threads", edges=(), **self._stamp()),
+            EdgesReplaced(scope=f"proc/{self.id}/cgroup", edges=(), **self._stamp()),
             ProcessExited(id=self.id, status=status, **self._stamp()),
             StatusSeen(status=problems.ended(self._scene.host, self.pid, status, code, sentence), **self._stamp()),
         ]
@@ -180,6 +183,7 @@ class ProcessWatch:
         image = executable(self.pid) or stat.name
         if self._turn % _IDENTITY_EVERY and image == self._image:
             return []
+        self._scene.groups.forget(self.pid)
         self._identity = read_identity(self.pid)
         if image == self._image and not self._blind:
             return []
@@ -338,6 +342,21 @@ class ProcessWatch:
             events.append(EdgesReplaced(scope=f"proc/{self.id}", edges=tuple(edges.values()), **stamp))
         self._others = {pid for key in edges for pid in (_pid_of(key.source), _pid_of(key.target)) if pid}
         return events
+
+    def _group_events(self) -> list[Event]:
+        """What the control group of the process does to it, if that is new."""
+        group = self._scene.groups.resource(self.pid)
+        if group == self._group:
+            return []
+        self._group = group
+        scope = f"proc/{self.id}/cgroup"
+        if group is None:
+            return [EdgesReplaced(scope=scope, edges=(), **self._stamp())]
+        edge = Edge(kind=EdgeKind.PART_OF, source=self.id, target=group.id, evidence=f"/proc/{self.pid}/cgroup")
+        return [
+            ResourcesSeen(resources=(group,), **self._stamp()),
+            EdgesReplaced(scope=scope, edges=(edge,), **self._stamp()),
+        ]
 
     def _look_for_children(self, changed: list[ThreadLook]) -> None:
         """New children can come only from threads that ran; when many did, all are asked now and then."""

@@ -1,4 +1,9 @@
-"""The one answer: the verdict from the findings, or, without any, from what was seen of progress."""
+"""The one answer: the verdict from the findings, or, without any, from what was seen of progress.
+
+Invariants:
+    verdict.V1. `unknown` is never exit code 0: it is 3 where a source that would tell has failed or may not be read,
+        else 5.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,17 @@ from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.liveness import cpu_share, idle_thread, long_waits, progressing, ticking, unseen_runtimes
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.rules.words import duration, many, name_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Thread
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["exit_code", "ranked", "verdict_of"]
+__all__ = ["INCONCLUSIVE", "exit_code", "is_blind", "ranked", "verdict_of"]
+
+INCONCLUSIVE: Final = 5
+"""Exit code of a verdict that is `unknown`."""
+
 
 _ORDER: Final = (
     VerdictState.CRASHED,
@@ -54,7 +64,10 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
             roots=tuple(dict.fromkeys(named)),
             since_wall_ns=chief.since_wall_ns,
         )
+    blind = next((finding for finding in findings if is_blind(finding)), None)
     quiet = _without_findings(state, amounts_to)
+    if blind is not None:
+        return _blinded(blind, quiet)
     if chief is None:
         return quiet
     if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN:
@@ -68,14 +81,29 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
 
 
 def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
-    """The exit code of the headless commands (DESIGN: 0, 10, 11, 12)."""
+    """The exit code of the headless commands: 0, 3, 5, 10, 11, 12 (livedbg.cli.table.EXIT_CODES)."""
+    findings = tuple(findings)
     if verdict.state is VerdictState.CRASHED:
         return 11
     if verdict.state in (VerdictState.DEADLOCK, VerdictState.STALLED):
         return 10
     if verdict.state is VerdictState.DIVERGED or any(finding.topic for finding in findings):
         return 12
+    if verdict.state is VerdictState.UNKNOWN:
+        return 3 if any(is_blind(finding) for finding in findings) else INCONCLUSIVE
     return 0
+
+
+def is_blind(finding: Finding) -> bool:
+    """Whether a finding says that a source which would tell has failed, or may not be read."""
+    return finding.rule == CANT_SEE and finding.state is VerdictState.UNKNOWN
+
+
+def _blinded(blind: Finding, quiet: Verdict) -> Verdict:
+    """The verdict where a source that would tell does not: `unknown`, but for an end that was seen."""
+    if quiet.state is VerdictState.EXITED:
+        return Verdict(state=quiet.state, sentence=f"{quiet.sentence} {blind.sentence}", roots=quiet.roots)
+    return Verdict(state=VerdictState.UNKNOWN, sentence=blind.sentence, roots=blind.entities)
 
 
 def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verdict:

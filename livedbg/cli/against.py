@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from livedbg.cli.saying import warn
 from livedbg.model.dump_places import places
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers
+from livedbg.text.json_text import json_line
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 
@@ -62,7 +62,7 @@ def against(
     for path, other in _pairs(paths, others):
         differs |= _compare(path, other, tolerance, limit, documents if as_json else None)
     if as_json:
-        click.echo(msgspec.json.encode({"schema": "livedbg.values/1", "comparisons": documents}).decode())
+        click.echo(json_line({"schema": "livedbg.values/1", "comparisons": documents}))
     return _DIFFERS if differs else 0
 
 
@@ -151,7 +151,7 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
         if as_json:
             head: dict[str, object] = {"path": clean_line(str(path))}
             document = {"schema": "livedbg.values/1", "golden": head | program_json(dump, found)}
-            click.echo(msgspec.json.encode(document).decode())
+            click.echo(json_line(document))
         else:
             for line in program_lines(dump, found):
                 click.echo(line)
@@ -191,7 +191,7 @@ def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, toleran
                 "golden": clean_line(str(golden)),
                 "difference": difference_json(found),
             }
-            click.echo(msgspec.json.encode({"schema": "livedbg.values/1", "tensor": head}).decode())
+            click.echo(json_line({"schema": "livedbg.values/1", "tensor": head}))
         else:
             click.echo(f"{what}: {difference_text(found)}")
     return _DIFFERS if found.differs else 0

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, started, warn_all
+from livedbg.cli.common import TIME_LIMIT, quit_on_signals, redact_option, started, warn_all
 from livedbg.cli.hits import HitPrinter
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.errors import TargetError, UsageError
@@ -43,9 +43,16 @@ _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 )
 @click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is attached only with --stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@redact_option
 @click.option("--presets", is_flag=True, help="List the presets for TYPE.")
 def command(
-    words: tuple[str, ...], timeout: float | None, gdb: str | None, as_json: bool, presets: bool, **options: Any
+    words: tuple[str, ...],
+    timeout: float | None,
+    gdb: str | None,
+    as_json: bool,
+    redact: bool,
+    presets: bool,
+    **options: Any,
 ) -> int:
     """Trace exceptions, function calls or signals: print type, message and stack of each. Does not stop the target.
 
@@ -67,7 +74,9 @@ def command(
     found = resolve(targets)
     warn_all(found.problems)
     host = host_name()
-    request = Request(host=host, processes=found.processes, tree=options["follow"], stacks="none", gdb=gdb)
+    request = Request(
+        host=host, processes=found.processes, tree=options["follow"], stacks="none", redact=redact, gdb=gdb
+    )
     refuse_touch(request, "--stop stops a thread" if options["stop"] else "A catchpoint sets probes")
     intents = [catch_intent(f"process:{host}/{target.pid}", pattern, **options) for target in found.processes]
     count = intents[0].count or None

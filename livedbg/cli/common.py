@@ -17,8 +17,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from livedbg.analysis.verdict import exit_code
+from livedbg.analysis.verdict import INCONCLUSIVE, exit_code, is_blind
 from livedbg.cli.saying import warn, warn_all
+from livedbg.linux.private_files import write_private
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
@@ -33,16 +34,18 @@ __all__ = [
     "code_of",
     "look_options",
     "quit_on_signals",
+    "redact_option",
     "running",
     "signals_held",
     "started",
     "warn",
     "warn_all",
+    "why_blind",
     "write",
 ]
 
 TIME_LIMIT = 4
-"""Exit code: a time limit ended it."""
+"""Exit code: a time limit ended it before anything was known."""
 
 _CLEAN_UP_S: Final = 120.0  # after a signal, on a busy machine
 _AGAIN_S: Final = 0.1  # until a signal that was lost is sent again
@@ -61,6 +64,7 @@ class Look:
     local_variables: bool = False
     native: bool = True
     read_only: bool = False
+    redact: bool = True
     gdb: str | None = None
     found: Targets = field(default=Targets(()))
 
@@ -91,12 +95,20 @@ class Look:
             local_variables=self.local_variables,
             once=once,
             read_only=self.read_only,
+            redact=self.redact,
             gdb=self.gdb,
         )
 
 
 def _fields(look: Look) -> dict[str, Any]:
     return {name: getattr(look, name) for name in look.__slots__}
+
+
+def redact_option(command: Command) -> Command:
+    """The option that shows secrets; the command gets it as `redact`."""
+    return click.option(
+        "--no-redact", "redact", flag_value=False, default=True, help="Show passwords, tokens and keys instead of ***."
+    )(command)
 
 
 def look_options(command: Command) -> Callable[..., Any]:
@@ -116,6 +128,7 @@ def look_options(command: Command) -> Callable[..., Any]:
     @click.option("--locals", "local_variables", is_flag=True, help="Show local variables in Python stacks.")
     @click.option("--native/--no-native", default=True, show_default=True, help="Show native frames in stacks.")
     @click.option("--read-only", is_flag=True, help="Forbid intrusive actions.")
+    @redact_option
     @click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is not attached.")
     @functools.wraps(command)
     def wrapped(**options: Any) -> Any:
@@ -127,6 +140,7 @@ def look_options(command: Command) -> Callable[..., Any]:
             local_variables=options.pop("local_variables"),
             native=options.pop("native"),
             read_only=options.pop("read_only"),
+            redact=options.pop("redact"),
             gdb=options.pop("gdb"),
         )
         return command(look=look, **options)
@@ -224,13 +238,26 @@ def signals_held() -> Iterator[None]:
             signal.raise_signal(sent)
 
 
-def code_of(update: Update) -> int:
-    """The exit code of a verdict."""
-    return exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
+def code_of(update: Update, *, in_time: bool = True) -> int:
+    """The exit code of a verdict.
+
+    Args:
+        update: the last one.
+        in_time: no time limit ended the command; else an inconclusive verdict is TIME_LIMIT.
+    """
+    code = exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
+    return code if in_time or code != INCONCLUSIVE else TIME_LIMIT
+
+
+def why_blind(update: Update) -> None:
+    """Print, on standard error, which source can't tell, and the remedy: the reason for exit code 3."""
+    for finding in update.diagnosis.findings.values():
+        if is_blind(finding):
+            warn(finding.sentence, finding.next[0] if finding.next else "")
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write a text to a file or to standard output.
+    """Write a text to a file that only its owner can read, or to standard output.
 
     Raises:
         SourceError: the file can't be written.
@@ -239,6 +266,6 @@ def write(text: str, output: Path | None) -> None:
         click.echo(text)
         return
     try:
-        output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        write_private(output, text if text.endswith("\n") else text + "\n")
     except OSError as error:
         raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another path with -o") from None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from livedbg.cli.common import Look, running
+from livedbg.cli.common import Look, redact_option, running
 from livedbg.model import SourceHealth
 from livedbg.session.hostinfo import Capability, capabilities
 from livedbg.session.systems import declared, note_problem, problems
@@ -27,7 +27,8 @@ __all__ = ["command", "own_facts"]
 @click.command("doctor")
 @click.argument("target", required=False)
 @click.option("--gdb", metavar="PATH", help="gdb to check.")
-def command(target: str | None, gdb: str | None) -> int:
+@redact_option
+def command(target: str | None, gdb: str | None, redact: bool) -> int:
     """Check permissions and tools on this host, and show how to fix what is missing.
 
     With a TARGET, also check what can be seen of that process.
@@ -42,7 +43,7 @@ def command(target: str | None, gdb: str | None) -> int:
     for problem in problems(thorough=True):
         click.echo(f"--  {problem.sentence}\n    try: {problem.remedy}")
     if target is not None:
-        _target(target, gdb)
+        _target(target, gdb, redact=redact)
     return 0
 
 
@@ -98,13 +99,13 @@ def _intrusive_actions() -> Capability:
     return Capability("intrusive actions", ban is None, value, enables, "" if ban is None else ban.remedy)
 
 
-def _target(word: str, gdb: str | None) -> None:
+def _target(word: str, gdb: str | None, *, redact: bool) -> None:
     """What a scan of one process sees."""
     found = resolve([word])
     click.echo()
     for problem in found.problems:
         click.echo(f"--  {problem.message}\n    try: {problem.remedy}")
-    with running(Look(found=found, gdb=gdb).request(once=True)) as view:
+    with running(Look(found=found, redact=redact, gdb=gdb).request(once=True)) as view:
         view.wait_settled(30.0)
         snapshot = view.latest().snapshot
     for process in snapshot.processes.values():

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-import msgspec
-
 from livedbg.analysis.diagnosis import Finding, Verdict
 from livedbg.cli.streams import is_unread
 from livedbg.report.lines import finding_line, verdict_line
 from livedbg.session.view import Update
+from livedbg.text.json_text import json_line
 from livedbg.text.quantities import clock
 
 __all__ = ["FindingsPrinter"]
@@ -59,10 +58,10 @@ class FindingsPrinter:
 
     def _verdict_line(self, verdict: Verdict, at_ns: int) -> str:
         if self._as_json:
-            return msgspec.json.encode(verdict_line(verdict, at_ns)).decode()
+            return json_line(verdict_line(verdict, at_ns))
         return f"{clock(at_ns)} {verdict.state.value.upper():<8} {verdict.sentence}"
 
     def _finding_line(self, name: str, finding: Finding, at_ns: int) -> str:
         if self._as_json:
-            return msgspec.json.encode(finding_line(name, finding, at_ns)).decode()
+            return json_line(finding_line(name, finding, at_ns))
         return f"{clock(at_ns)} {finding.severity.value:<8} {finding.sentence} [{finding.rule}]"

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 
 import click
-import msgspec
 from msgspec import structs
 
 from livedbg.cli.common import warn
@@ -15,6 +14,7 @@ from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.build import exception_out
+from livedbg.text.json_text import json_line
 from livedbg.text.quantities import clock, milliseconds
 
 __all__ = ["HitPrinter"]
@@ -78,7 +78,7 @@ class HitPrinter:
 
     def _lines(self, hit: ExceptionHit, before: int, snapshot: Snapshot) -> Iterator[str]:
         if self._as_json:
-            yield msgspec.json.encode(exception_out(hit)).decode()
+            yield json_line(exception_out(hit))
             return
         where = _thread(hit, snapshot)
         stamp = clock(hit.at_wall_ns)

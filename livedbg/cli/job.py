@@ -30,6 +30,7 @@ class Job:
         argv: as the user wrote it.
         follow: catch in processes that it starts too.
         environment: more variables.
+        redact: mask secrets.
     """
 
     argv: tuple[str, ...]
@@ -38,6 +39,7 @@ class Job:
     watch: RecipeWatch
     follow: bool = True
     environment: dict[str, str] = field(default_factory=dict)
+    redact: bool = True
 
     def start(self, *, detach: bool = False) -> Launched:
         """Start it. A signal that came meanwhile ends it again, unless it is to run on."""
@@ -68,7 +70,9 @@ class Job:
     def request(self, child: Launched) -> Request:
         """What is looked at."""
         logs = self.plan.logs if self.watch.log is None else (*self.plan.logs, str(self.watch.log))
-        return Request(host=host_name(), processes=(child.target,), logs=logs, ends_with_processes=True)
+        return Request(
+            host=host_name(), processes=(child.target,), logs=logs, ends_with_processes=True, redact=self.redact
+        )
 
 
 def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
@@ -90,6 +94,8 @@ def job_of(
     picked: Sequence[tuple[Recipe, str]],
     say: Callable[[str], None],
     folder: Path | None = None,
+    *,
+    redact: bool = True,
 ) -> Job:
     """What the options come to; what they need is there.
 
@@ -100,6 +106,7 @@ def job_of(
         picked: recipes.
         say: gets what recipes tell while it runs.
         folder: for its output; made when None.
+        redact: mask secrets.
 
     Raises:
         UsageError: recipes contradict each other, or need what is not here.
@@ -118,4 +125,4 @@ def job_of(
         raise
     for note in made.notes:
         say(note)
-    return Job(argv, folder, made, RecipeWatch(made, folder, argv[0], say))
+    return Job(argv, folder, made, RecipeWatch(made, folder, argv[0], say), redact=redact)

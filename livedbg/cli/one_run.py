@@ -25,6 +25,7 @@ from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched
 from livedbg.session.live import LiveView
 from livedbg.text.sanitize import clean_line
+from livedbg.text.secrets import mask_command
 
 __all__ = ["Order", "run_once"]
 
@@ -41,6 +42,7 @@ class Order:
     Attributes:
         timeout_s: a run that lasts longer is a hang.
         folder: each run gets a folder in it.
+        redact: mask secrets.
     """
 
     argv: tuple[str, ...]
@@ -50,6 +52,12 @@ class Order:
     follow: bool
     timeout_s: float | None
     folder: Path
+    redact: bool = True
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its words as they may be shown."""
+        return mask_command(self.argv) if self.redact else self.argv
 
 
 def run_once(order: Order, number: int, device: str, stop: threading.Event) -> Ran:
@@ -68,14 +76,14 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     folder = order.folder / f"run-{number:03}"
     folder.mkdir(mode=0o700)
     notes: list[str] = []
-    job = job_of(order.argv, order.logs, order.catches, order.recipes, notes.append, folder)
+    job = job_of(order.argv, order.logs, order.catches, order.recipes, notes.append, folder, redact=order.redact)
     around = {} if "PYTHONUNBUFFERED" in os.environ else {"PYTHONUNBUFFERED": "1"}  # a crash must not lose markers
     around |= visible(device, os.environ)
     job = replace(job, follow=order.follow, environment=around)
     child = job.begin()
     try:
         recording = folder / "recording.livedbg"
-        recorder = Recorder(recording, host_name(), f"run {number}: {' '.join(order.argv)}")
+        recorder = Recorder(recording, host_name(), f"run {number}: {' '.join(order.words)}")
         try:
             snapshot, verdict, cause, seconds = _watched(job, child, recorder, order.timeout_s, stop)
         finally:
@@ -86,7 +94,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     job.watch.finish(child)
     how, sign = (cause, "") if cause is not None else how_ended(child.exit_code or 0)
     caught = tuple(hit for hit in snapshot.exceptions.values() if hit.stack or hit.message)
-    printed = () if how in ("hung", "cut") else _printed(child)
+    printed = () if how in ("hung", "cut") else _printed(child, redact=order.redact)
     why = end_cause(how, caught, printed)
     end = RunEnd(
         run=number,
@@ -135,9 +143,11 @@ def _watched(
     return update.snapshot, update.diagnosis.verdict.sentence, cause, seconds
 
 
-def _printed(child: Launched) -> tuple[ExceptionHit, ...]:
+def _printed(child: Launched, *, redact: bool) -> tuple[ExceptionHit, ...]:
     """The exceptions in its output. The session of the run may miss the last lines of a program that has exited."""
-    request = Request(host=host_name(), logs=(str(child.stdout), str(child.stderr)), once=True, read_only=True)
+    request = Request(
+        host=host_name(), logs=(str(child.stdout), str(child.stderr)), once=True, read_only=True, redact=redact
+    )
     with started(LiveView(request)) as view:
         view.wait_settled(_LOGS_S)
         return tuple(view.latest().snapshot.exceptions.values())

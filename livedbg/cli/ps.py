@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import click
-import msgspec
+from msgspec.structs import replace
 
+from livedbg.cli.common import redact_option
 from livedbg.session.hostinfo import Candidate, list_candidates
+from livedbg.text.json_text import json_line
 from livedbg.text.quantities import short_age
+from livedbg.text.secrets import mask_command
 
 __all__ = ["command"]
 
 
 @click.command("ps")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def command(as_json: bool) -> int:
+@redact_option
+def command(as_json: bool, redact: bool) -> int:
     """List the GPU, NPU and ML processes of this host that are visible to you, oldest first."""
     found = list_candidates()
+    if redact:
+        found = [replace(candidate, command=mask_command(candidate.command)) for candidate in found]
     if as_json:
         for candidate in found:
-            click.echo(msgspec.json.encode(candidate).decode())
+            click.echo(json_line(candidate))
         return 0
     if not found:
         click.echo("No process uses a GPU, an NPU or an ML runtime. `livedbg attach PID` works with any process.")

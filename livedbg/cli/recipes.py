@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from livedbg.cli.common import redact_option
 from livedbg.linux.procfs import command_line
 from livedbg.model import Process
 from livedbg.model.snapshot import EMPTY
@@ -19,6 +20,7 @@ from livedbg.session.hostinfo import host_name
 from livedbg.session.recognition import by_snapshot, in_order, of_running
 from livedbg.session.targets import resolve
 from livedbg.text.sanitize import clean_line
+from livedbg.text.secrets import mask_command
 
 __all__ = ["command"]
 
@@ -26,7 +28,8 @@ __all__ = ["command"]
 @click.command("recipes")
 @click.argument("names", nargs=-1, metavar="[NAME|PID]...")
 @click.option("--for", "target", metavar="TARGET", help="Recipes that apply to a process, with its command line.")
-def command(names: tuple[str, ...], target: str | None) -> int:
+@redact_option
+def command(names: tuple[str, ...], target: str | None, redact: bool) -> int:
     """List the recipes for `livedbg launch --recipe NAME CMD`, or describe some of them.
 
     With a PID, list the recipes that apply to that process, each with the full command to rerun it.
@@ -38,7 +41,7 @@ def command(names: tuple[str, ...], target: str | None) -> int:
         click.echo(f"livedbg: {sentence}", err=True)
     pids = [target] if target is not None else [name for name in names if name.isdigit() and name not in known]
     for word in pids:
-        _say_fitting(word, known)
+        _say_fitting(word, known, redact=redact)
     if not names and target is None:
         width = max(map(len, known), default=0)
         for name, recipe in known.items():
@@ -52,7 +55,7 @@ def command(names: tuple[str, ...], target: str | None) -> int:
     return 0
 
 
-def _say_fitting(word: str, known: Mapping[str, Recipe]) -> None:
+def _say_fitting(word: str, known: Mapping[str, Recipe], *, redact: bool) -> None:
     for target in resolve([word]).processes:
         argv: tuple[str, ...] = ()
         cwd: str | None = None
@@ -66,7 +69,12 @@ def _say_fitting(word: str, known: Mapping[str, Recipe]) -> None:
         click.echo(
             f"Process {target.pid} uses: {', '.join(in_order(systems)) or 'nothing that a recipe applies to'}", err=True
         )
-        for again in fitting(known, systems, argv or ("CMD",), cwd if cwd and Path(cwd).is_dir() else None):
+        for again in fitting(
+            known,
+            systems,
+            (mask_command(argv) if redact else argv) or ("CMD",),
+            cwd if cwd and Path(cwd).is_dir() else None,
+        ):
             click.echo(f"{again.name}: {again.recipe.question}")
             click.echo(f"    {clean_line(again.command)}")
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
-import msgspec
 
 from livedbg.cli.one_run import Order, run_once
 from livedbg.model.errors import LivedbgError
@@ -15,6 +14,7 @@ from livedbg.repeats.compare import Comparison, Group, compare
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import RunEnd
 from livedbg.repeats.pool import Pool
+from livedbg.text.json_text import json_bytes
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["repeat"]
@@ -56,7 +56,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
     ends = [one.end for one in marked(sorted(ran, key=lambda one: one.end.run))]
     outcome = compare(ends, buffered=not any(recipe.wrapper[:1] == ("stdbuf",) for recipe, _ in order.recipes))
     if as_json:
-        click.echo(msgspec.json.format(_encoded(order, count, ends, outcome, interruption is not None)).decode())
+        click.echo(_encoded(order, count, ends, outcome, interruption is not None).decode())
     else:
         for line in _report(ends, outcome):
             click.echo(line)
@@ -127,14 +127,15 @@ def _details(group: Group, ends: dict[int, RunEnd]) -> Iterator[str]:
 
 
 def _encoded(order: Order, count: int, ends: Sequence[RunEnd], outcome: Comparison, interrupted: bool) -> bytes:
-    return msgspec.json.encode(
+    return json_bytes(
         {
             "schema": "livedbg.repeat/1",
-            "command": order.argv,
+            "command": order.words,
             "asked": count,
             "interrupted": interrupted,
             "folder": str(order.folder),
             "comparison": outcome,
             "runs": ends,
-        }
+        },
+        pretty=True,
     )

@@ -8,6 +8,7 @@ import click
 
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
+from livedbg.cli.common import redact_option
 from livedbg.session.replay import ReplayView
 
 __all__ = ["command"]
@@ -19,9 +20,10 @@ __all__ = ["command"]
 @click.option(
     "--speed", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True, metavar="X", help="Playback speed."
 )
+@redact_option
 @app_options
-def command(file: Path, play: bool, speed: float, screen: AppOptions) -> int:
+def command(file: Path, play: bool, speed: float, redact: bool, screen: AppOptions) -> int:
     """Replay a recording: play, pause, step, seek. It may still be growing."""
     from livedbg.app import run
 
-    return run(ReplayView(file, speed=speed, playing=play), screen)
+    return run(ReplayView(file, speed=speed, playing=play, redact=redact), screen)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import click
-import msgspec
 
+from livedbg.analysis.rules.sight import blinds
 from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
 from livedbg.model import Frame, Stack, Thread
 from livedbg.model.errors import UsageError
@@ -14,10 +15,14 @@ from livedbg.model.intents import GLANCE_ONCE
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request
 from livedbg.state.stacks import group_stacks
+from livedbg.text.json_text import json_line
 from livedbg.text.wording import many
 from livedbg.touch.config import refuse_touch
 
 __all__ = ["command", "frame_text"]
+
+_BLIND: Final = 3
+"""Exit code: a source that would tell has failed, or may not be read."""
 
 
 @click.command("stacks")
@@ -37,7 +42,12 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     with quit_on_signals(), running(_request(look.resolved(), glance)) as view:
         in_time = view.wait_settled(timeout)
         snapshot = view.latest().snapshot
+    failed = [status for status in snapshot.statuses.values() if blinds(status, snapshot)]
+    for status in failed:
+        warn(status.sentence, status.remedy)
     for status in snapshot.statuses.values():
+        if any(status.target == other.target and status.sentence == other.sentence for other in failed):
+            continue
         if status.source in {"python", "native", "glance"} and status.sentence and status.code != "not-python":
             warn(status.sentence, status.remedy)
     if snapshot.intrusions:
@@ -50,7 +60,7 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
         threads = [_name(snapshot, thread) for thread in group.threads]
         if as_json:
             said = {"threads": group.threads, "names": threads, "frames": group.frames}
-            click.echo(msgspec.json.encode(said).decode())
+            click.echo(json_line(said))
         else:
             click.echo(f"{many(len(threads), 'thread')}: {_shortened(threads)}")
             for note in sorted({_note(snapshot.stacks[thread]) for thread in group.threads} - {""}):
@@ -61,7 +71,7 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     bare = [thread for thread in asked.values() if not thread.exited and thread.id not in snapshot.stacks]
     if bare and not as_json:
         click.echo(f"{len(bare)} without a stack: {_shortened([_name(snapshot, thread.id) for thread in bare])}")
-    return 0 if in_time else TIME_LIMIT
+    return _BLIND if failed else 0 if in_time else TIME_LIMIT
 
 
 def _request(look: Look, glance: bool) -> Request:

@@ -1,12 +1,21 @@
-"""The standard streams of a command line, whatever they are: closed, full, read by nobody, of any character set."""
+"""The standard streams of a command line, whatever they are: closed, full, read by nobody, of any character set.
+
+Invariants:
+    streams.O1. No text that is printed sends a control character or an escape sequence to the terminal: what a name, an
+        argument or an error message has of them is cleaned (livedbg.text.sanitize) as the last step. What `launch`
+        relays of its child goes by `buffer`, as bytes.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import select
 import sys
 from typing import TextIO
+
+from livedbg.text.sanitize import clean
 
 __all__ = ["drop_output", "is_unread", "prepare_streams"]
 
@@ -21,9 +30,16 @@ def prepare_streams() -> None:
         if getattr(sys, name) is None:
             _fill(number)
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-    stream = sys.stdout
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+            if type(stream) is io.TextIOWrapper:  # not one that a test reads
+                _clean_what_is_written(stream)
+
+
+def _clean_what_is_written(stream: io.TextIOWrapper) -> None:
+    written = stream.write
+    setattr(stream, "write", lambda text: written(clean(text)))  # noqa: B010 - a wrapper would lose the identity
 
 
 def drop_output() -> None:

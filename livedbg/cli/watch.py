@@ -9,10 +9,9 @@ import time
 from typing import Final
 
 import click
-import msgspec
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
+from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.launch_tracing import TracingStatus, trace_launches
 from livedbg.model.errors import UsageError
@@ -21,6 +20,7 @@ from livedbg.report.lines import verdict_line
 from livedbg.session.live import LiveView
 from livedbg.session.systems import declared, note_problem
 from livedbg.session.view import Update
+from livedbg.text.json_text import json_bytes
 from livedbg.touch.config import refuse_touch
 
 __all__ = ["OnStall", "command", "follow"]
@@ -35,7 +35,7 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 @click.option(
     "--until", type=click.Choice([state.value for state in VerdictState]), help="End when the verdict is this."
 )
-@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after SECONDS (exit code 4).")
+@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after SECONDS.")
 @click.option("--on-stall", metavar="CMD", help="Run CMD on a stall, with the verdict as JSON on its standard input.")
 @click.option("--launches", is_flag=True, help="Trace kernel launches too, and report when they stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -60,7 +60,7 @@ def command(
             update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
         except KeyboardInterrupt:
             update, in_time = view.latest(), True
-    return code_of(update) if in_time else TIME_LIMIT
+    return code_of(update, in_time=in_time)
 
 
 class OnStall:
@@ -89,7 +89,7 @@ class OnStall:
         if stuck and not self._stuck:
             try:
                 with subprocess.Popen(self._argv, stdin=subprocess.PIPE) as child:
-                    child.communicate(msgspec.json.encode(verdict_line(verdict, update.snapshot.now().wall_ns)))
+                    child.communicate(json_bytes(verdict_line(verdict, update.snapshot.now().wall_ns)))
             except OSError as error:
                 warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
         self._stuck = stuck

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from livedbg.graphs.drawing import Drawing, Remark
+from livedbg.text.json_text import json_bytes
 
 __all__ = ["SCHEMA", "to_json"]
 
@@ -27,7 +26,7 @@ def to_json(drawing: Drawing) -> str:
         ],
         "remarks": [_remark(remark) for remark in drawing.remarks],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return json_bytes(document, pretty=True).decode() + "\n"
 
 
 def _remark(remark: Remark) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from livedbg.logs.bytesource import ByteSource, open_bytes
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
@@ -74,9 +76,16 @@ class FileLogReader:
     Args:
         source: the LogSource of an id, or None.
         formats: the shapes to recognise, and more.
+        shown: makes of the text of a line what may be shown of it.
     """
 
-    def __init__(self, source: Callable[[str], LogSource | None], formats: LogFormats = CORE) -> None:
+    def __init__(
+        self,
+        source: Callable[[str], LogSource | None],
+        formats: LogFormats = CORE,
+        shown: Callable[[str], str] = str,
+    ) -> None:
+        self._shown = shown
         self._source = source
         self._formats = formats
         self._logs: OrderedDict[str, _OpenLog] = OrderedDict()
@@ -103,9 +112,11 @@ class FileLogReader:
             number: int | None = start
             if start < 0:
                 offset, number = self._from_end(log, -start)
-                return self._records(log, offset, number, min(count, -start))
-            found = log.index.offset_of(start)
-            return () if found is None else self._records(log, found, number, count)
+                records = self._records(log, offset, number, min(count, -start))
+            else:
+                found = log.index.offset_of(start)
+                records = [] if found is None else self._records(log, found, number, count)
+        return [replace(record, text=self._shown(record.text)) for record in records]
 
     def search(
         self,

@@ -20,8 +20,10 @@ from msgspec import Struct, field
 from livedbg.model.states import EdgeKind, EdgeState, Severity, SourceHealth, TaskState, ThreadState
 
 __all__ = [
+    "NO_ACCESS",
     "OUTSIDE",
     "POLLS",
+    "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
     "Diagnostic",
     "Edge",
@@ -55,6 +57,12 @@ UNSEEN_RUNTIME: Final = "unseen-runtime"
 
 POLLS: Final = "polling-runtime"
 """The same, and they use CPU time while they wait."""
+
+SOURCE_FAILED: Final = "source-failed"
+"""`SourceStatus.code` of an adapter or a log decoder that an error has ended."""
+
+NO_ACCESS: Final = frozenset({"other-user", "ptrace-scope", "not-dumpable", "container", "hidepid"})
+"""`SourceStatus.code` of a process that the kernel does not let us look into."""
 
 
 class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -38,6 +38,7 @@ from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
 from livedbg.model.launches import LaunchTrail
+from livedbg.text.json_text import clean_value
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -292,8 +293,11 @@ _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 def encode(event: Event) -> bytes:
-    """One event as one line of JSON, without the newline."""
-    return _encoder.encode(event)
+    """One event as one line of JSON, without the newline; file names that aren't UTF-8 are made so (`clean`)."""
+    try:
+        return _encoder.encode(event)
+    except (UnicodeEncodeError, OverflowError):
+        return _encoder.encode(clean_value(msgspec.to_builtins(event)))
 
 
 def decode(line: bytes | bytearray | memoryview | str) -> Event:

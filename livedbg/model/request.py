@@ -53,6 +53,7 @@ class Request:
         once: one look for a report: an adapter reads what is there and settles.
         read_only: no touch of any kind, whatever is asked for (livedbg.touch.config.refuse_touch).
         read_only_by: what forbids it, where that is not `--read-only`.
+        redact: mask what looks like a password, a token or a key (livedbg.session.redaction).
         gdb: path of the gdb to use, or None to find one.
         options: settings of single adapters, `adapter.key` -> value.
     """
@@ -68,5 +69,6 @@ class Request:
     once: bool = False
     read_only: bool = False
     read_only_by: str = ""
+    redact: bool = True
     gdb: str | None = None
     options: dict[str, str] = field(default_factory=dict)

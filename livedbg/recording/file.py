@@ -27,9 +27,12 @@ import msgspec
 import zstandard
 
 from livedbg import __version__
+from livedbg.linux.private_files import open_private
 from livedbg.model.errors import RecordingError
-from livedbg.model.events import SCHEMA_VERSION, Event, decode, encode
+from livedbg.model.events import SCHEMA_VERSION, Event, encode
+from livedbg.model.gate import gated_line
 from livedbg.recording.old_names import renamed
+from livedbg.text.json_text import clean_value, json_bytes
 
 __all__ = ["MAGIC", "Header", "Recorder", "RecordingReader", "is_recording"]
 
@@ -77,7 +80,7 @@ class Recorder:
 
     def __init__(self, path: Path, host: str, title: str, *, replace: bool = False) -> None:
         try:
-            self._file: BinaryIO = path.open("wb" if replace else "xb", buffering=0)
+            self._file: BinaryIO = os.fdopen(open_private(path, replace=replace), "wb", buffering=0)
         except FileExistsError:
             raise RecordingError(f"{path} already exists.", "choose another name, or add --force", "exists") from None
         except OSError as error:
@@ -88,7 +91,7 @@ class Recorder:
         self._flushed = self._framed = time.monotonic()
         self.failed = ""
         header = Header(MAGIC, SCHEMA_VERSION, __version__, host, title, time.time_ns())
-        self._write(self._compress.compress(msgspec.json.encode(header) + b"\n"))
+        self._write(self._compress.compress(json_bytes(header) + b"\n"))
         self._end_frame()
 
     def __call__(self, events: Sequence[Event]) -> None:
@@ -161,8 +164,8 @@ class RecordingReader:
             if line is None:
                 return
             try:
-                yield renamed(decode(line))
-            except msgspec.DecodeError:
+                yield renamed(gated_line(line))
+            except (ValueError, RecursionError):  # msgspec's errors are the former
                 self.skipped += 1
 
     @property
@@ -192,8 +195,8 @@ class RecordingReader:
             start = msgspec.json.decode(line, type=dict[str, object])
             if start.get("format") != MAGIC:
                 raise RecordingError(f"{self.path} is not a livedbg recording.", hint, "not-a-recording")
-            header = msgspec.convert(start, Header)
-        except msgspec.MsgspecError:
+            header = msgspec.convert(clean_value(start), Header)
+        except (ValueError, RecursionError):
             raise RecordingError(f"{self.path} is not a livedbg recording.", hint, "not-a-recording") from None
         if header.schema != SCHEMA_VERSION:
             raise RecordingError(

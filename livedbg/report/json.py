@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from livedbg.report.document import ReportDocument
+from livedbg.text.json_text import json_bytes
 
 __all__ = ["from_json", "to_json"]
 
 
 def to_json(report: ReportDocument, *, pretty: bool = False) -> bytes:
     """The report as one line of JSON, or indented by two; without a newline at the end."""
-    encoded = msgspec.json.encode(report)
-    return msgspec.json.format(encoded, indent=2) if pretty else encoded
+    return json_bytes(report, pretty=pretty)
 
 
 def from_json(data: bytes) -> ReportDocument:

@@ -19,6 +19,7 @@ from livedbg.session.latch import Latch
 from livedbg.session.registry import adapter_classes
 from livedbg.session.session import EventSink, Session
 from livedbg.session.view import NOTHING_YET, Timeline, Update
+from livedbg.text.secrets import mask_text
 
 __all__ = ["LiveView", "adapters_for"]
 
@@ -92,7 +93,7 @@ class LiveView:
             from livedbg.logs.files import FileLogReader
             from livedbg.session.log_formats import known_log_formats
 
-            self._logs = FileLogReader(self._source, known_log_formats())
+            self._logs = FileLogReader(self._source, known_log_formats(), mask_text if self.request.redact else str)
         return self._logs
 
     def start(self) -> None:

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 from livedbg.logs.reader import LogReader
 from livedbg.logs.recorded import RecordedLogReader
+from livedbg.model.events import Event
 from livedbg.model.intents import Intent
 from livedbg.recording.file import RecordingReader
 from livedbg.recording.tape import Tape
+from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnose
 from livedbg.session.view import NOTHING_YET, Timeline, Update
 from livedbg.state.store import Store
+from livedbg.text.secrets import mask_text
 
 __all__ = ["ReplayView", "last_update"]
 
@@ -37,6 +40,7 @@ class ReplayView:
         path: the recording.
         speed: recorded seconds per second.
         playing: begin to play at once, at the start; otherwise stand at the end.
+        redact: mask what looks like a password, a token or a key.
 
     Raises:
         RecordingError: it can't be read.
@@ -44,9 +48,11 @@ class ReplayView:
 
     mode = "replay"
 
-    def __init__(self, path: Path, *, speed: float = 1.0, playing: bool = False) -> None:
+    def __init__(self, path: Path, *, speed: float = 1.0, playing: bool = False, redact: bool = True) -> None:
         self._reader = RecordingReader(path)
-        self.title = f"{path.name} · {self._reader.header.title}"
+        title = self._reader.header.title
+        self.title = f"{path.name} · {mask_text(title) if redact else title}"
+        self._redact = redact
         self._tape = Tape()
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -218,7 +224,7 @@ class ReplayView:
         """Take in what the recording has more of; who stood at its end stays there."""
         with self._lock:
             at_end = self._step == len(self._tape.steps) - 1
-            grown = self._tape.extend(self._reader.events())
+            grown = self._tape.extend(_shown(self._reader, self._redact))
             if grown and at_end and not self._playing:
                 self._go(len(self._tape.steps) - 1)
 
@@ -235,7 +241,13 @@ class ReplayView:
             callback(self._latest)
 
 
-def last_update(path: Path) -> tuple[Update, str]:
+def _shown(reader: RecordingReader, redact: bool) -> Iterable[Event]:
+    """The events that a recording has more of."""
+    events = reader.events()
+    return (masked for event in events for masked in redacted((event,))) if redact else events
+
+
+def last_update(path: Path, *, redact: bool = True) -> tuple[Update, str]:
     """What a recording says at its end, and what is wrong with it ("" when nothing is).
 
     Raises:
@@ -244,7 +256,7 @@ def last_update(path: Path) -> tuple[Update, str]:
     reader = RecordingReader(path)
     try:
         store = Store()
-        store.apply_all(reader.events())
+        store.apply_all(_shown(reader, redact))
         snapshot = store.snapshot()
         return Update(snapshot, diagnose(snapshot), 0.0, True), reader.incomplete
     finally:

@@ -18,12 +18,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
+from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
+from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
 from livedbg.session.view import NOTHING_YET, Update
@@ -164,8 +166,8 @@ class Session:
     # for the adapters' contexts
 
     def take(self, events: Sequence[Event]) -> None:
-        """Put events on the stream."""
-        self._queue.extend(events)
+        """Put events on the stream, without the secrets in them."""
+        self._queue.extend(redacted(events) if self.request.redact else events)
         if len(self._queue) > _HIGH_WATER:
             self._room.clear()
         self._wake.set()
@@ -208,15 +210,12 @@ class Session:
         try:
             await adapter.run(self._contexts[adapter])
         except LivedbgError as error:
-            self.take([self._failed(adapter, error.code or "failed", error.message, error.remedy)])
+            sentence = f"The {adapter.title or adapter.name} source failed: {error.message}"
+            self.take([self._failed(adapter, SOURCE_FAILED, sentence, error.remedy)])
         except Exception as error:
             sentence = self._internal(adapter, error)
             self.take(
-                [
-                    self._failed(
-                        adapter, "internal-error", sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more"
-                    )
-                ]
+                [self._failed(adapter, SOURCE_FAILED, sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more")]
             )
         finally:
             self._running.discard(adapter)
@@ -247,7 +246,7 @@ class Session:
 
     def _internal(self, adapter: Adapter, error: Exception) -> str:
         """The sentence for an error of our own."""
-        sentence = clean_line(f"the {adapter.name} adapter failed: {type(error).__name__}: {error}")
+        sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {type(error).__name__}: {error}")
         self.loop.call_exception_handler({"message": sentence, "exception": error})
         return sentence
 
@@ -300,7 +299,7 @@ class Session:
             self.stop()
 
     def _fold(self, most: int) -> None:
-        batch = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+        batch = gated(self._queue.popleft() for _ in range(min(most, len(self._queue))))
         if len(self._queue) <= _HIGH_WATER // 2:
             self._room.set()
         if not batch:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["clean", "clean_bytes", "clean_line", "redact_environment"]
+__all__ = ["clean", "clean_bytes", "clean_line", "is_clean"]
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC
@@ -32,28 +32,30 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-_SECRET = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|API_?KEY|ACCESS_?KEY|PRIVATE|CREDENTIAL|AUTH|COOKIE|SESSION|SAS$|_KEY$",
-    re.IGNORECASE,
-)
-_URL_PASSWORD = re.compile(r"(://[^:/@\s]+):[^@\s]+@")
 
 
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 32:
         return chr(0x2400 + code)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that isn't UTF-8 (PEP 383)
+        return f"\\x{code - 0xDC00:02x}"
     return "\u2421" if code == 127 else "\ufffd"
+
+
+def is_clean(text: str) -> bool:
+    """True if `clean` gives the text itself."""
+    # no control, format or surrogate code point (the usual case), or only newlines and tabs
+    return text.isprintable() or _CONTROL.search(text) is None
 
 
 def clean(text: str) -> str:
     """`text` with escape sequences dropped and controls made visible; newlines and tabs stay.
 
-    A line that redraws itself with carriage returns becomes what it last showed.
+    A line that redraws itself with carriage returns becomes what it last showed. A byte of a file name that isn't
+    UTF-8 becomes `\\xff`, as in the shell, so that two such names stay two.
     """
-    if text.isprintable():  # no control, format or surrogate code point: the usual case
-        return text
-    if _CONTROL.search(text) is None:  # only newlines, tabs, or what this Python's Unicode does not know
+    if is_clean(text):
         return text
     text = _SEQUENCE.sub("", text)
     if "\r" in text:
@@ -82,11 +84,3 @@ def clean_line(text: str, limit: int = 4096) -> str:
 def clean_bytes(data: bytes) -> str:
     """Bytes of a target as clean text; invalid UTF-8 becomes U+FFFD."""
     return clean(data.decode("utf-8", "replace"))
-
-
-def redact_environment(environment: dict[str, str]) -> dict[str, str]:
-    """The environment with the values of secrets hidden."""
-    return {
-        name: f"<{len(value)} characters hidden>" if _SECRET.search(name) else _URL_PASSWORD.sub(r"\1:<hidden>@", value)
-        for name, value in environment.items()
-    }

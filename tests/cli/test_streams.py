@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.cli.streams import _clean_what_is_written
+from livedbg.text.sanitize import is_clean
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually
 
@@ -81,4 +84,25 @@ def test_every_character_can_be_printed_anywhere(form: str, tmp_path: Path) -> N
             done = shell(f"{LIVEDBG} {form.format(child.pid)}", PYTHONIOENCODING="latin-1")
         finally:
             child.kill()
-    assert done.returncode in (0, 4) and done.stdout and done.stderr == ""
+    assert done.returncode in (4, 5) and done.stdout and done.stderr == ""
+
+
+def test_a_name_with_an_escape_sequence_or_without_utf8_is_printed_and_does_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    name = b"a\xff\x1b]0;title\x07\xc2\x9b31m.log"
+    (folder / os.fsdecode(name)).write_text("Traceback (most recent call last):\nValueError: \x9b\n", "utf-8")
+    done = livedbg("report", "--logs", folder, "--json")
+    assert done.code == 11 and is_clean(done.out)
+    assert '"name": "a\\\\xff.log"' in done.out
+    done = livedbg("report", os.fsdecode(name))
+    assert done.code == 3 and is_clean(done.err) and "No process is named" in done.err
+
+
+@pytest.mark.invariant("streams.O1")
+def test_O1_what_is_printed_is_cleaned_last(capfd: pytest.CaptureFixture[str]) -> None:
+    stream = io.TextIOWrapper(io.FileIO(os.dup(1), "w"), encoding="utf-8")
+    _clean_what_is_written(stream)
+    with stream:
+        print("a\x1b]0;title\x07b\udcff\x9b31mc\td", file=stream)
+    assert capfd.readouterr().out == "ab\\xffc\td\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,11 +16,15 @@ from hypothesis import strategies as st
 from livedbg.model import LogRecord
 from livedbg.model import events as ev
 from livedbg.model.errors import RecordingError
+from livedbg.model.gate import gated
 from livedbg.model.launches import TRACED
 from livedbg.recording.file import MAGIC, Header, Recorder, RecordingReader, is_recording
 from livedbg.state.store import Store
 from tests.state.strategies import streams
 from tests.state.test_store import plain
+
+passed = streams.map(gated)
+"""Streams as a session gives them to its recorder (livedbg.model.gate)."""
 
 
 def written(path: Path, events: list[ev.Event], chunk: int = 3, *, close: bool = True) -> Recorder:
@@ -56,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("recordings")
 
 
-@given(stream=streams, chunk=st.integers(1, 9))
+@given(stream=passed, chunk=st.integers(1, 9))
 def test_a_recording_gives_the_state_that_the_session_had(folder: Path, stream: list[ev.Event], chunk: int) -> None:
     path = folder / "whole"
     written(path, stream, chunk)
@@ -86,7 +91,7 @@ def test_R1_what_was_flushed_can_be_read_while_the_writer_lives(
     reader.close()
 
 
-@given(stream=streams, share=st.floats(0, 1))
+@given(stream=passed, share=st.floats(0, 1))
 @pytest.mark.invariant("recording.R2")
 def test_R2_a_cut_recording_gives_a_beginning_and_says_so(folder: Path, stream: list[ev.Event], share: float) -> None:
     path = folder / "cut"
@@ -276,7 +281,7 @@ def test_R3_a_recording_of_another_version_of_livedbg_and_the_same_schema_is_rea
     assert read(path) == (ticks(2), "")
 
 
-@given(stream=streams, sizes=st.lists(st.integers(1, 200), min_size=1, max_size=8))
+@given(stream=passed, sizes=st.lists(st.integers(1, 200), min_size=1, max_size=8))
 @pytest.mark.invariant("recording.R1")
 def test_R1_a_reader_behind_a_writer_sees_each_event_once(
     folder: Path, stream: list[ev.Event], sizes: list[int]
@@ -319,3 +324,12 @@ def test_O1_names_of_old_recordings_are_read_as_todays(tmp_path: Path) -> None:
     assert isinstance(counter, ev.CounterSeen) and counter.name == TRACED
     assert isinstance(catchpoint, ev.CatchpointSeen) and catchpoint.catchpoint.engine == "probes"
     assert wrong == ""
+
+
+def test_a_recording_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Recorder(tmp_path / "r", "box", "t").close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "r").stat().st_mode & 0o777 == 0o600

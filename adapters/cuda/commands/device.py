@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from livedbg.adapters.cuda.cudagdb.core_dump import CoreFile, open_core, sort_cores
 from livedbg.adapters.cuda.cudagdb.device_state import compare_states
@@ -29,6 +28,7 @@ from livedbg.recording.file import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
 from livedbg.session.targets import resolve
+from livedbg.text.json_text import json_line
 from livedbg.touch.config import refuse_touch
 
 __all__ = ["command"]
@@ -113,7 +113,7 @@ def command(
         return 0
     if output is not None:
         _record(output, [*run.events(), *events_of(state, run.stamper())], state)
-    click.echo(msgspec.json.encode(state).decode() if as_json else state_text(state))
+    click.echo(json_line(state) if as_json else state_text(state))
     return _code(state)
 
 

@@ -20,6 +20,7 @@ from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
 from livedbg.session.targets import resolve
+from livedbg.text.json_text import json_line
 from livedbg.text.sanitize import clean_line
 from livedbg.touch.config import refuse_touch
 
@@ -77,7 +78,7 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
     snapshot = view.latest().snapshot
     trails = sorted(snapshot.launches.values(), key=lambda trail: (trail.process, -trail.count))
     for trail in trails:
-        lines = [msgspec.json.encode(_cut(trail, last)).decode()] if as_json else _lines(snapshot, trail, last)
+        lines = [json_line(_cut(trail, last))] if as_json else _lines(snapshot, trail, last)
         for line in lines:
             click.echo(line)
     if not trails and not as_json:

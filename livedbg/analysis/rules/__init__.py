@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from livedbg.analysis.rules import closed, cycles, device, holders, outside, processes, progress, reported, sight
+from livedbg.analysis.rules import (
+    closed,
+    cycles,
+    device,
+    groups,
+    holders,
+    outside,
+    processes,
+    progress,
+    reported,
+    sight,
+    uninterruptible,
+)
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
 
 __all__ = ["GENERAL", "PROVED", "Judged", "Rule", "RuleInput", "Settings"]
@@ -21,6 +33,8 @@ PROVED: Final[tuple[Chapter, ...]] = (
 GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
+    ("Control groups", groups.rules),
+    ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),
     ("Waits that nothing can end", closed.rules),
     ("What a runtime reports", reported.rules),

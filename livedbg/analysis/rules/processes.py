@@ -20,6 +20,10 @@ _FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "as
 """Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
 
 
+_SURE_NS: Final = 200_000_000
+"""What lasts from one look to the next, at least so long, is no passing thing."""
+
+
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
     behind = state.graph.behind(process.id)
     waits = f" {waiting(process.id, state)} for it." if behind else ""
@@ -66,14 +70,14 @@ class TracedProcess:
 
     name = "traced-process"
     doc = (
-        "A process is stopped by a debugger or tracer (state `t`) until that resumes it. Rests on its state and on "
-        "TracerPid in /proc."
+        "A process is stopped by a debugger or tracer (state `t`) until that resumes it, and was so from one sample to "
+        "the next: under strace a program stops and runs on all the time. Rests on its state and on TracerPid in /proc."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a process."""
         for process in state.snapshot.processes.values():
-            if process.state is ThreadState.TRACED and not process.exited:
+            if process.state is ThreadState.TRACED and not process.exited and self._stays(process, state):
                 by = next((note for note in process.notes if note.startswith("traced by ")), "traced")
                 name = sentence_case(name_of(process.id, state.snapshot))
                 steps = (
@@ -81,6 +85,12 @@ class TracedProcess:
                     f"cat /proc/{process.pid}/status | grep TracerPid",
                 )
                 yield _process_finding(self.name, process, f"{name} is stopped by a debugger ({by}).", steps, state)
+
+    def _stays(self, process: Process, state: RuleInput) -> bool:
+        """Whether none of its threads has changed for a while."""
+        mono_ns = state.snapshot.now(process.host).mono_ns
+        seen = (state.snapshot.activity.get(thread.id) for thread in state.snapshot.threads_of(process.id))
+        return all(activity is None or mono_ns - activity.changed_mono_ns >= _SURE_NS for activity in seen)
 
 
 class Crash:

@@ -1,0 +1,147 @@
+"""What a control group does to its processes: it freezes them, takes CPU time from them, or lacks memory."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.words import many, name_of
+from livedbg.model import EdgeKey, EdgeKind, Evidence, Process, Resource, Severity
+from livedbg.text.wording import sentence_case
+
+__all__ = ["FrozenGroup", "MemoryGroup", "ThrottledGroup", "rules"]
+
+
+def _groups(key: str, state: RuleInput) -> Iterator[tuple[str, Resource, list[Process]]]:
+    """(value, group, its living processes) by different values of an attribute."""
+    found: dict[str, tuple[Resource, list[Process]]] = {}
+    processes = [process for process in state.snapshot.processes.values() if not process.exited]
+    for resource in state.snapshot.resources.values():
+        value = resource.attributes.get(key) if resource.kind == "cgroup" else None
+        if not value:
+            continue
+        members = [p for p in processes if EdgeKey(EdgeKind.PART_OF, p.id, resource.id) in state.snapshot.edges]
+        if members:
+            found.setdefault(value, (resource, []))[1].extend(members)
+    for value, (resource, members) in found.items():
+        yield value, resource, members
+
+
+def _who(members: Sequence[Process], state: RuleInput) -> str:
+    others = f" and {many(len(members) - 1, 'other')}" if len(members) > 1 else ""
+    return f"{sentence_case(name_of(members[0].id, state.snapshot))}{others}"
+
+
+def _evidence(source: str, text: str, state: RuleInput) -> Evidence:
+    return Evidence(kind="file", source=source, text=text, at_wall_ns=state.snapshot.now().wall_ns or None)
+
+
+class FrozenGroup:
+    """A control group that is frozen."""
+
+    name = "frozen"
+    doc = (
+        "A process is in a control group that is frozen (`docker pause`, `systemctl freeze`, a checkpoint): none of "
+        "its threads runs until that is thawed. Rests on `cgroup.events` (version 2) or `freezer.state` (version 1)."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a group."""
+        for file, resource, members in _groups("frozen_by", state):
+            waiters = [w for member in members for w in state.graph.waiters_of(member.id)]
+            verb = "is" if len(members) == 1 else "are"
+            quoted = shlex.quote(file)
+            thaw = f"echo 0 > {quoted}" if file.endswith("cgroup.freeze") else f"echo THAWED > {quoted}"
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR,
+                sentence=f"{_who(members, state)} {verb} frozen by {resource.name}: nothing runs until it is thawed.",
+                entities=(*(member.id for member in members), resource.id, *dict.fromkeys(waiters)),
+                evidence=(_evidence(file, "frozen", state),),
+                next=(f"{thaw}   thaws it (or: docker unpause, systemctl thaw)",),
+                state=VerdictState.STALLED,
+                roots=tuple(member.id for member in members),
+            )
+
+
+class ThrottledGroup:
+    """A control group that has used up its CPU time again and again."""
+
+    name = "throttled"
+    doc = (
+        "The kernel lets the threads of a control group wait in at least half of the scheduling periods, because the "
+        "group has used its CPU time. The program goes on, slowly, so this is no stall. Rests on `nr_throttled` and "
+        "`nr_periods` of `cpu.stat`, as they rose while they were watched."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a group."""
+        for file, resource, members in _groups("throttled_by", state):
+            share = float(resource.attributes.get("throttled", "0"))
+            cores = resource.attributes.get("cores", "?")
+            counts = resource.attributes.get("cpu_stat", "cpu.stat")
+            yield Finding(
+                rule=self.name,
+                severity=Severity.WARNING,
+                sentence=(
+                    f"{_who(members, state)} {'is' if len(members) == 1 else 'are'} throttled: {resource.name} may use "
+                    f"{cores} cores, and was out of CPU time in about {share:.0%} of the periods."
+                ),
+                entities=(*(member.id for member in members), resource.id),
+                evidence=(_evidence(counts, f"nr_throttled rose in about {share:.0%} of nr_periods", state),),
+                next=(f"raise its CPU limit: {shlex.quote(file)}, docker update --cpus, or limits.cpu of the pod",),
+                state=VerdictState.UNKNOWN,
+                roots=tuple(member.id for member in members),
+            )
+
+
+class MemoryGroup:
+    """A control group that lacks memory."""
+
+    name = "memory-limit"
+    doc = (
+        "The tasks of a control group wait for memory. It is a stall where the kernel may not end one of them "
+        "(`oom_kill_disable`), and else a note: most of the last 10 s went into waiting for memory (memory.pressure), "
+        "or a task was killed for it. A group that is merely full is none: its page cache can be taken back."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a group."""
+        for file, resource, members in _groups("memory_file", state):
+            facts = resource.attributes
+            limit = f" ({facts['memory_used']} of {facts['memory_limit']} used)" if "memory_limit" in facts else ""
+            who, stuck = _who(members, state), "under_oom" in facts
+            if stuck:
+                sentence = (
+                    f"{who} can't get memory: {resource.name} has reached its limit{limit}, and the kernel may not end "
+                    "a task to free some."
+                )
+                proof = "under_oom 1 in memory.oom_control"
+            elif "memory_stalled" in facts:
+                share = float(facts["memory_stalled"])
+                sentence = f"{who} waited for memory in about {share:.0%} of the last 10 s: {resource.name}{limit}."
+                proof = f"full avg10 of memory.pressure about {share:.0%}"
+            else:
+                count = many(int(facts.get("killed", "1")), "task")
+                sentence = f"The kernel has killed {count} of {resource.name} for lack of memory{limit}."
+                proof = f"oom_kill rose by {facts.get('killed', '1')} while it was watched"
+            waits = stuck or "memory_stalled" in facts
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR if stuck or not waits else Severity.WARNING,
+                sentence=sentence,
+                entities=(*(member.id for member in members), resource.id),
+                evidence=(_evidence(file, proof, state),),
+                next=(
+                    f"raise its memory limit: {shlex.quote(file)}, docker update --memory, limits.memory of the pod",
+                ),
+                state=VerdictState.STALLED if stuck else VerdictState.UNKNOWN if waits else None,
+                roots=tuple(member.id for member in members) if waits else (),
+            )
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (FrozenGroup(), ThrottledGroup(), MemoryGroup())

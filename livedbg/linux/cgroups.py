@@ -1,0 +1,335 @@
+"""Control groups of a process: where their files are for us, and what these say of a freeze, of CPU time and of memory.
+
+Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{freezer-subsystem,memory}.rst of Linux. The
+paths in `/proc/PID/cgroup` and the roots in `mountinfo` are both relative to the reader's cgroup namespace
+(cgroup_namespaces(7)), so that they can be compared. Where our own mounts do not reach a group (livedbg runs in a
+container of its own), the mounts of the process are tried, through `/proc/PID/root`.
+
+Invariants:
+    cgroups.C1. A group whose files can't be read is unknown, never taken for one without limits.
+    cgroups.C2. Limits of all ancestors count: the kernel applies them too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from livedbg.linux.lines import number, rows
+from livedbg.linux.procfs import living_task, read_file
+
+__all__ = [
+    "CpuLimit",
+    "Group",
+    "Membership",
+    "MemoryLimit",
+    "Mount",
+    "directories",
+    "parse_memberships",
+    "parse_mounts",
+    "read_cpu",
+    "read_frozen",
+    "read_memory",
+    "view_of",
+]
+
+_DEEPEST: Final = 64
+_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
+_NO_LIMIT: Final = 1 << 60
+"""Version 1 writes the greatest multiple of a page for "no limit"."""
+
+
+class Membership(NamedTuple):
+    """A line of `/proc/PID/cgroup`.
+
+    Attributes:
+        controllers: of version 1; none for the group of version 2.
+        path: relative to the root of the reader's cgroup namespace.
+    """
+
+    controllers: frozenset[str]
+    path: str
+
+
+class Mount(NamedTuple):
+    """A mounted hierarchy.
+
+    Attributes:
+        controllers: of version 1 (and options beside them); none for version 2.
+        root: which group of it is mounted.
+        point: where.
+    """
+
+    controllers: frozenset[str]
+    root: str
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpuLimit:
+    """A group that may use a limited amount of CPU time.
+
+    Attributes:
+        file: where its counters are.
+        control: where the limit is.
+        cores: what it may use, in cores.
+        periods: scheduling periods in which it wanted to run.
+        throttled: in how many of them it had to wait for the next one.
+    """
+
+    file: str
+    control: str
+    cores: float
+    periods: int
+    throttled: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """How a group stands with its memory.
+
+    Attributes:
+        file: where that was read.
+        used: bytes, with the page cache, which can be taken back.
+        limit: bytes; None without a limit.
+        stalled: share of the last 10 s in which no task of the group could run for lack of memory (`full avg10`
+            of memory.pressure, Documentation/accounting/psi.rst); None where the kernel does not say.
+        under_oom: its tasks wait for memory that only another one's end can give (version 1, `oom_kill_disable`).
+        kills: tasks that the kernel has killed in it for lack of memory so far; None where it does not say.
+    """
+
+    file: str
+    used: int | None = None
+    limit: int | None = None
+    stalled: float | None = None
+    under_oom: bool = False
+    kills: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The groups of one process, each as the directories from its own one up to what is mounted.
+
+    Attributes:
+        path: the one to name it by: of version 2, else of version 1's freezer or first controller.
+        unified: of version 2; none where it can't be seen.
+        by_controller: of version 1.
+    """
+
+    path: str
+    unified: tuple[str, ...]
+    by_controller: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def of(self, controller: str) -> tuple[str, ...]:
+        """The directories of a controller of version 1."""
+        return next((found for name, found in self.by_controller if name == controller), ())
+
+    @property
+    def readable(self) -> bool:
+        """Whether any of its directories can be seen (C1)."""
+        places = [places[0] for places in (self.unified, *dict(self.by_controller).values()) if places]
+        return any(os.access(place, os.R_OK | os.X_OK) for place in places)
+
+
+def parse_memberships(data: bytes) -> list[Membership]:
+    """The groups that `/proc/PID/cgroup` lists; a path may hold colons."""
+
+    def parse(line: str) -> Membership:
+        _, controllers, path = line.split(":", 2)
+        return Membership(frozenset(name for name in controllers.split(",") if name), path)
+
+    return list(rows(data, parse))
+
+
+def parse_mounts(data: bytes) -> list[Mount]:
+    """The mounted hierarchies that a `mountinfo` lists (proc_pid_mountinfo(5))."""
+
+    def parse(line: str) -> Mount | None:
+        left, _, right = line.partition(" - ")
+        field = left.split(" ")
+        kind, _, options = right.split(" ", 2)
+        if kind not in ("cgroup", "cgroup2"):
+            return None
+        controllers = frozenset(options.split(",")) if kind == "cgroup" else frozenset[str]()
+        return Mount(controllers, _plain(field[3]), _plain(field[4]))
+
+    return [mount for mount in rows(data, parse) if mount is not None]
+
+
+def directories(membership: Membership, mounts: Sequence[Mount], prefix: str = "") -> tuple[str, ...]:
+    """The directories of a group and of its ancestors, its own first; () where no mount reaches it.
+
+    Args:
+        membership: the group.
+        mounts: the mounted hierarchies.
+        prefix: of their mount points.
+    """
+    for mount in mounts:
+        if mount.controllers >= membership.controllers and bool(mount.controllers) == bool(membership.controllers):
+            below = _below(membership.path, mount.root)
+            if below is None:
+                continue
+            names = [name for name in below.split("/") if name]
+            if ".." in names or len(names) > _DEEPEST:
+                continue
+            base = f"{prefix}{mount.point}".rstrip("/")
+            return tuple("/".join((base, *names[:count])) for count in range(len(names), -1, -1))
+    return ()
+
+
+def view_of(pid: int, proc: str = "/proc") -> Group | None:
+    """The groups of a process, by our mounts, else by its own.
+
+    Args:
+        pid: the process.
+        proc: where procfs is.
+
+    Returns:
+        None where the process is gone or may not be seen, or the kernel has no groups.
+    """
+    try:
+        members = parse_memberships(read_file(f"{proc}/{living_task(pid)}/cgroup"))
+        ours = parse_mounts(read_file(f"{proc}/self/mountinfo"))
+    except OSError:
+        return None
+    if not members:
+        return None
+    theirs: list[Mount] | None = None
+    found: dict[str, tuple[str, ...]] = {}
+    for member in members:
+        places = directories(member, ours)
+        if not places or not Path(places[0]).is_dir():
+            if theirs is None:
+                theirs = _mounts_of(pid, proc)
+            places = directories(member, theirs, f"{proc}/{pid}/root")
+        for name in member.controllers or ("",):
+            found[name] = places
+    paths = {name: member.path for member in members for name in member.controllers or ("",)}
+    own = next((paths[name] for name in ("", "freezer", "memory") if paths.get(name, "/") != "/"), "/")
+    unified = found.pop("", ())
+    return Group(own, unified, tuple(sorted(found.items())))
+
+
+def read_frozen(group: Group) -> str:
+    """The file that keeps the tasks of a group frozen; "" where they are not, or that can't be read.
+
+    `cgroup.events` and `freezer.state` say it of the tasks, the group's own or an ancestor's other file why.
+    """
+    own = group.unified[0] if group.unified else ""
+    if own and _words(f"{own}/cgroup.events").get("frozen") == 1:
+        files = [f"{place}/cgroup.freeze" for place in group.unified]
+        return next((file for file in files if _text(file) == "1"), files[0])
+    frozen = group.of("freezer")
+    if frozen and _text(f"{frozen[0]}/freezer.state") == "FROZEN":
+        by = next((place for place in frozen if _text(f"{place}/freezer.self_freezing") == "1"), frozen[0])
+        return f"{by}/freezer.state"
+    return ""
+
+
+def read_cpu(group: Group) -> list[CpuLimit]:
+    """The limits of CPU time that hold for a group: its own and those of its ancestors."""
+    found: list[CpuLimit] = []
+    for place in group.unified:
+        quota, _, period = _text(f"{place}/cpu.max").partition(" ")
+        found += _cpu_limit(place, "cpu.max", quota, period)
+    for place in group.of("cpu"):
+        quota, period = _text(f"{place}/cpu.cfs_quota_us"), _text(f"{place}/cpu.cfs_period_us")
+        found += _cpu_limit(place, "cpu.cfs_quota_us", quota, period)
+    return found
+
+
+def read_memory(group: Group) -> MemoryLimit | None:
+    """How a group stands with its memory: the nearest limit, and what waits for memory. None where nothing is said."""
+    for places, names in (
+        (group.unified, ("memory.current", "memory.max")),
+        (group.of("memory"), ("memory.usage_in_bytes", "memory.limit_in_bytes")),
+    ):
+        if not places:
+            continue
+        limits = [(place, _number(f"{place}/{names[1]}")) for place in places]
+        limited = ((place, found) for place, found in limits if found is not None and found < _NO_LIMIT)
+        place, limit = next(limited, (places[0], None))
+        used = _number(f"{place}/{names[0]}")
+        if used is None:
+            continue
+        control = _words(f"{place}/memory.oom_control") or _words(f"{place}/memory.events")
+        stalled = _pressure(f"{places[0]}/memory.pressure")
+        if stalled is None and group.unified:  # version 1 has the pressure in the hierarchy of version 2
+            stalled = _pressure(f"{group.unified[0]}/memory.pressure")
+        under = control.get("under_oom") == 1
+        return MemoryLimit(f"{place}/{names[1]}", used, limit, stalled, under, control.get("oom_kill"))
+    return None
+
+
+def _cpu_limit(place: str, control: str, quota: str, period: str) -> Iterable[CpuLimit]:
+    try:
+        cores = number(quota) / number(period)
+    except (ValueError, ZeroDivisionError):
+        return  # `max`, -1, or no such file
+    counts = _words(f"{place}/cpu.stat")
+    if "nr_periods" in counts:
+        yield CpuLimit(
+            f"{place}/cpu.stat", f"{place}/{control}", cores, counts["nr_periods"], counts.get("nr_throttled", 0)
+        )
+
+
+def _pressure(file: str) -> float | None:
+    """`full avg10` of a pressure file, as a share."""
+    for line in _text(file).split("\n"):
+        words = line.split()
+        if words and words[0] == "full":
+            share = dict(word.partition("=")[::2] for word in words[1:]).get("avg10", "")
+            try:
+                return float(share) / 100
+            except ValueError:
+                return None
+    return None
+
+
+def _mounts_of(pid: int, proc: str) -> list[Mount]:
+    try:
+        return parse_mounts(read_file(f"{proc}/{pid}/mountinfo"))
+    except OSError:
+        return []
+
+
+def _below(path: str, root: str) -> str | None:
+    """`path` relative to the group that is mounted; None where it is not below it."""
+    if root == "/":
+        return path
+    if path == root or path.startswith(f"{root}/"):
+        return path[len(root) :]
+    return None
+
+
+def _plain(word: str) -> str:
+    """A word of `mountinfo`, whose blanks are octal."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), word)
+
+
+def _text(file: str) -> str:
+    try:
+        return read_file(file).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _number(file: str) -> int | None:
+    try:
+        return number(_text(file))
+    except ValueError:
+        return None  # `max`, or no such file
+
+
+def _words(file: str) -> dict[str, int]:
+    """The `name number` lines of a file."""
+
+    def parse(line: str) -> tuple[str, int]:
+        name, _, value = line.partition(" ")
+        return name, number(value)
+
+    return dict(rows(_text(file).encode(), parse))

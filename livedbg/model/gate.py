@@ -1,0 +1,57 @@
+"""The one gate between those who make events and the state: what passes holds no control character.
+
+Adapters clean what they read (entities.M4). This gate does not rely on it, for a name that one place forgot would reach
+the terminal; and a recording may be made by hand.
+
+Invariants:
+    gate.G1. Each string of an event that has passed is clean (livedbg.text.sanitize), and each integer fits into 64
+        bits. One exception: `LogSource.path` of a live session, by which the file is opened.
+    gate.G2. An event that is clean passes as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from livedbg.model.events import Event, LogSourceSeen, decode
+from livedbg.text.json_text import clean_value, needs_cleaning
+
+__all__ = ["gated", "gated_line"]
+
+_encoder = msgspec.json.Encoder()
+
+
+def gated(events: Iterable[Event]) -> list[Event]:
+    """Events of a live session, clean."""
+    return [_gated(event) for event in events]
+
+
+def gated_line(line: bytes) -> Event:
+    """The event of one line of a recording, clean.
+
+    Raises:
+        msgspec.DecodeError: not JSON, not an event, or of a type that this version does not know.
+        ValueError: not UTF-8.
+        RecursionError: nested too deeply.
+    """
+    event = decode(line)
+    return _cleaned(event) if needs_cleaning(line) else event
+
+
+def _gated(event: Event) -> Event:
+    try:
+        if not needs_cleaning(_encoder.encode(event)):
+            return event
+    except (UnicodeEncodeError, OverflowError):
+        pass
+    cleaned = _cleaned(event)
+    if isinstance(cleaned, LogSourceSeen) and isinstance(event, LogSourceSeen):
+        source = msgspec.structs.replace(cleaned.source, path=event.source.path)
+        return msgspec.structs.replace(cleaned, source=source)
+    return cleaned
+
+
+def _cleaned(event: Event) -> Event:
+    return msgspec.convert(clean_value(msgspec.to_builtins(event)), type(event))

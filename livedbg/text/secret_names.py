@@ -1,0 +1,114 @@
+"""Says by the name of an option or a variable whether its value is a secret."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["Secrecy", "secrecy", "takes_value"]
+
+
+class Secrecy(Enum):
+    """How a value is treated because of its name."""
+
+    NONE = "none"
+    IF_RANDOM = "if random"  # a secret if it looks like one
+    TOKEN = "token"  # a secret; in running text also a word of parsers and language models
+    KEY = "key"  # a secret, or the path of the file that has it
+    SECRET = "secret"
+
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET_ENDS: Final = (
+    "password", "passwords", "passwd", "passphrase", "passcode", "secret", "secrets", "secretvalue", "secretkeybase",
+    "authorization", "sshpass", "authtoken", "accesstoken", "bearertoken", "refreshtoken", "apitoken", "sessiontoken",
+)  # fmt: skip
+_KEY_ENDS: Final = (
+    "apikey", "apikeys", "accesskey", "accesskeyid", "secretkey", "privatekey", "authkey", "accountkey", "masterkey",
+    "encryptionkey", "decryptionkey", "signingkey", "subscriptionkey", "licensekey", "deploykey", "sharedkey",
+    "credential", "credentials", "creds",
+)  # fmt: skip
+_IF_RANDOM_ENDS: Final = frozenset(
+    ("key", "auth", "cookie", "cookies", "sas", "sig", "signature", "pat", "jwt", "pass", "secretkeys")
+)
+_ABOUT_A_SECRET: Final = frozenset(
+    (
+        "file", "files", "path", "dir", "name", "names", "type", "len", "length", "size", "dim", "dims", "count", "num",
+        "limit", "budget", "ttl", "url", "uri", "endpoint", "host", "port", "user", "username", "format", "index",
+        "idx", "id", "ids", "mode", "sock", "provider", "method", "scheme", "header", "prefix", "suffix", "env", "var",
+        "store", "policy", "required", "timeout", "expiry", "expires", "lifetime", "stdin", "dtype", "fd", "field",
+    )
+)  # fmt: skip
+"""Last words of names whose value is not the secret itself: `--password-file`, `TOKEN_URL`, `KEY_DIM`."""
+_OF_LANGUAGE_MODELS: Final = frozenset(
+    (
+        "pad", "eos", "bos", "sep", "cls", "mask", "unk", "stop", "start", "end", "special", "image", "video", "audio",
+        "max", "min", "num", "n", "per", "new", "next", "first", "last", "prev", "prompt", "input", "output", "decoder",
+        "encoder", "forced", "think", "thinking", "begin", "bot", "eot", "fim", "eod", "added", "placeholder", "speech",
+        "single", "multi", "sub", "by", "word", "text", "draft", "target", "current", "cur", "this", "each", "total",
+        "expected", "unexpected", "got",
+    )
+)  # fmt: skip
+_PASS_OF: Final = frozenset(
+    (
+        "db",
+        "database",
+        "user",
+        "smtp",
+        "mail",
+        "mysql",
+        "pg",
+        "postgres",
+        "redis",
+        "root",
+        "admin",
+        "http",
+        "proxy",
+        "ftp",
+    )
+)
+_SWITCH: Final = frozenset(
+    (
+        "no", "use", "with", "without", "ask", "prompt", "require", "allow", "enable", "disable", "skip", "show", "has",
+        "is", "check", "list", "get", "create", "rotate", "print",
+    )
+)  # fmt: skip
+
+
+@lru_cache(4096)
+def secrecy(name: str) -> Secrecy:
+    """How the value of an option or variable of this name is to be treated."""
+    words = [word.lower() for word in _WORD.findall(name[-100:])]
+    while words and words[-1].isdigit():  # API_KEY_2
+        words.pop()
+    joined = "".join(words)
+    if joined.endswith("accesskeyid"):
+        return Secrecy.KEY
+    if not words or words[-1] in _ABOUT_A_SECRET:
+        return Secrecy.NONE
+    if joined.endswith(_SECRET_ENDS):
+        return Secrecy.SECRET
+    if joined.endswith(_KEY_ENDS):
+        return Secrecy.KEY
+    return _by_last_word(words)
+
+
+def _by_last_word(words: list[str]) -> Secrecy:
+    *before, last = words
+    if last == "token":
+        return Secrecy.NONE if _OF_LANGUAGE_MODELS.intersection(before) else Secrecy.TOKEN
+    if last == "pass" and before and before[-1] in _PASS_OF:
+        return Secrecy.SECRET
+    if last.endswith("pwd") and (before or last != "pwd"):  # MYSQL_PWD; PWD and OLDPWD are folders
+        return Secrecy.NONE if last == "oldpwd" or before == ["old"] else Secrecy.SECRET
+    if last in _IF_RANDOM_ENDS or (last.endswith("token") and last != "token") or "secret" in words:
+        return Secrecy.IF_RANDOM
+    return Secrecy.NONE
+
+
+def takes_value(option: str) -> bool:
+    """Whether the word after an option is its value: `--use-token` and `--no-password` are switches."""
+    words = _WORD.findall(option[-100:])
+    return bool(words) and words[0].lower() not in _SWITCH
