@@ -321,6 +321,7 @@ class ProcessWatch:
             last_ran_mono_ns=look.last_ran_ns,
             wakers=wakers,
             outside=outside,
+            marks=look.marks,
         )
 
     def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:

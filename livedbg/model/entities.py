@@ -114,6 +114,8 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         cpu_ns: CPU time used so far.
         switches: voluntary + involuntary context switches so far.
         last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first looked at.
+        marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
+            that only computes, or spins, makes none.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
         wakers: the processes whose threads could end its wait, if they are all that could; () where not known.
         outside: what else could end its wait (`a signal`, `any process that may open /tmp/fifo`), or why that is not
@@ -133,6 +135,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     switches: int | None = None
     since_mono_ns: int | None = None
     last_ran_mono_ns: int | None = None
+    marks: int | None = None
     exited: bool = False
     role: str = ""
     wakers: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from livedbg.analysis.rules import (
     progress,
     reported,
     sight,
+    spinning,
     uninterruptible,
 )
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
@@ -37,6 +38,7 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),
     ("Waits that nothing can end", closed.rules),
+    ("CPU time without progress", spinning.rules),
     ("What a runtime reports", reported.rules),
     ("What something outside could end", outside.rules),
     ("What could not be seen", sight.rules),
