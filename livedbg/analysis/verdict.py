@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.liveness import (
     burning,
@@ -226,10 +227,12 @@ def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
         what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"
     else:
         what = f"No thread used CPU time{watch}"
+    because = next(iter(closed_sets(snapshot).open_because.values()), "")
+    woken = f" {sentence_case(because)}." if because else ""
     stuck = next(long_waits(threads, state), None)
     longest = f" {_has_waited(stuck, snapshot)}." if stuck is not None else ""
     return (
-        f"Inconclusive: idle or stuck. {what}, and none waits for another that is blocked ({shown}).{longest} "
+        f"Inconclusive: idle or stuck. {what}, and none waits for another that is blocked ({shown}).{longest}{woken} "
         "`livedbg watch` for a longer time, or the stacks, would tell."
     )
 

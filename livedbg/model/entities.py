@@ -76,6 +76,8 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
         target: whether it is one of the job; False for others that hold what a target waits for.
         named: the user named it; False for those that were found through one.
         notes: what is special about it (`zombie`, `kernel thread`, `pid namespace: 1`, …).
+        outside: what could wake its threads whatever they wait for (`handles SIGTERM`, `has a timer`); "" for nothing,
+            None where that was not looked at, because not all of its threads wait.
     """
 
     id: str
@@ -97,6 +99,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
     named: bool = False
     exited: bool = False
     exit_status: int | None = None
+    outside: str | None = None
 
 
 class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,6 +117,9 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
             that only computes, or spins, makes none.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
+        wakers: the processes whose threads could end its wait, if they are all that could; () where not known.
+        outside: what else could end its wait (`a signal`, `any process that may open /tmp/fifo`), or why that is not
+            known; "" where it was not looked at.
     """
 
     id: str
@@ -132,6 +138,8 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     marks: int | None = None
     exited: bool = False
     role: str = ""
+    wakers: tuple[str, ...] = ()
+    outside: str = ""
 
     @property
     def title(self) -> str:

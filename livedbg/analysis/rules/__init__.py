@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.analysis.rules import (
+    closed,
     cycles,
     device,
     groups,
@@ -36,6 +37,7 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Control groups", groups.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),
+    ("Waits that nothing can end", closed.rules),
     ("CPU time without progress", spinning.rules),
     ("What a runtime reports", reported.rules),
     ("What something outside could end", outside.rules),
