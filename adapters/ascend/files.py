@@ -23,6 +23,7 @@ from livedbg.adapters.ascend.names import by_func_id
 from livedbg.graphs.lost import lost_orders
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 
 __all__ = ["SIZE_LIMIT", "FileProblem", "FileWatch", "folders_of"]
 
@@ -98,7 +99,9 @@ class FileWatch:
             self.problems.pop(path, None)
             if status.st_size > SIZE_LIMIT:
                 limit = f"{path} is larger than {SIZE_LIMIT >> 20} MiB and is not read."
-                self._problem(path, limit, False, f"livedbg graph {path}   reads the first part of a deps.json")
+                self._problem(
+                    path, limit, False, f"livedbg graph {shell_word(path)}   reads the first part of a deps.json"
+                )
                 continue
             file = self._read(path, status.st_mtime_ns)
             rest_s = _LIMIT.rest_s(watch.cost())
@@ -120,7 +123,9 @@ class FileWatch:
         except OSError as error:
             self._problem(path, f"{path} can't be read: {error.strerror}.", False)
         except OtherShape as error:
-            self._problem(path, f"{path} is not read: {error}.", False, f"livedbg graph {path}   says what is read")
+            self._problem(
+                path, f"{path} is not read: {error}.", False, f"livedbg graph {shell_word(path)}   says what is read"
+            )
         except (ValueError, msgspec.DecodeError, RecursionError):
             self._problem(path, f"{path} is not whole: it is being written, or was cut.", True)
         return None

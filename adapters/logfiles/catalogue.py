@@ -21,6 +21,7 @@ from livedbg.model import LogSource, SourceHealth, SourceStatus, ids
 from livedbg.session.adapter import Request
 from livedbg.session.log_formats import no_log_suffixes
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 
 __all__ = ["Candidate", "Catalogue", "Look"]
 
@@ -140,13 +141,19 @@ class Catalogue:
             once = self._request.once
             health = SourceHealth.FAILED if once else SourceHealth.DEGRADED
             sentence = f"{target} does not exist" + ("" if once else " yet; it will be read as soon as it appears")
-            yield _status(target, health, "no-such-log", sentence, f"ls -l {target}")
+            yield _status(target, health, "no-such-log", sentence, f"ls -l {shell_word(target)}")
         for path in found.odd:
             sentence = f"{clean_line(str(path))} is neither a file nor a directory"
             yield _status(clean_line(str(path)), SourceHealth.FAILED, "not-a-file", sentence, "name a file instead")
         for folder in found.denied:
             sentence = f"{clean_line(str(folder))} can't be listed: permission denied"
-            yield _status(clean_line(str(folder)), SourceHealth.DEGRADED, "no-permission", sentence, f"ls -ld {folder}")
+            yield _status(
+                clean_line(str(folder)),
+                SourceHealth.DEGRADED,
+                "no-permission",
+                sentence,
+                f"ls -ld {shell_word(folder)}",
+            )
         if found.skipped:
             names = ", ".join(clean_line(path.name) for path in found.skipped[:5])
             more = f" and {len(found.skipped) - 5} more" if len(found.skipped) > 5 else ""

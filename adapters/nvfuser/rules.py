@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Diagnostic, Process, Severity, ThreadState
+from livedbg.text.shell import shell_word
 
 __all__ = ["BadOption", "Failed", "TraceStopped", "UnderWay", "Versions", "rules"]
 
@@ -93,7 +93,7 @@ def _steps(said: Diagnostic) -> Iterator[str]:
     log, group = about.get("log", ""), about.get("group", "")
     cut = f" --segment {group}" if group and about.get("dump") else ""
     if log and (about.get("script") or cut):
-        yield f"livedbg repro {shlex.quote(log)}{cut} -o repro.py --run"
+        yield f"livedbg repro {shell_word(log)}{cut} -o repro.py --run"
     if not about.get("dump"):
         yield "livedbg launch --recipe nvfuser-dump=segmented_fusion -- CMD   shows the segments"
     if about.get("when") == "compile":
@@ -187,7 +187,7 @@ class TraceStopped:
             entities=said.entities,
             evidence=said.evidence,
             next=(
-                f"livedbg stacks {about['pid']} --native   shows the line"
+                f"livedbg stacks {shell_word(about['pid'])} --native   shows the line"
                 if process is not None and not gone
                 else "livedbg launch --recipe nvfuser-trace -- CMD   shows whether it stops there again",
                 "livedbg launch --recipe nvfuser-dump=cuda_to_file -- CMD   the last kernel is the one in question",

@@ -36,6 +36,7 @@ class ProcAdapter(Adapter):
     """Watches the named processes, their children, and who holds what they wait for."""
 
     name: ClassVar[str] = SOURCE
+    title: ClassVar[str] = "/proc"
     sees: ClassVar[str] = "processes, threads, system calls, waits and holders of locks, pipes and sockets"
     cost: ClassVar[str] = "none for the target; under 2 % of one core for livedbg"
 

@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.app import App
 
 from livedbg.app import export
+from livedbg.linux.private_files import write_private
 from livedbg.panels.look import NO_LOOK, Look
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.text.wording import many
@@ -53,7 +54,7 @@ class BasicApp(App[int]):
             for suffix in suffixes:
                 if suffix == "svg":
                     path = export.free_path(suffix)
-                    path.write_text(self.export_screenshot(title="livedbg"))
+                    write_private(path, self.export_screenshot(title="livedbg"))
                 else:
                     path = export.write_report(self.look.update, suffix)
                 written.append(path)

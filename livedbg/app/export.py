@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from livedbg.linux.private_files import write_private
 from livedbg.session.view import Update
 
 __all__ = ["free_path", "write_report"]
@@ -36,5 +37,5 @@ def write_report(update: Update, suffix: str, folder: Path | None = None) -> Pat
     made = report.build(update)
     text = report.to_json(made, pretty=True) if suffix == "json" else report.to_markdown(made).encode()
     path = free_path(suffix, folder)
-    path.write_bytes(text)
+    write_private(path, text)
     return path

@@ -20,12 +20,14 @@ from livedbg.graphs.fromstate import drawing_of_state
 from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.orders import LostOrders
 from livedbg.graphs.readers import GraphReader, graph_files, reader_of
+from livedbg.linux.private_files import write_private
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.snapshot import Snapshot
 from livedbg.recording.file import is_recording
 from livedbg.session.filereaders import graph_readers
 from livedbg.session.replay import last_update
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 
 __all__ = ["command"]
 
@@ -133,7 +135,7 @@ def _graph_file(source: Path) -> tuple[Path, GraphReader] | None:
             listed = ", ".join(str(path) for path, _ in found[:5])
             names = " and ".join(dict.fromkeys(path.name for path, _ in found))
             raise UsageError(
-                clean_line(f"{source} has {len(found)} {names}: {listed}."), f"livedbg graph {found[0][0]}"
+                clean_line(f"{source} has {len(found)} {names}: {listed}."), f"livedbg graph {shell_word(found[0][0])}"
             )
         return found[0] if found else None
     if not source.exists():
@@ -216,6 +218,6 @@ def _write(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        write_private(output, text)
     except OSError as error:
         raise SourceError(f"{output} can't be written: {error.strerror}.", "choose another path with -o") from None

@@ -12,6 +12,7 @@ from livedbg.model.errors import SourceError
 from livedbg.recording.file import Recorder
 from livedbg.session.hostinfo import host_name
 from livedbg.text.quantities import byte_size
+from livedbg.text.shell import shell_word
 
 __all__ = ["command"]
 
@@ -48,5 +49,7 @@ def command(look: Look, output: Path, seconds: float | None, force: bool) -> int
             recorder.close()
     if recorder.failed:
         raise SourceError(f"{recorder.failed}; {output} is incomplete.", "free disk space")
-    click.echo(f"{output}: {byte_size(output.stat().st_size)}. Open it with: livedbg replay {output}", err=True)
+    click.echo(
+        f"{output}: {byte_size(output.stat().st_size)}. Open it with: livedbg replay {shell_word(output)}", err=True
+    )
     return 0

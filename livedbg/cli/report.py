@@ -8,13 +8,14 @@ from typing import Final
 
 import click
 
-from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, write
+from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, why_blind, write
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
 from livedbg.report import build, to_json, to_markdown, to_text
 from livedbg.session.replay import last_update
 from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
+from livedbg.text.shell import shell_word
 
 __all__ = ["command", "render"]
 
@@ -59,9 +60,11 @@ def command(look: Look, form: str, output: Path | None, seconds: float | None, t
     with quit_on_signals():
         update, in_time = _look(look.resolved(), seconds, timeout)
     write(render(update, form), output)
+    if form != "text" or output is not None:  # the text says it
+        why_blind(update)
     if not in_time:
         warn(f"the scan was not complete after {timeout:g} s; the report has what is known.", "--timeout SECONDS")
-    return code_of(update) or (0 if in_time else TIME_LIMIT)
+    return code_of(update, in_time=in_time)
 
 
 def _recording(look: Look) -> Path | None:
@@ -71,11 +74,15 @@ def _recording(look: Look) -> Path | None:
         return None
     if len(look.targets) > 1 or look.logs:
         raise UsageError(
-            "A recording can't be combined with other targets or logs.", f"livedbg report {files[0]}", "usage"
+            "A recording can't be combined with other targets or logs.",
+            f"livedbg report {shell_word(files[0])}",
+            "usage",
         )
     if not is_recording(files[0]):
         raise SourceError(
-            f"{files[0]} is not a livedbg recording.", f"for a log: livedbg report --logs {files[0]}", "not-a-recording"
+            f"{files[0]} is not a livedbg recording.",
+            f"for a log: livedbg report --logs {shell_word(files[0])}",
+            "not-a-recording",
         )
     return files[0]
 

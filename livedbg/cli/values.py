@@ -20,6 +20,7 @@ from livedbg.session.filereaders import dump_readers, tensor_formats, tensor_suf
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 
 if TYPE_CHECKING:  # numpy is imported when values are read
@@ -180,11 +181,11 @@ def _show(paths: Sequence[Path], want: _Want) -> int:
             if dump.orphan and not want.as_json:
                 warn(
                     "Parts of it can still be read as a given type.",
-                    f"livedbg values {clean_line(str(path))} --as float32 --shape 16,16 --offset 0",
+                    f"livedbg values {shell_word(path)} --as float32 --shape 16,16 --offset 0",
                 )
             chosen = list(islice(want.select.of(dump), want.limit + 1))
             if dump.entries and not chosen:
-                warn(f"No entry of {clean_line(str(path))} matches.", f"livedbg values {clean_line(str(path))}")
+                warn(f"No entry of {clean_line(str(path))} matches.", f"livedbg values {shell_word(path)}")
             if want.export is not None:
                 _export(dump, chosen, want, several=len(paths) > 1)
             elif want.as_json:
@@ -308,7 +309,7 @@ def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
         bins = [found for found in dump_readers().find(path) if found.suffix == ".bin"]
         if len(bins) != 1:
             raise UsageError(
-                f"--as reads one .bin, but {path} is a folder.", f"livedbg values {clean_line(str(path))}", "several"
+                f"--as reads one .bin, but {path} is a folder.", f"livedbg values {shell_word(path)}", "several"
             )
         path = bins[0]
     payload = Payload(path)

@@ -23,6 +23,7 @@ from typing import BinaryIO, Final
 
 from livedbg.logs.bytesource import unpacked
 from livedbg.model.errors import SourceError
+from livedbg.text.shell import shell_word
 
 __all__ = ["HEAD", "Identity", "PackedFile", "Piece", "Tail", "read_head"]
 
@@ -282,6 +283,6 @@ def unreadable(path: Path, error: OSError) -> SourceError:
     """The error for a log that can't be read."""
     if isinstance(error, PermissionError):
         return SourceError(
-            f"{path} can't be read: permission denied", f"sudo setfacl -m u:$USER:r {path}", "no-permission"
+            f"{path} can't be read: permission denied", f"sudo setfacl -m u:$USER:r {shell_word(path)}", "no-permission"
         )
-    return SourceError(f"{path} can't be read: {error.strerror or error}", f"ls -l {path}", "unreadable")
+    return SourceError(f"{path} can't be read: {error.strerror or error}", f"ls -l {shell_word(path)}", "unreadable")

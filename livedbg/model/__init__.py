@@ -6,8 +6,10 @@ The entities themselves are taken from here: `from livedbg.model import Task`.
 from __future__ import annotations
 
 from livedbg.model.entities import (
+    NO_ACCESS,
     OUTSIDE,
     POLLS,
+    SOURCE_FAILED,
     UNSEEN_RUNTIME,
     Diagnostic,
     Edge,
@@ -33,8 +35,10 @@ from livedbg.model.entities import (
 )
 
 __all__ = [
+    "NO_ACCESS",
     "OUTSIDE",
     "POLLS",
+    "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
     "Diagnostic",
     "Edge",

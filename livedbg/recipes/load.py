@@ -19,6 +19,7 @@ from livedbg.model.errors import UsageError
 from livedbg.recipes.model import Recipe
 from livedbg.session.systems import note_problem, systems
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 
 __all__ = ["chosen", "own_folder", "parse", "recipes"]
 
@@ -77,17 +78,21 @@ def chosen(wanted: str, known: Mapping[str, Recipe]) -> tuple[Recipe, str]:
     if recipe.value:
         option = option or recipe.default
         if not option:
-            raise UsageError(f"Recipe {name} needs an option: {name}{recipe.asks}.", f"livedbg recipes {name}", "usage")
+            raise UsageError(
+                f"Recipe {name} needs an option: {name}{recipe.asks}.", f"livedbg recipes {shell_word(name)}", "usage"
+            )
         if recipe.value == "DIR":
             option = str(Path(option).expanduser().absolute())
             if not Path(option).is_dir():
-                raise UsageError(f"Recipe {name}: {clean_line(option)} is not a directory.", f"ls {option}", "usage")
+                raise UsageError(
+                    f"Recipe {name}: {clean_line(option)} is not a directory.", f"ls {shell_word(option)}", "usage"
+                )
         return recipe, option
     if recipe.options and option not in recipe.options:
         wrong = f"has no option {option!r}" if given else "needs an option"
-        raise UsageError(f"Recipe {name} {wrong}.", f"livedbg recipes {name}", "usage")
+        raise UsageError(f"Recipe {name} {wrong}.", f"livedbg recipes {shell_word(name)}", "usage")
     if given and not recipe.options:
-        raise UsageError(f"Recipe {name} takes no option.", f"livedbg recipes {name}", "usage")
+        raise UsageError(f"Recipe {name} takes no option.", f"livedbg recipes {shell_word(name)}", "usage")
     return recipe, option
 
 

@@ -27,6 +27,7 @@ import msgspec
 import zstandard
 
 from livedbg import __version__
+from livedbg.linux.private_files import open_private
 from livedbg.model.errors import RecordingError
 from livedbg.model.events import SCHEMA_VERSION, Event, encode
 from livedbg.model.gate import gated_line
@@ -79,7 +80,7 @@ class Recorder:
 
     def __init__(self, path: Path, host: str, title: str, *, replace: bool = False) -> None:
         try:
-            self._file: BinaryIO = path.open("wb" if replace else "xb", buffering=0)
+            self._file: BinaryIO = os.fdopen(open_private(path, replace=replace), "wb", buffering=0)
         except FileExistsError:
             raise RecordingError(f"{path} already exists.", "choose another name, or add --force", "exists") from None
         except OSError as error:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from livedbg.repeats.outcome import RunEnd
 from livedbg.session.systems import systems
+from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
 
 __all__ = ["Comparison", "Group", "compare"]
@@ -185,5 +186,5 @@ def _next(crashed: Sequence[RunEnd], judged: Judgement, hung: Sequence[RunEnd], 
     if judged == "moves" and not any(end.reported for end in crashed):
         lines.append(", ".join(_sanitizers()))
     bad = [*crashed, *hung][:_MOST_NAMED]
-    lines += [f"livedbg replay {end.recording}" for end in bad if end.recording]
+    lines += [f"livedbg replay {shell_word(end.recording)}" for end in bad if end.recording]
     return lines

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.model.gate import gated
@@ -210,15 +210,12 @@ class Session:
         try:
             await adapter.run(self._contexts[adapter])
         except LivedbgError as error:
-            self.take([self._failed(adapter, error.code or "failed", error.message, error.remedy)])
+            sentence = f"The {adapter.title or adapter.name} source failed: {error.message}"
+            self.take([self._failed(adapter, SOURCE_FAILED, sentence, error.remedy)])
         except Exception as error:
             sentence = self._internal(adapter, error)
             self.take(
-                [
-                    self._failed(
-                        adapter, "internal-error", sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more"
-                    )
-                ]
+                [self._failed(adapter, SOURCE_FAILED, sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more")]
             )
         finally:
             self._running.discard(adapter)
@@ -249,7 +246,7 @@ class Session:
 
     def _internal(self, adapter: Adapter, error: Exception) -> str:
         """The sentence for an error of our own."""
-        sentence = clean_line(f"the {adapter.name} adapter failed: {type(error).__name__}: {error}")
+        sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {type(error).__name__}: {error}")
         self.loop.call_exception_handler({"message": sentence, "exception": error})
         return sentence
 

@@ -12,6 +12,7 @@ from livedbg.model.errors import TargetError, TargetGone, UsageError
 from livedbg.session.adapter import TargetProcess
 from livedbg.session.hostinfo import check_target, find_by_name
 from livedbg.session.systems import systems
+from livedbg.text.shell import shell_word
 
 __all__ = ["Targets", "resolve", "target_forms"]
 
@@ -89,7 +90,7 @@ def _pid(word: str) -> int:
         host = word.partition(":")[0]
         raise UsageError(
             f"{word}: targets on other hosts are not supported in this version.",
-            "run livedbg on that host" if later else f"run livedbg there: ssh -t {host} livedbg attach PID",
+            "run livedbg on that host" if later else f"run livedbg there: ssh -t {shell_word(host)} livedbg attach PID",
             "remote",
         )
     found = find_by_name(word)

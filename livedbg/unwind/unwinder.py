@@ -11,15 +11,13 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import time
-from pathlib import Path
 from typing import Final
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine
 from livedbg.linux import procfs
 from livedbg.unwind.capture import Capture
+from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.core import write_core
 from livedbg.unwind.modules import Modules
 from livedbg.unwind.walk import Unwound, Walker
@@ -85,6 +83,7 @@ class Unwinder:
             GdbGone, GdbTimeout: it can't be started.
             GdbCommandError: it has no Python.
         """
+        await asyncio.to_thread(sweep)  # what a killed livedbg left
         await _prepare(self._engine, self._walker)
 
     async def unwind(self, capture: Capture, limit_s: float) -> dict[int, Unwound]:
@@ -122,15 +121,12 @@ class Unwinder:
         modules = Modules(self.pid, capture.mappings)
         if self._walker.symbols.outdated(modules):
             await self._renew()
-        folder = Path(tempfile.mkdtemp(prefix="livedbg-", dir=_memory_folder()))
-        try:
+        with copy_folder() as folder:
             core = folder / "core"
             write_core(core, capture, modules)
             await self._engine.console(f"core-file {core}", _left(end))
             done = await self._walker.walk({thread.tid: thread.pc for thread in capture.threads}, modules, end)
             await self._engine.console("core-file", _left(end))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         return done
 
 
@@ -146,8 +142,3 @@ async def _prepare(engine: GdbEngine, walker: Walker) -> None:
 
 def _left(end: float) -> float:
     return max(0.05, end - time.monotonic())
-
-
-def _memory_folder() -> str | None:
-    memory = Path("/dev/shm")
-    return str(memory) if memory.is_dir() else None

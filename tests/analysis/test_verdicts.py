@@ -410,7 +410,7 @@ def test_cpu_used_between_two_looks_is_running() -> None:
     ("state", "topic", "code"),
     [
         (VerdictState.RUNNING, "", 0),
-        (VerdictState.UNKNOWN, "", 0),
+        (VerdictState.UNKNOWN, "", 5),
         (VerdictState.EXITED, "", 0),
         (VerdictState.STALLED, "", 10),
         (VerdictState.DEADLOCK, "", 10),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -323,3 +324,12 @@ def test_O1_names_of_old_recordings_are_read_as_todays(tmp_path: Path) -> None:
     assert isinstance(counter, ev.CounterSeen) and counter.name == TRACED
     assert isinstance(catchpoint, ev.CatchpointSeen) and catchpoint.catchpoint.engine == "probes"
     assert wrong == ""
+
+
+def test_a_recording_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Recorder(tmp_path / "r", "box", "t").close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "r").stat().st_mode & 0o777 == 0o600

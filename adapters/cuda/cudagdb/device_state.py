@@ -15,6 +15,7 @@ from livedbg.adapters.cuda.cudagdb.sample import DeviceSample, Symbol
 from livedbg.analysis.devices import places_of
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 
 __all__ = ["compare_states", "state_of"]
 
@@ -74,7 +75,7 @@ def state_of(
         notes=tuple(notes),
         look_ns=look_ns,
         tool="cuda-gdb",
-        reopen=f"livedbg device {clean_line(path)}" if path else "",
+        reopen=f"livedbg device {shell_word(path)}" if path else "",
         repeat=f"livedbg device {pid} --dump --again 15" if of_process else "",
     )
 

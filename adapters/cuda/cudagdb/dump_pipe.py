@@ -24,6 +24,7 @@ from livedbg.linux.descriptors import describe, fd_links, fdinfo
 from livedbg.linux.procfs import child_pids, process_exists, read_environment
 from livedbg.model.errors import TargetDenied, TargetGone, TargetUnsuitable
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 
 __all__ = ["DumpPipe", "find_dump_pipe", "has_dump_pipe"]
 
@@ -97,7 +98,7 @@ def find_dump_pipe(pid: int) -> DumpPipe:
     if files is None:
         raise TargetUnsuitable(
             f"Process {pid} hands its dump to a command (CUDA_COREDUMP_FILE begins with |): it can't be waited for.",
-            f"echo 1 > {clean_line(pipe)} asks for the dump; livedbg device FILE reads it",
+            f"echo 1 > {shell_word(pipe)} asks for the dump; livedbg device FILE reads it",
             "piped-dump",
         )
     return DumpPipe(

@@ -35,6 +35,7 @@ from livedbg.model.devices import DeviceState
 from livedbg.model.errors import TargetError, TargetGone, TargetUnsuitable, TouchRefused
 from livedbg.session.pacing import Limit, timed
 from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 from livedbg.touch.config import refuse_touch
 
 __all__ = ["NoDump", "WrittenDump", "has_ended", "read_dump", "refuse_abort", "request_dump", "send_request"]
@@ -167,7 +168,7 @@ def _none(place: DumpPipe, last: tuple[Path, int] | None, waited_ns: int) -> NoD
         path = clean_line(str(last[0]))
         return NoDump(
             f"The driver is still writing {path}: {last[1]:,} bytes after {waited}.",
-            f"wait until it is whole, then: livedbg device {path}; or give more time with --timeout",
+            f"wait until it is whole, then: livedbg device {shell_word(path)}; or give more time with --timeout",
             "still-dumping",
         )
     return NoDump(

@@ -25,6 +25,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.model import Diagnostic, Severity
+from livedbg.text.shell import shell_word
 
 __all__ = ["CudaRule", "rules"]
 
@@ -172,7 +173,7 @@ def _unlisted(context: CudaContext) -> str:
 
 def _of_dumps(dumps: Sequence[Diagnostic]) -> list[str]:
     return [
-        f"livedbg device {dump.attributes['file']}   (the state of all warps)"
+        f"livedbg device {shell_word(dump.attributes['file'])}   (the state of all warps)"
         for dump in dumps
         if "file" in dump.attributes
     ]

@@ -18,6 +18,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.model import Diagnostic, Severity
+from livedbg.text.shell import shell_word
 
 __all__ = ["found_by_sanitizer", "out_of_memory", "returned", "waits", "xid"]
 
@@ -192,7 +193,7 @@ def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding
             sentence=f"{context.owner}{error.attributes.get('what', error.sentence)}.",
             entities=process_of(error),
             evidence=evidence(error),
-            next=(f"livedbg device {pid} --attach   (or cuda-gdb -p {pid})",),
+            next=(f"livedbg device {shell_word(pid)} --attach   (or cuda-gdb -p {shell_word(pid)})",),
             since_wall_ns=error.at_wall_ns,
             state=VerdictState.CRASHED,
         )
