@@ -8,6 +8,7 @@ from typing import Final
 from livedbg.analysis.rules import (
     cycles,
     device,
+    ends,
     groups,
     holders,
     outside,
@@ -32,6 +33,7 @@ PROVED: Final[tuple[Chapter, ...]] = (
 GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
+    ("How a job ended", ends.rules),
     ("Control groups", groups.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),
