@@ -10,12 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
-from livedbg.analysis.liveness import cpu_share, idle_thread, long_waits, progressing, ticking, unseen_runtimes
+from livedbg.analysis.liveness import (
+    burning,
+    cpu_share,
+    idle_thread,
+    long_waits,
+    main_threads,
+    progressing,
+    ticking,
+    unseen_runtimes,
+)
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.ends import INTERRUPTED, heads, how_ended
 from livedbg.analysis.rules.sight import CANT_SEE
-from livedbg.analysis.rules.words import duration, many, name_of, waited_ns
+from livedbg.analysis.rules.words import duration, many, name_of, pids_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Thread
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
@@ -70,7 +80,7 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         return _blinded(blind, quiet)
     if chief is None:
         return quiet
-    if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN:
+    if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN and not chief.decides:
         return Verdict(state=quiet.state, sentence=f"{quiet.sentence} {chief.sentence}", roots=chief.roots)
     return Verdict(
         state=amounts_to or quiet.state,
@@ -127,6 +137,9 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     if busy:
         return Verdict(state=VerdictState.RUNNING, sentence=_running(busy, threads, state), roots=shown)
     unseen = not unseen_runtimes(snapshot).keys().isdisjoint(thread.process for thread in threads)
+    burnt = burning(threads, state) if not unseen else []
+    if burnt:
+        return Verdict(state=VerdictState.UNKNOWN, sentence=_burns(burnt, state), roots=shown)
     if amounts_to is None and not unseen:
         serving = idle_thread(threads, state)
         if serving is not None:
@@ -156,10 +169,32 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
     share = cpu_share(first, snapshot)
     used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
     stuck = next(long_waits(threads, state), None)
+    burnt = next(iter(burning(main_threads(threads, snapshot), state)), None)
+    if burnt is not None and stuck is None:
+        name = name_of(burnt.id, snapshot)
+        return (
+            f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
+            f"{name_of(first.id, snapshot)}{used}. Main {name} computes, or spins: only its stack would tell."
+        )
     rest = "No hang found." if stuck is None else f"{_has_waited(stuck, snapshot)}."
     return (
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
         f"{name_of(first.id, snapshot)}{used}. {rest}"
+    )
+
+
+def _burns(burnt: Sequence[Thread], state: RuleInput) -> str:
+    """What is said of threads that only use CPU time."""
+    snapshot = state.snapshot
+    first = max(burnt, key=lambda thread: cpu_share(thread, snapshot))
+    more = f" and {many(len(burnt) - 1, 'other')}" if len(burnt) > 1 else ""
+    share = cpu_share(first, snapshot)
+    used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
+    pid = pids_of((first.id,))[0]
+    return (
+        f"Inconclusive: {name_of(first.id, snapshot)}{more} {'compute' if more else 'computes'}, or "
+        f"{'spin' if more else 'spins'}{used}: no wait, read, write or page fault was seen. "
+        f"`livedbg stacks {pid} --glance`, some seconds apart, would tell."
     )
 
 
@@ -200,10 +235,12 @@ def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
         what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"
     else:
         what = f"No thread used CPU time{watch}"
+    because = next(iter(closed_sets(snapshot).open_because.values()), "")
+    woken = f" {sentence_case(because)}." if because else ""
     stuck = next(long_waits(threads, state), None)
     longest = f" {_has_waited(stuck, snapshot)}." if stuck is not None else ""
     return (
-        f"Inconclusive: idle or stuck. {what}, and none waits for another that is blocked ({shown}).{longest} "
+        f"Inconclusive: idle or stuck. {what}, and none waits for another that is blocked ({shown}).{longest}{woken} "
         "`livedbg watch` for a longer time, or the stacks, would tell."
     )
 

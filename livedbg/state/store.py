@@ -28,7 +28,7 @@ from livedbg.model import events as ev
 from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
 from livedbg.model.tables import Table
 from livedbg.state.edgetables import EdgeTables
-from livedbg.state.merging import activity_after, merge_task
+from livedbg.state.merging import activity_after, activity_with_stack, merge_task
 from livedbg.state.retention import ExitedProcesses, KernelObjects, Ledger
 from livedbg.state.stacks import merge_stacks
 
@@ -276,9 +276,12 @@ class Store:
                 self._dirty("launches").pop(oldest, None)
 
     def _stacks_seen(self, event: ev.StacksSeen) -> None:
-        stacks = self._dirty("stacks")
+        stacks, activity = self._dirty("stacks"), self._dirty("activity")
         for stack in event.stacks:
             layers = self._stack_layers.setdefault(stack.thread, {})
+            if stack.thread in activity:
+                known = layers.get(stack.layer)
+                activity[stack.thread] = activity_with_stack(activity[stack.thread], known, stack)
             layers[stack.layer] = stack
             merged = layers.get("merged")
             if stack.layer != "merged" or merged is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.analysis.rules import (
+    closed,
     cycles,
     device,
     ends,
@@ -16,6 +17,7 @@ from livedbg.analysis.rules import (
     progress,
     reported,
     sight,
+    spinning,
     uninterruptible,
 )
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
@@ -37,6 +39,8 @@ GENERAL: Final[tuple[Chapter, ...]] = (
     ("Control groups", groups.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),
+    ("Waits that nothing can end", closed.rules),
+    ("CPU time without progress", spinning.rules),
     ("What a runtime reports", reported.rules),
     ("What something outside could end", outside.rules),
     ("What could not be seen", sight.rules),
