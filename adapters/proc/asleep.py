@@ -90,8 +90,8 @@ class AsleepReader:
     def look(self, looks: Collection[ThreadLook], changed: Collection[ThreadLook], waits: Mapping[int, Wait]) -> Asleep:
         """What could wake the process; AWAKE when some thread of it runs or will wake by itself."""
         self._turn += 1
-        self._note(looks, changed)
         alive = [look for look in looks if look.state not in (ThreadState.ZOMBIE, ThreadState.DEAD)]
+        self._note(alive, changed)
         calls = {look.tid: waits.get(look.tid, Wait(None)) for look in alive}
         sleeps = all(_waits(look) for look in alive) and time.monotonic_ns() - (self._since_ns or 0) >= LONG_NS
         if not alive or not sleeps or any(wait.timed for wait in calls.values()):
@@ -107,9 +107,8 @@ class AsleepReader:
         """Note since when no thread has run; `ThreadLook.last_ran_ns` is of the first look alone."""
         now_ns = time.monotonic_ns()
         if self._since_ns is None:
-            self._since_ns = max(
-                (now_ns if look.last_ran_ns is None else look.last_ran_ns for look in looks), default=0
-            )
+            ran = (now_ns if look.last_ran_ns is None else look.last_ran_ns for look in looks)
+            self._since_ns = max(ran, default=now_ns)
         elif changed:
             self._since_ns = now_ns
 

@@ -92,10 +92,7 @@ def test_a_named_fifo_can_be_opened_by_others_and_an_end_for_both_is_a_way_to_sl
         (["anon_inode:[io_uring]"], "has an io_uring"),
         (["/dev/fancy0"], ""),
         (["/dev/fancy0", "anon_inode:[eventfd]"], "has /dev/fancy0 open, whose driver may signal its eventfd"),
-        (
-            ["anon_inode:kvm-vm", "anon_inode:[eventfd]"],
-            "has anon_inode:kvm-vm open, whose driver may signal its eventfd",
-        ),
+        (["anon_inode:kvm", "anon_inode:[eventfd]"], "has anon_inode:kvm open, whose driver may signal its eventfd"),
     ],
 )
 def test_drivers_signal_eventfds_and_io_uring_wakes_anything(
