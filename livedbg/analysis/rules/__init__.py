@@ -9,6 +9,7 @@ from livedbg.analysis.rules import (
     closed,
     cycles,
     device,
+    ends,
     file_locks,
     groups,
     holders,
@@ -35,6 +36,7 @@ PROVED: Final[tuple[Chapter, ...]] = (
 GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
+    ("How a job ended", ends.rules),
     ("Control groups", groups.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),
