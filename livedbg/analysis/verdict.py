@@ -80,7 +80,7 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         return _blinded(blind, quiet)
     if chief is None:
         return quiet
-    if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN:
+    if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN and not chief.decides:
         return Verdict(state=quiet.state, sentence=f"{quiet.sentence} {chief.sentence}", roots=chief.roots)
     return Verdict(
         state=amounts_to or quiet.state,
