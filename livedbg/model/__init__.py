@@ -6,6 +6,7 @@ The entities themselves are taken from here: `from livedbg.model import Task`.
 from __future__ import annotations
 
 from livedbg.model.entities import (
+    HANG_SEEN,
     IDLE,
     NO_ACCESS,
     OUTSIDE,
@@ -36,6 +37,7 @@ from livedbg.model.entities import (
 )
 
 __all__ = [
+    "HANG_SEEN",
     "IDLE",
     "NO_ACCESS",
     "OUTSIDE",
