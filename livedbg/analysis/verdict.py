@@ -23,6 +23,7 @@ from livedbg.analysis.liveness import (
     unseen_runtimes,
 )
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.ends import INTERRUPTED, heads, how_ended
 from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.rules.words import duration, many, name_of, pids_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Thread
@@ -69,7 +70,7 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         named = (root for finding in alike for root in (finding.roots or finding.entities))
         return Verdict(
             state=amounts_to or VerdictState.UNKNOWN,
-            sentence=chief.sentence,
+            sentence=chief.sentence + _interrupted(findings, amounts_to),
             roots=tuple(dict.fromkeys(named)),
             since_wall_ns=chief.since_wall_ns,
         )
@@ -87,6 +88,13 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         roots=chief.roots or quiet.roots,
         since_wall_ns=chief.since_wall_ns,
     )
+
+
+def _interrupted(findings: Sequence[Finding], amounts_to: VerdictState | None) -> str:
+    """How a hang of which only logs tell ended, where its user ended it."""
+    hung = amounts_to in (VerdictState.DEADLOCK, VerdictState.STALLED)
+    ended = any(finding.rule == INTERRUPTED and finding.state is not None for finding in findings)
+    return " It was ended by Ctrl-C." if hung and ended else ""
 
 
 def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
@@ -238,9 +246,14 @@ def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
 
 
 def _exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
-    first = processes[0]
-    status = first.exit_status
-    how = "" if status is None else f" with status {status}"
+    """The end of all processes; `exited` only where the status of those that the job is, is known."""
+    job = heads(snapshot) or processes
+    first = next((process for process in job if process.exit_status is None), job[0])
+    if first.exit_status is None:
+        name = sentence_case(name_of(first.id, snapshot))
+        sentence = f"{name} has ended; its exit status is not known: its parent has collected it."
+        return Verdict(state=VerdictState.UNKNOWN, sentence=sentence)
+    how = f" {how_ended(first.exit_status)}"
     more = f" and {many(len(processes) - 1, 'other')}" if len(processes) > 1 else ""
     name = sentence_case(name_of(first.id, snapshot))
     return Verdict(state=VerdictState.EXITED, sentence=f"{name}{more} ended{how}.")

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from livedbg.model.states import EdgeKind, EdgeState, Severity, SourceHealth, TaskState, ThreadState
 
 __all__ = [
+    "HANG_SEEN",
     "NO_ACCESS",
     "OUTSIDE",
     "POLLS",
@@ -60,6 +61,9 @@ POLLS: Final = "polling-runtime"
 
 SOURCE_FAILED: Final = "source-failed"
 """`SourceStatus.code` of an adapter or a log decoder that an error has ended."""
+
+HANG_SEEN: Final = "diagnostic:livedbg/hang"
+"""`Diagnostic.id` of the hang that was found before the job ended; its attribute `state` is that of the verdict."""
 
 NO_ACCESS: Final = frozenset({"other-user", "ptrace-scope", "not-dumpable", "container", "hidepid"})
 """`SourceStatus.code` of a process that the kernel does not let us look into."""
