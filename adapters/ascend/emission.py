@@ -208,12 +208,11 @@ class Emitter:
         changed, self._job.run.changed_cores = sorted(self._job.run.changed_cores), set()
         resources = [self._job.run.cores[core].to_resource(self._job.names) for core in changed]
         ring = self._job.trouble.ring
-        if ring is not None and ring.ring is not None and self._rings_seen.get(ring.ring) != ring.active:
-            self._rings_seen[ring.ring] = ring.active
-            state = f"full, {ring.active} slots" if ring.active else "full"
-            resources.append(
-                Resource(id=self._job.names.ring(ring.ring), kind="ring", name=f"task ring {ring.ring}", state=state)
-            )
+        if ring is not None and ring.ring is not None and self._rings_seen.get(ring.ring) != ring.level:
+            self._rings_seen[ring.ring] = ring.level
+            state = f"full, {ring.level}" if ring.level else "full"
+            name = f"heap of ring {ring.ring}" if ring.heap else f"task ring {ring.ring}"
+            resources.append(Resource(id=self._job.names.ring(ring.ring), kind="ring", name=name, state=state))
         return [ResourcesSeen(resources=tuple(resources), **stamp)] if resources else []
 
     def _counter_events(self, stamp: Stamp) -> list[Event]:
