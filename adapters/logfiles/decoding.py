@@ -6,6 +6,7 @@ more than everything else that is done to a line).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -19,6 +20,11 @@ from livedbg.text.sanitize import clean_line
 
 __all__ = ["Decoding"]
 
+_EXPLICIT: Final = re.compile(
+    r"\b(?:ERROR|FATAL|CRITICAL|PANIC|EMERG|ALERT)\b|\b(?:[Ee]rror|[Ff]atal|panic): |^[EF]\d{4} "
+    r"|^\S+(?:Error|Exception): "
+)
+"""What calls itself an error. A line that merely names a class of exceptions is none."""
 _ERROR_SHOWN: Final = 200
 """Characters of an error line that nobody understands."""
 
@@ -95,7 +101,8 @@ class Decoding:
 
     def _one(self, record: LogRecord, beats: dict[LogDecoder, LogRecord], stamp: Stamp) -> LogRecord:
         hits = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
-        if record.severity.rank >= Severity.ERROR.rank and not any(word < self._first_beat for word, _, _ in hits):
+        understood = any(word < self._first_beat for word, _, _ in hits)
+        if record.severity.rank >= Severity.ERROR.rank and not understood and _EXPLICIT.search(record.text, 0, 200):
             count, _ = self.errors.get(record.source, (0, ""))
             self.errors[record.source] = (count + 1, clean_line(record.text.partition("\n")[0])[:_ERROR_SHOWN])
         if not hits and not self._eager:
