@@ -54,6 +54,13 @@ class EdgeTables:
         for scope in [scope for scope in self._scopes if not processes_in(scope).isdisjoint(processes)]:
             self.replace(scope, ())
 
+    def by_scope(self) -> dict[str, list[Edge]]:
+        """The edges of each scope."""
+        found: dict[str, list[Edge]] = {}
+        for key, edge in self.edges.freeze().items():
+            found.setdefault(self._scope_of[key], []).append(edge)
+        return found
+
     def waiting(self) -> set[str]:
         """What takes part in a wait: who waits, what is waited for, who holds it."""
         return {end for key in self.waits.freeze() for end in key[1:]}
