@@ -21,6 +21,10 @@ from tests.runner_output import write_through_pipe
 
 write_through_pipe()
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+"""Each of the thousand commands that the tests start would compile livedbg anew: half of the suite's CPU time."""
+
 SLOW = [HealthCheck.too_slow]
 """What is drawn slowly on a busy machine is as good."""
 settings.register_profile("same-every-time", derandomize=True, deadline=None, suppress_health_check=SLOW)

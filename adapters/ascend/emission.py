@@ -116,6 +116,10 @@ class Emitter:
             put, drop = self._job.live.edges()
             self._edges.drop(drop)
             self._edges.put(put)
+        if self._job.live is not None:
+            put, drop = self._job.live.queues()
+            self._edges.drop(drop)
+            self._edges.put(put)
         events += self._edges.events(stamp)
         events += self._counter_events(stamp)
         if whole:

@@ -42,11 +42,26 @@ class MemoryView(Protocol):
     def open_tasks(self) -> Iterable[int]:
         """The ids of the tasks that have a slot."""
 
+    @property
+    def still_since_wall_ns(self) -> int | None:
+        """Since when the run has not moved, as far as it was sampled."""
+
+    @property
+    def began_wall_ns(self) -> int | None:
+        """When the run began; None where memory doesn't tell."""
+
+    @property
+    def moved(self) -> bool:
+        """The run has moved while it was sampled."""
+
     def suspicion(self) -> Suspicion:
         """The tasks that hold the run up."""
 
     def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
         """Edges that are new or changed since the last call, and those that are no more."""
+
+    def queues(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
+        """The same of edges from tasks that wait for a core to the tasks that have it."""
 
     def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
         """Its diagnostics: code, sentence, attributes; and the name of the task that each is about, or ""."""
@@ -121,6 +136,17 @@ class Job:
         if self.run.orchestrator == "unknown":
             self.run.orchestrator = "submitting"
 
+    @property
+    def still_since_wall_ns(self) -> int | None:
+        """Since when nothing has happened, as far as is known.
+
+        A log without dispatches does not tell: what memory shows counts then, from the first sample on.
+        """
+        live = self.live
+        if live is None or not live.speaks or self.run.shows_dispatches or live.still_since_wall_ns is None:
+            return self.last_wall_ns
+        return max(live.still_since_wall_ns, self.last_wall_ns or 0)
+
     def runs(self) -> None:
         """The log speaks of a run whose begin it doesn't show."""
         if self.run.phase in {"unknown", "starting"}:
@@ -193,9 +219,10 @@ class Job:
         """
         if self.last_wall_ns is None and self.run.phase != "unknown":
             self.last_wall_ns = self.written_wall_ns
-        if self.quiet or self.run.phase not in {"starting", "running"} or self.last_wall_ns is None:
+        since_wall_ns = self.still_since_wall_ns
+        if self.quiet or self.run.phase not in {"starting", "running"} or since_wall_ns is None:
             return
-        if now_wall_ns - self.last_wall_ns >= QUIET_NS:
+        if now_wall_ns - since_wall_ns >= QUIET_NS:
             self.quiet = self.stale = True
 
 

@@ -12,7 +12,7 @@ import msgspec
 from ahocorasick_rs import AhoCorasick
 
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import LogRecord, LogSource, SourceHealth, SourceStatus
+from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, SourceHealth, SourceStatus
 from livedbg.model.events import Event, Stamp, StatusSeen
 from livedbg.text.sanitize import clean_line
 
@@ -122,7 +122,7 @@ class Decoding:
             source="logs",
             target=f"decoder {decoder.name}",
             health=SourceHealth.FAILED,
-            code="internal-error",
+            code=SOURCE_FAILED,
             sentence=clean_line(f"the {decoder.name} log decoder failed: {type(error).__name__}: {error}"),
             remedy="please report this bug; the other decoders continue",
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from livedbg.adapters.proc.view import ProcessView
-from livedbg.adapters.proc.waits import Holding, Waited
-from livedbg.adapters.proc.wakers import outside
+from livedbg.adapters.proc.waits import Holding, Waited, Wakers
+from livedbg.adapters.proc.wakers import outside, unseen_end
 from livedbg.linux.descriptors import Descriptor, describe, fdinfo
+from livedbg.linux.kcmp import same_file
 from livedbg.linux.sockets import Socket, same_network, unix_peer
 from livedbg.model import OUTSIDE, Resource, ids
 from livedbg.text.sanitize import clean_line
@@ -21,12 +24,14 @@ class FdWaits:
 
     Attributes:
         armed_timer: a timerfd that will fire was among the descriptors asked for since it was reset.
+        gap: why not everything that was asked for since it was reset could be followed; "" if it could.
     """
 
     def __init__(self, view: ProcessView) -> None:
         self._view = view
         self._pid = view.pid
         self.armed_timer = False
+        self.gap = ""
 
     def name(self, fd: int) -> str:
         """A descriptor in a user's words: `pipe 3`, `socket 5`, `/dev/pts/0`."""
@@ -54,6 +59,7 @@ class FdWaits:
         """
         found = describe(self._pid, fd)
         if found is None:
+            self.gap = f"descriptor {fd} can't be seen"
             return []
         match found.kind:
             case "pipe":
@@ -63,9 +69,12 @@ class FdWaits:
             case "eventfd":
                 return [self._eventfd(found, polled)]
             case "epoll":
+                self.gap = "an epoll set lies in another one"
                 return self.epoll_members(fd, depth + 1) if depth < _NESTED else []
             case "pidfd":
-                return self._pidfd(fd)
+                ended = self._pidfd(fd)
+                self.gap = self.gap if ended else f"pidfd {fd} names no process that can be seen"
+                return ended
             case "timerfd":
                 self.armed_timer = self.armed_timer or self._armed(fd)
                 return []
@@ -80,7 +89,23 @@ class FdWaits:
             if name == "tfd" and len(field) >= 3 and field[1] == "events:":
                 events = int(field[2], 16)
                 members.append((int(field[0]), "w" if events & 0x4 and not events & 0x1 else "r"))
+                self._check_member(int(field[0]), value)
         return members
+
+    def _check_member(self, fd: int, value: str) -> None:
+        """A set keeps what was closed as long as another descriptor has it open: then `fd` is something else, or
+        nothing, and the inode tells (`ino:`, Linux 4.14 and later)."""
+        found = describe(self._pid, fd)
+        inode = re.search(r"\bino:\s*([0-9a-f]+)", value)
+        known = found is not None and found.kind in ("pipe", "socket", "file")
+        if found is None or (known and inode is not None and int(inode[1], 16) != found.number):
+            self.gap = f"its epoll set has a file that was closed as descriptor {fd}"
+
+    def sharers(self, fd: int) -> frozenset[int]:
+        """The other processes that have an epoll set open: they inherited it under the same number, and may add to
+        it."""
+        others = (pid for pid in self._view.scene.index().epolls(fd) if pid != self._pid)
+        return frozenset(pid for pid in others if same_file((self._pid, fd), (pid, fd)) is not False)
 
     def epoll_members(self, fd: int, depth: int = 0) -> list[Waited]:
         """What the members of an epoll set wait for."""
@@ -116,13 +141,15 @@ class FdWaits:
         name = f"pipe {found.fd} of {self._pid}" if found.link.startswith("pipe:") else clean_line(found.link, 200)
         resource = self._resource("pipe", found.number, name, state, attributes)
         evidence = f"fd {found.fd} -> {clean_line(found.link, 200)}, waits until it is not {state}"
-        return Waited(resource.id, evidence, resource, holders)
+        wakers = Wakers(frozenset(pids), outside=unseen_end(found, everybody, pids))
+        return Waited(resource.id, evidence, resource, holders, wakers=wakers)
 
     def _socket(self, found: Descriptor, direction: str, polled: bool) -> Waited:
         socket = self._view.scene.sockets(self._pid).get(found.number)
         if socket is None:
             resource = self._resource("socket", found.number, f"socket {found.fd} of {self._pid}", "", {})
-            return Waited(resource.id, f"fd {found.fd} -> {found.link}", resource)
+            from_outside = Wakers(outside=f"socket {found.fd} has an end outside (netlink, or another network)")
+            return Waited(resource.id, f"fd {found.fd} -> {found.link}", resource, wakers=from_outside)
         peer = self._peer(socket)
         index = self._view.scene.index()
         pids = set(index.sockets(peer)) if peer is not None else set()
@@ -136,7 +163,18 @@ class FdWaits:
         wants = "a connection" if socket.listening else "data" if direction == "r" else "room"
         words = (f"fd {found.fd} -> {found.link}", _ends(socket), socket.state)
         evidence = f"{' '.join(word for word in words if word)}, waits for {wants}"
-        return Waited(resource.id, clean_line(evidence), resource, holders)
+        wakers = self._socket_wakers(found, socket, pids)
+        return Waited(resource.id, clean_line(evidence), resource, holders, wakers=wakers)
+
+    def _socket_wakers(self, found: Descriptor, socket: Socket, pids: set[int]) -> Wakers:
+        """The processes with its other end, and those with the same end: they could shut it down."""
+        if socket.listening:
+            return Wakers(outside=f"a connection to socket {found.fd}")
+        if socket.datagram:
+            return Wakers(outside=f"a datagram that anyone sends to socket {found.fd}")
+        if not pids:
+            return Wakers(outside=f"no process that can be seen has the other end of socket {found.fd}")
+        return Wakers(frozenset(pids) | frozenset(self._view.scene.index().sockets(found.number)) | {self._pid})
 
     def _peer(self, socket: Socket) -> int | None:
         if socket.listening:
@@ -150,14 +188,16 @@ class FdWaits:
         holders, attributes = self._holdings(pids, f"has {found.key} open", polled)
         attributes |= _ended_by(outside(found, (), pids) if holders else "")
         number = found.number or f"{self._pid}.{found.fd}"
+        unknown = "" if found.number else f"this kernel does not say who has eventfd {found.fd} open"
         resource = self._resource("eventfd", number, f"eventfd {found.fd} of {self._pid}", "0", attributes)
-        return Waited(resource.id, f"fd {found.fd} -> {found.link} id {number}", resource, holders)
+        wakers = Wakers(frozenset(pids), outside=unknown)
+        return Waited(resource.id, f"fd {found.fd} -> {found.link} id {number}", resource, holders, wakers=wakers)
 
     def _pidfd(self, fd: int) -> list[Waited]:
         for name, value in self._fdinfo(fd):
             if name == "Pid" and value.isdigit() and int(value) > 0:
                 target = ids.process(self._view.scene.host, int(value))
-                return [Waited(target, f"fd {fd} is a pidfd of {value}")]
+                return [Waited(target, f"fd {fd} is a pidfd of {value}", wakers=Wakers(frozenset({int(value)})))]
         return []
 
     def _armed(self, fd: int) -> bool:
@@ -169,7 +209,16 @@ class FdWaits:
         link = clean_line(found.link, 200)
         attributes = {"what": found.kind, "path": link}
         resource = self._resource("file", f"{self._pid}.{found.fd}", link, "", attributes)
-        return Waited(resource.id, f"fd {found.fd} -> {link}", resource)
+        return Waited(resource.id, f"fd {found.fd} -> {link}", resource, wakers=Wakers(outside=_source(found, link)))
+
+
+def _source(found: Descriptor, link: str) -> str:
+    """What ends a wait for something whose other end is no process: `a key of /dev/pts/3`, `what signalfd 5 takes`."""
+    if found.kind == "tty":
+        return f"a key of {link}"
+    if found.kind == "signalfd":
+        return "a signal"
+    return f"{found.kind} {found.fd}" if link.startswith("anon_inode:") else link
 
 
 def _ended_by(reason: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Final
 from livedbg.adapters.proc.futex import AROUND, FutexCall, FutexWait, classify
 from livedbg.adapters.proc.pi_cycles import PARKED
 from livedbg.adapters.proc.view import ProcessView
-from livedbg.adapters.proc.waits import Holding, Wait, Waited
+from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
 from livedbg.linux import memory
 from livedbg.linux.abi import MutexLayout
 from livedbg.linux.procfs import BlockedSyscall
@@ -62,7 +62,9 @@ class LockWaits:
             return Wait(PARKED, False, self._parked(call, found, tid))
         if found.kind == "join":
             target = self._thread(found.owner, futex.shared)
-            return Wait(found.waits_in, futex.timed, (Waited(target, found.evidence),) if target else ())
+            wakers = self._wakers(futex.address, futex.shared)
+            waited = (Waited(target, found.evidence, wakers=wakers),) if target else ()
+            return Wait(found.waits_in, futex.timed, waited)
         if found.kind == "futex" and futex.value == 2:
             found = self._stdio(futex, found)
         return Wait(found.waits_in, futex.timed, (self._waited(found, futex.shared),))
@@ -84,7 +86,12 @@ class LockWaits:
         )
         holder = self._thread(found.owner, shared)
         holders = (Holding(holder, found.evidence, inferred),) if holder else ()
-        return Waited(target, found.evidence, resource, holders, inferred or found.inferred)
+        wakers = self._wakers(found.address, shared)
+        return Waited(target, found.evidence, resource, holders, inferred or found.inferred, wakers)
+
+    def _wakers(self, address: int, shared: bool) -> Wakers:
+        """A private word can be woken by the threads of its process alone (futex(2), FUTEX_PRIVATE_FLAG)."""
+        return Wakers(frozenset({self._pid}), address if shared else None)
 
     def _parked(self, call: BlockedSyscall, parked: FutexWait, tid: int) -> tuple[Waited, ...]:
         """The PI mutexes that a parked thread may have wanted: their addresses stand on its stack, and

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from livedbg.adapters.proc.fd_waits import FdWaits
 from livedbg.adapters.proc.view import ProcessView
-from livedbg.adapters.proc.waits import Holding, Wait, Waited
+from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
 from livedbg.linux import memory
 from livedbg.linux.descriptors import describe, fdinfo
 from livedbg.linux.file_locks import blocking_locks
@@ -46,6 +47,10 @@ _PLAIN: Final = {
 }
 _FILE_CALLS: Final = frozenset({"fsync", "fdatasync", "ioctl", "getdents64", "fallocate", "ftruncate", "close"})
 _SETLKW: Final = {7: ("fcntl lock", "POSIX"), 38: ("open file description lock", "OFDLCK")}  # F_SETLKW, F_OFD_SETLKW
+_SIGNAL: Final = "a signal"
+_RECEIVES: Final = "a time-out of the socket, SO_RCVTIMEO or SO_SNDTIMEO, can't be read"
+_OPENS: Final = "any process that opens the other end"
+_UNREAD: Final = "the descriptors that it waits for can't be read"
 _MOST: Final = 256
 """How many descriptors of one poll are followed."""
 
@@ -71,10 +76,10 @@ class SyscallWaits:
             "waitid": self._waitid,
             "flock": lambda call: self._file_lock(_int(call.args[0]), "flock", "FLOCK"),
             "fcntl": self._fcntl,
-            "rt_sigtimedwait": lambda call: Wait("sigwait (waits for a signal)", call.args[2] != 0),
+            "rt_sigtimedwait": lambda call: Wait("sigwait (waits for a signal)", call.args[2] != 0, outside=_SIGNAL),
             "semtimedop": lambda call: Wait("semop (System V semaphore)", call.args[3] != 0),
-            "openat": lambda call: Wait(f"open of {self._path(call.args[1])}"),
-            "open": lambda call: Wait(f"open of {self._path(call.args[0])}"),
+            "openat": lambda call: Wait(f"open of {self._path(call.args[1])}", outside=_OPENS),
+            "open": lambda call: Wait(f"open of {self._path(call.args[0])}", outside=_OPENS),
         }
 
     def describe(self, name: str, call: BlockedSyscall) -> Wait:
@@ -88,22 +93,26 @@ class SyscallWaits:
             return special(call)
         if name in _FILE_CALLS:
             return Wait(f"{name} of {self._fds.name(_int(call.args[0]))}")
-        return Wait(_PLAIN.get(name, name), False if name in ("pause", "rt_sigsuspend") else None)
+        signal = name in ("pause", "rt_sigsuspend")
+        return Wait(_PLAIN.get(name, name), False if signal else None, outside=_SIGNAL if signal else "")
 
     def _stream(self, call: BlockedSyscall, verb: str, direction: str) -> Wait:
         fd = _int(call.args[0])
         subject = self._fds.socket_address(fd) if verb == "accept on" else None
+        self._fds.gap = ""
         waited = tuple(self._fds.waited(fd, direction, polled=False))
         resources = [w.resource for w in waited if w.resource is not None]
-        untimed = bool(resources) and all(resource.kind != "socket" for resource in resources)  # SO_RCVTIMEO
-        return Wait(f"{verb} {subject or self._fds.name(fd)}", False if untimed else None, waited)
+        untimed = bool(resources) and all(resource.kind != "socket" for resource in resources)
+        unknown = self._fds.gap or ("" if untimed or not resources else _RECEIVES)
+        return Wait(f"{verb} {subject or self._fds.name(fd)}", False if untimed else None, waited, unknown)
 
     def _poll(self, call: BlockedSyscall, timed: bool) -> Wait:
         count = min(call.args[1], 65536)
+        self._fds.gap = ""
         try:
             data = memory.read(self._pid, call.args[0], 8 * min(count, _MOST)) if count else b""
         except OSError:
-            data = b""
+            data, self._fds.gap = b"", _UNREAD
         members = [
             (fd, "w" if events & 0x4 and not events & 0x1 else "r")
             for fd, events, _ in struct.iter_unpack("<iHH", data)
@@ -115,23 +124,31 @@ class SyscallWaits:
         count = min(_int(call.args[0]), 65536)
         size = (count + 63) // 64 * 8
         members: list[tuple[int, str]] = []
-        for address, way in ((call.args[1], "r"), (call.args[2], "w")):
+        self._fds.gap = ""
+        for address, way in ((call.args[1], "r"), (call.args[2], "w"), (call.args[3], "exceptions")):
             try:
                 bits = int.from_bytes(memory.read(self._pid, address, size), "little") if address and size else 0
             except OSError:
-                bits = 0
-            members += [(fd, way) for fd in range(count) if bits >> fd & 1]
+                bits, self._fds.gap = 0, _UNREAD
+            if way != "exceptions":
+                members += [(fd, way) for fd in range(count) if bits >> fd & 1]
+            elif bits:
+                self._fds.gap = "it waits for exceptional conditions"
         return self._any("select", members, len(members), call.args[4] != 0)
 
     def _epoll(self, call: BlockedSyscall, timed: bool) -> Wait:
-        members = self._fds.epoll_set(_int(call.args[0]))
-        return self._any("epoll_wait", members, len(members), timed)
+        fd = _int(call.args[0])
+        self._fds.gap = ""
+        members = self._fds.epoll_set(fd)
+        found = self._any("epoll_wait", members, len(members), timed)
+        return replace(found, sharers=self._fds.sharers(fd))
 
     def _any(self, verb: str, members: list[tuple[int, str]], count: int, timed: bool) -> Wait:
         self._fds.armed_timer = False
         waited = [w for fd, way in members[:_MOST] for w in self._fds.waited(fd, way, polled=True)]
         plural = "" if count == 1 else "s"
-        return Wait(f"{verb} of {count} descriptor{plural}", timed or self._fds.armed_timer, tuple(waited))
+        gap = self._fds.gap if len(members) <= _MOST and count <= _MOST else "it waits for too many descriptors"
+        return Wait(f"{verb} of {count} descriptor{plural}", timed or self._fds.armed_timer, tuple(waited), gap)
 
     def _sleep(self, address: int, *, absolute: bool) -> Wait:
         if absolute:
@@ -151,7 +168,7 @@ class SyscallWaits:
         return Wait(text, False, tuple(self._process(pid, f"{verb}({who}), child {pid}") for pid in children))
 
     def _process(self, pid: int, evidence: str) -> Waited:
-        return Waited(ids.process(self._view.scene.host, pid), evidence)
+        return Waited(ids.process(self._view.scene.host, pid), evidence, wakers=Wakers(frozenset({pid})))
 
     def _waitid(self, call: BlockedSyscall) -> Wait:
         sort, number = _int(call.args[0]), _int(call.args[1])  # P_ALL, P_PID, P_PGID, P_PIDFD
@@ -180,7 +197,8 @@ class SyscallWaits:
             if lock.kind == "POSIX":
                 pids = [lock.pid] if lock.pid > 0 else pids
             holders = tuple(Holding(ids.process(host, pid), text) for pid in pids)
-            waited.append(Waited(target, text, resource, holders))
+            unseen = "" if pids else f"who holds the lock of {name} can't be seen"
+            waited.append(Waited(target, text, resource, holders, wakers=Wakers(frozenset(pids), outside=unseen)))
         return Wait(f"{verb} of {name}", False, tuple(waited))
 
     def _lock_holders(self, link: str, inode: int) -> list[int]:

@@ -35,6 +35,8 @@ class ThreadLook:
     Attributes:
         runs: times it was put on a CPU; None where the kernel doesn't count.
         call: where it sits; None when that may not be seen.
+        marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far; None
+            where that isn't known.
         last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first look and the kernel says so.
     """
 
@@ -46,6 +48,7 @@ class ThreadLook:
     call: BlockedSyscall | Running | None
     wait_channel: str | None
     last_ran_ns: int | None = None
+    marks: int | None = None
 
 
 class ThreadNumbers:
@@ -160,7 +163,9 @@ class ThreadReader:
         same = known is not None and known.call == call and blocked
         channel = known.wait_channel if same and known else procfs.wait_channel(self._pid, tid) if blocked else None
         ran_ns = (last_ran_mono_ns(self._pid, tid) if blocked else None) if known is None else known.last_ran_ns
-        look = ThreadLook(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns)
+        calls = None if blocked else procfs.calls_and_waits(self._pid, tid)
+        marks = calls + stat.faults if calls is not None else None
+        look = ThreadLook(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks)
         return None if look == known else look
 
     def _schedstat(self, tid: int) -> bytes:

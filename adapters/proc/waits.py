@@ -9,7 +9,7 @@ from msgspec import structs
 
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource
 
-__all__ = ["NO_WAIT", "Holding", "Wait", "Waited", "edges_of"]
+__all__ = ["NO_WAIT", "UNTOLD", "Holding", "Wait", "Waited", "Wakers", "edges_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,25 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
+class Wakers:
+    """What could end a wait.
+
+    Attributes:
+        pids: processes any of whose threads could.
+        shared_at: address of the word that is waited on, if other processes could have it in their memory: they could
+            end the wait too.
+        outside: what else could, or why that isn't known.
+    """
+
+    pids: frozenset[int] = frozenset()
+    shared_at: int | None = None
+    outside: str = ""
+
+
+UNTOLD = Wakers(outside="livedbg can't tell what could end its wait")
+
+
+@dataclass(frozen=True, slots=True)
 class Waited:
     """One thing that a thread waits for.
 
@@ -29,6 +48,7 @@ class Waited:
         target: identifier of the resource, thread or process.
         resource: its description, when it is a resource.
         holders: who holds it; any one of several can serve it.
+        wakers: what could end the wait.
     """
 
     target: str
@@ -36,6 +56,7 @@ class Waited:
     resource: Resource | None = None
     holders: tuple[Holding, ...] = ()
     inferred: bool = False
+    wakers: Wakers = UNTOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +66,15 @@ class Wait:
     Attributes:
         waits_in: in a user's words; None when it waits for nothing.
         timed: it wakes by itself after some time; None when that isn't known.
+        outside: what could end it, whatever `waited` has, or why that isn't known.
+        sharers: other processes that have the same epoll set open.
     """
 
     waits_in: str | None
     timed: bool | None = None
     waited: tuple[Waited, ...] = ()
+    outside: str = ""
+    sharers: frozenset[int] = frozenset()
 
 
 NO_WAIT = Wait(None)

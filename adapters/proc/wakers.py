@@ -23,7 +23,7 @@ from livedbg.linux.descriptors import Descriptor, Holder
 from livedbg.linux.procfs import living_task, read_file, status_fields
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["outside", "wakers"]
+__all__ = ["outside", "unseen_end", "wakers"]
 
 _FAULTS: Final = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGABRT}
@@ -65,15 +65,33 @@ def outside(found: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -
     Returns:
         The reason, or "".
     """
-    if found.kind == "pipe" and not found.link.startswith("pipe:"):
-        return f"any process that may open {clean_line(found.link, 200)} can serve it"
-    both = next((holder for holder in holders if holder.access == "rw"), None)
-    if both is not None:
-        return f"process {both.pid} has it open for reading and writing"
+    if reason := _opened(found, holders):
+        return reason
     for pid in sorted(pids):
         if reason := wakers(pid):
             return f"process {pid} {reason}"
     return ""
+
+
+def unseen_end(pipe: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -> str:
+    """What else than the processes that were seen to have its other end could end a wait for a pipe; "" for nothing.
+
+    Args:
+        pipe: the pipe.
+        holders: everybody who has it open.
+        pids: the processes that have its other end. Where there is none, somebody has it who can't be seen: else the
+            pipe would be at its end.
+    """
+    if not any(pids):
+        return f"no process that can be seen has the other end of {pipe.kind} {pipe.fd}"
+    return _opened(pipe, holders)
+
+
+def _opened(found: Descriptor, holders: Iterable[Holder]) -> str:
+    if found.kind == "pipe" and not found.link.startswith("pipe:"):
+        return f"any process that may open {clean_line(found.link, 200)} can serve it"
+    both = next((holder for holder in holders if holder.access == "rw"), None)
+    return "" if both is None else f"process {both.pid} has it open for reading and writing"
 
 
 def _caught(pid: int) -> list[int]:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from livedbg.adapters.proc import problems
+from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
+from livedbg.adapters.proc.exit_status import ExitStatus
 from livedbg.adapters.proc.identity import Identity, executable, read_identity, start_wall_ns
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers, ThreadReader
@@ -83,6 +85,8 @@ class ProcessWatch:
         self._reader = ThreadReader(pid)
         self._numbers = ThreadNumbers(pid)
         self._waits: WaitReader | None = None
+        self._sleeper: AsleepReader | None = None
+        self._asleep = AWAKE
         self._blind = False
         self._turn = -1
         self._identity = Identity()
@@ -92,14 +96,17 @@ class ProcessWatch:
         self._waiting: dict[int, Wait] = {}
         self._edges: dict[EdgeKey, Edge] = {}
         self._resources: dict[str, Resource] = {}
+        self._others: set[int] = set()
         self._members: frozenset[int] = frozenset()
         self._told: set[str] = set()
         self._children_due = True
         self._group: Resource | None = None
+        self._ending = ExitStatus(pid, watched=not role)
 
     def close(self) -> None:
         """Close the files that are kept open."""
         self._reader.close()
+        self._ending.close()
 
     def look(self) -> list[Event]:
         """One look; the events of what changed since the last one."""
@@ -115,6 +122,7 @@ class ProcessWatch:
                 return self._end(stat)
             events = self._look_at_identity(stat)
             waits = self._look_at_waits(looks)
+            self._asleep = self._sleeper.look(looks, changed, waits) if self._sleeper is not None else AWAKE
         except (ProcessLookupError, FileNotFoundError):
             return self._missed()
         except PermissionError:
@@ -124,6 +132,7 @@ class ProcessWatch:
         events += self._process_events(stat, looks)
         events += self._thread_events(looks, changed, waits)
         events += self._edge_events(waits)
+        self.related = (self._others | self._asleep.pids) - {self.pid}
         events += self._group_events()
         self._look_for_children(changed)
         self.changed = bool(events)
@@ -150,8 +159,8 @@ class ProcessWatch:
         """The process has ended; as a zombie it still tells its exit status."""
         self.gone = True
         self.changed = True
+        status = self._ending.of(stat, self.start_ticks, denied=self._blind)
         self.close()
-        status = stat.exit_status if stat is not None else None
         sentence = ""
         if stat is not None and self._process is None:
             self._process = self._model(stat, 0, ("zombie",))
@@ -160,6 +169,15 @@ class ProcessWatch:
                 "has not collected its exit status."
             )
         events: list[Event] = []
+        if self._process is None and self._named:
+            self._process = Process(
+                id=self.id,
+                host=self._scene.host,
+                pid=self.pid,
+                start_ticks=self.start_ticks,
+                state=ThreadState.DEAD,
+                named=True,
+            )
         if self._process is not None and self._turn == 0:
             events.append(ProcessSeen(process=self._process, **self._stamp()))
         code = "zombie" if sentence else ""
@@ -182,13 +200,14 @@ class ProcessWatch:
         if image == self._image and not self._blind:
             return []
         self._image = image
-        self._waits = None
+        self._waits = self._sleeper = None
         found = access_problem(self.pid) or problems.machine_problem(self.pid)
         self._blind = found is not None
         if found is None:
             view, libc = self._view()
             found = problems.libc_problem(self.pid, libc) if view.mappings else None
             self._waits = WaitReader(view)
+            self._sleeper = AsleepReader(view)
         return self._tell(found or problems.runtime_problem(self.pid))
 
     def _tell(self, found: Problem | None) -> list[Event]:
@@ -215,7 +234,7 @@ class ProcessWatch:
         try:
             return self._waits.look(looks)
         except PermissionError:  # it dropped or gained privileges meanwhile
-            self._waits, self._blind = None, True
+            self._waits, self._sleeper, self._blind = None, None, True
             return {}
 
     # what became of it
@@ -258,17 +277,20 @@ class ProcessWatch:
             notes=notes,
             target=not self.role,
             named=self._named,
+            outside=self._asleep.outside,
         )
 
     def _thread_events(
         self, looks: list[ThreadLook], changed: list[ThreadLook], waits: dict[int, Wait]
     ) -> Iterable[Event]:
+        host = self._scene.host
         fresh = {look.tid for look in changed}
         seen = []
         for look in looks:
             known = self._threads.get(look.tid)
             wait = waits.get(look.tid, NO_WAIT)
             same = known is not None and known.waits_in == wait.waits_in and known.timed == wait.timed
+            same = same and known is not None and (known.wakers, known.outside) == self._asleep.of(host, look.tid)
             if look.tid in fresh or not same:
                 thread = self._thread(look, wait)
                 if thread != known:
@@ -295,6 +317,7 @@ class ProcessWatch:
         call = look.call
         number = call.number if isinstance(call, BlockedSyscall) else -1
         syscall = abi.syscalls.get(number, str(number)) if abi is not None and number >= 0 else None
+        wakers, outside = self._asleep.of(self._scene.host, look.tid)
         return Thread(
             id=ids.thread(self._scene.host, self.pid, look.tid),
             process=self.id,
@@ -308,6 +331,9 @@ class ProcessWatch:
             cpu_ns=look.cpu_ns,
             switches=look.runs,
             last_ran_mono_ns=look.last_ran_ns,
+            wakers=wakers,
+            outside=outside,
+            marks=look.marks,
         )
 
     def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:
@@ -327,8 +353,7 @@ class ProcessWatch:
         if edges != self._edges:
             self._edges = edges
             events.append(EdgesReplaced(scope=f"proc/{self.id}", edges=tuple(edges.values()), **stamp))
-        self.related = {pid for key in edges for pid in (_pid_of(key.source), _pid_of(key.target)) if pid}
-        self.related.discard(self.pid)
+        self._others = {pid for key in edges for pid in (_pid_of(key.source), _pid_of(key.target)) if pid}
         return events
 
     def _group_events(self) -> list[Event]:

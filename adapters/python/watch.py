@@ -138,7 +138,7 @@ class Watch:
                 waits_gil=tid in waiters if self.process.readable and has_gil else None,
             )
             known = self._stacks.get(stack.thread)
-            if everything or known is None or structs.replace(known, taken_mono_ns=stamp["mono_ns"]) != stack:
+            if everything or ran or known is None or structs.replace(known, taken_mono_ns=stamp["mono_ns"]) != stack:
                 changed.append(stack)
             self._stacks[stack.thread] = stack
         if changed:

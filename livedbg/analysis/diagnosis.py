@@ -40,6 +40,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         since_wall_ns: since when it holds, where known.
         state: what the verdict is when this finding is the worst one; None where it decides nothing by itself.
         roots: those of its entities that the others wait for, for the verdict; empty: all of them.
+        decides: of state UNKNOWN: it stands although threads use CPU time, for these poll by design.
         topic: `precision` or `dependency` for findings of that kind (exit code 12), else "".
     """
 
@@ -53,6 +54,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     since_wall_ns: int | None = None
     state: VerdictState | None = None
     roots: tuple[str, ...] = ()
+    decides: bool = False
     topic: str = ""
 
 

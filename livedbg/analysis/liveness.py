@@ -7,6 +7,8 @@ Invariants:
         by the thread at the end of what that waits for.
     liveness.L3. In a runtime that livedbg does not look into, a little CPU time of the main thread is no progress, and
         in one that polls none is.
+    liveness.L4. CPU time of a thread that shows nothing else (livedbg.analysis.burning) is no progress that was seen,
+        unless a count of completed work has risen.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from livedbg.analysis.burning import burns
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Thread, ThreadState
@@ -22,6 +25,7 @@ from livedbg.model.snapshot import Snapshot
 
 __all__ = [
     "TICK_SHARE",
+    "burning",
     "cpu_share",
     "idle_thread",
     "long_waits",
@@ -55,7 +59,20 @@ def _active(threads: Sequence[Thread], snapshot: Snapshot) -> list[Thread]:
 def progressing(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
     """The threads whose CPU time is progress."""
     unseen = unseen_runtimes(state.snapshot)
-    return [thread for thread in _active(threads, state.snapshot) if not _ticks(thread, unseen, state)]
+    active = [thread for thread in _active(threads, state.snapshot) if not _ticks(thread, unseen, state)]
+    burnt = {thread.id for thread in burning(active, state)}
+    return [thread for thread in active if thread.id not in burnt]
+
+
+def burning(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
+    """The threads that compute or spin, and show nothing else (L4)."""
+    snapshot, limit_ns = state.snapshot, state.settings.thread_stall_ns
+    found = [thread for thread in threads if burns(thread, snapshot, limit_ns)]
+    if not found:
+        return []
+    mono_ns = snapshot.now().mono_ns
+    rises = any(c.changes and mono_ns - c.changed_mono_ns < limit_ns for c in snapshot.counters.values())
+    return [] if rises else found
 
 
 def ticking(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:

@@ -1,19 +1,40 @@
-"""The one answer: the verdict from the findings, or, without any, from what was seen of progress."""
+"""The one answer: the verdict from the findings, or, without any, from what was seen of progress.
+
+Invariants:
+    verdict.V1. `unknown` is never exit code 0: it is 3 where a source that would tell has failed or may not be read,
+        else 5.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
-from livedbg.analysis.liveness import cpu_share, idle_thread, long_waits, progressing, ticking, unseen_runtimes
+from livedbg.analysis.liveness import (
+    burning,
+    cpu_share,
+    idle_thread,
+    long_waits,
+    main_threads,
+    progressing,
+    ticking,
+    unseen_runtimes,
+)
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.rules.words import duration, many, name_of, waited_ns
+from livedbg.analysis.rules.ends import INTERRUPTED, heads, how_ended
+from livedbg.analysis.rules.sight import CANT_SEE
+from livedbg.analysis.rules.words import duration, many, name_of, pids_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Thread
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
-__all__ = ["exit_code", "ranked", "verdict_of"]
+__all__ = ["INCONCLUSIVE", "exit_code", "is_blind", "ranked", "verdict_of"]
+
+INCONCLUSIVE: Final = 5
+"""Exit code of a verdict that is `unknown`."""
+
 
 _ORDER: Final = (
     VerdictState.CRASHED,
@@ -49,14 +70,17 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         named = (root for finding in alike for root in (finding.roots or finding.entities))
         return Verdict(
             state=amounts_to or VerdictState.UNKNOWN,
-            sentence=chief.sentence,
+            sentence=chief.sentence + _interrupted(findings, amounts_to),
             roots=tuple(dict.fromkeys(named)),
             since_wall_ns=chief.since_wall_ns,
         )
+    blind = next((finding for finding in findings if is_blind(finding)), None)
     quiet = _without_findings(state, amounts_to)
+    if blind is not None:
+        return _blinded(blind, quiet)
     if chief is None:
         return quiet
-    if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN:
+    if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN and not chief.decides:
         return Verdict(state=quiet.state, sentence=f"{quiet.sentence} {chief.sentence}", roots=chief.roots)
     return Verdict(
         state=amounts_to or quiet.state,
@@ -66,15 +90,37 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
     )
 
 
+def _interrupted(findings: Sequence[Finding], amounts_to: VerdictState | None) -> str:
+    """How a hang of which only logs tell ended, where its user ended it."""
+    hung = amounts_to in (VerdictState.DEADLOCK, VerdictState.STALLED)
+    ended = any(finding.rule == INTERRUPTED and finding.state is not None for finding in findings)
+    return " It was ended by Ctrl-C." if hung and ended else ""
+
+
 def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
-    """The exit code of the headless commands (DESIGN: 0, 10, 11, 12)."""
+    """The exit code of the headless commands: 0, 3, 5, 10, 11, 12 (livedbg.cli.table.EXIT_CODES)."""
+    findings = tuple(findings)
     if verdict.state is VerdictState.CRASHED:
         return 11
     if verdict.state in (VerdictState.DEADLOCK, VerdictState.STALLED):
         return 10
     if verdict.state is VerdictState.DIVERGED or any(finding.topic for finding in findings):
         return 12
+    if verdict.state is VerdictState.UNKNOWN:
+        return 3 if any(is_blind(finding) for finding in findings) else INCONCLUSIVE
     return 0
+
+
+def is_blind(finding: Finding) -> bool:
+    """Whether a finding says that a source which would tell has failed, or may not be read."""
+    return finding.rule == CANT_SEE and finding.state is VerdictState.UNKNOWN
+
+
+def _blinded(blind: Finding, quiet: Verdict) -> Verdict:
+    """The verdict where a source that would tell does not: `unknown`, but for an end that was seen."""
+    if quiet.state is VerdictState.EXITED:
+        return Verdict(state=quiet.state, sentence=f"{quiet.sentence} {blind.sentence}", roots=quiet.roots)
+    return Verdict(state=VerdictState.UNKNOWN, sentence=blind.sentence, roots=blind.entities)
 
 
 def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verdict:
@@ -91,6 +137,9 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     if busy:
         return Verdict(state=VerdictState.RUNNING, sentence=_running(busy, threads, state), roots=shown)
     unseen = not unseen_runtimes(snapshot).keys().isdisjoint(thread.process for thread in threads)
+    burnt = burning(threads, state) if not unseen else []
+    if burnt:
+        return Verdict(state=VerdictState.UNKNOWN, sentence=_burns(burnt, state), roots=shown)
     if amounts_to is None and not unseen:
         serving = idle_thread(threads, state)
         if serving is not None:
@@ -120,10 +169,32 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
     share = cpu_share(first, snapshot)
     used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
     stuck = next(long_waits(threads, state), None)
+    burnt = next(iter(burning(main_threads(threads, snapshot), state)), None)
+    if burnt is not None and stuck is None:
+        name = name_of(burnt.id, snapshot)
+        return (
+            f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
+            f"{name_of(first.id, snapshot)}{used}. Main {name} computes, or spins: only its stack would tell."
+        )
     rest = "No hang found." if stuck is None else f"{_has_waited(stuck, snapshot)}."
     return (
         f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
         f"{name_of(first.id, snapshot)}{used}. {rest}"
+    )
+
+
+def _burns(burnt: Sequence[Thread], state: RuleInput) -> str:
+    """What is said of threads that only use CPU time."""
+    snapshot = state.snapshot
+    first = max(burnt, key=lambda thread: cpu_share(thread, snapshot))
+    more = f" and {many(len(burnt) - 1, 'other')}" if len(burnt) > 1 else ""
+    share = cpu_share(first, snapshot)
+    used = f" ({share:.0%} of a core)" if share >= 0.005 else ""
+    pid = pids_of((first.id,))[0]
+    return (
+        f"Inconclusive: {name_of(first.id, snapshot)}{more} {'compute' if more else 'computes'}, or "
+        f"{'spin' if more else 'spins'}{used}: no wait, read, write or page fault was seen. "
+        f"`livedbg stacks {pid} --glance`, some seconds apart, would tell."
     )
 
 
@@ -164,18 +235,25 @@ def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
         what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"
     else:
         what = f"No thread used CPU time{watch}"
+    because = next(iter(closed_sets(snapshot).open_because.values()), "")
+    woken = f" {sentence_case(because)}." if because else ""
     stuck = next(long_waits(threads, state), None)
     longest = f" {_has_waited(stuck, snapshot)}." if stuck is not None else ""
     return (
-        f"Inconclusive: idle or stuck. {what}, and none waits for another that is blocked ({shown}).{longest} "
+        f"Inconclusive: idle or stuck. {what}, and none waits for another that is blocked ({shown}).{longest}{woken} "
         "`livedbg watch` for a longer time, or the stacks, would tell."
     )
 
 
 def _exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
-    first = processes[0]
-    status = first.exit_status
-    how = "" if status is None else f" with status {status}"
+    """The end of all processes; `exited` only where the status of those that the job is, is known."""
+    job = heads(snapshot) or processes
+    first = next((process for process in job if process.exit_status is None), job[0])
+    if first.exit_status is None:
+        name = sentence_case(name_of(first.id, snapshot))
+        sentence = f"{name} has ended; its exit status is not known: its parent has collected it."
+        return Verdict(state=VerdictState.UNKNOWN, sentence=sentence)
+    how = f" {how_ended(first.exit_status)}"
     more = f" and {many(len(processes) - 1, 'other')}" if len(processes) > 1 else ""
     name = sentence_case(name_of(first.id, snapshot))
     return Verdict(state=VerdictState.EXITED, sentence=f"{name}{more} ended{how}.")

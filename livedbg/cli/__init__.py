@@ -22,8 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line.
 
     Returns:
-        The exit code: 0 no problem found, 10 stall or deadlock, 11 crash, 12 wrong value or
-        missing dependency, 2 usage error, 3 target can't be inspected, 4 time limit reached.
+        The exit code (livedbg.cli.table.EXIT_CODES).
     """
     try:
         prepare_streams()

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from livedbg.analysis.verdict import exit_code
+from livedbg.analysis.verdict import INCONCLUSIVE, exit_code, is_blind
 from livedbg.cli.saying import warn, warn_all
 from livedbg.linux.private_files import write_private
 from livedbg.model.errors import SourceError, UsageError
@@ -40,11 +40,12 @@ __all__ = [
     "started",
     "warn",
     "warn_all",
+    "why_blind",
     "write",
 ]
 
 TIME_LIMIT = 4
-"""Exit code: a time limit ended it."""
+"""Exit code: a time limit ended it before anything was known."""
 
 _CLEAN_UP_S: Final = 120.0  # after a signal, on a busy machine
 _AGAIN_S: Final = 0.1  # until a signal that was lost is sent again
@@ -237,9 +238,22 @@ def signals_held() -> Iterator[None]:
             signal.raise_signal(sent)
 
 
-def code_of(update: Update) -> int:
-    """The exit code of a verdict."""
-    return exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
+def code_of(update: Update, *, in_time: bool = True) -> int:
+    """The exit code of a verdict.
+
+    Args:
+        update: the last one.
+        in_time: no time limit ended the command; else an inconclusive verdict is TIME_LIMIT.
+    """
+    code = exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
+    return code if in_time or code != INCONCLUSIVE else TIME_LIMIT
+
+
+def why_blind(update: Update) -> None:
+    """Print, on standard error, which source can't tell, and the remedy: the reason for exit code 3."""
+    for finding in update.diagnosis.findings.values():
+        if is_blind(finding):
+            warn(finding.sentence, finding.next[0] if finding.next else "")
 
 
 def write(text: str, output: Path | None) -> None:

@@ -57,8 +57,9 @@ Examples:
   livedbg demo               a demo program that hangs
 
 \b
-Exit codes: 0 no problem found, 10 stall or deadlock, 11 crash, 12 wrong value or missing
-dependency, 2 usage error, 3 target can't be inspected, 4 time limit reached.""",
+Exit codes: 0 no problem found, 5 inconclusive, 10 stall or deadlock, 11 crash or non-zero exit
+status, 12 wrong value or missing dependency, 2 usage error, 3 target can't be inspected or a
+source failed, 4 time limit reached before anything was known.""",
 )
 @click.version_option(__version__, prog_name="livedbg")
 def livedbg() -> None:

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import click
 
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, redact_option, started, write
+from livedbg.cli.common import TIME_LIMIT, code_of, quit_on_signals, redact_option, started, write
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.job import Job, job_of, picked_recipes
@@ -29,19 +29,21 @@ from livedbg.repeats.pool import devices_of
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched, launch_folder
 from livedbg.session.live import LiveView
+from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
 
 __all__ = ["command"]
+
+_FOUND: Final = (10, 11, 12)
+"""Exit codes of what is wrong."""
 
 _FORMS = {".json": "json", ".md": "markdown"}
 
 
 @click.command("launch", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--headless", is_flag=True, help="No screen: relay the output of CMD, print findings on standard error.")
-@click.option(
-    "--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Headless: kill CMD after SECONDS (exit code 4)."
-)
+@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Headless: kill CMD after SECONDS.")
 @click.option(
     "--report",
     "report_file",
@@ -189,7 +191,7 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
                 write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
         if interrupted:
             raise KeyboardInterrupt
-        code = child.wait(5.0) or 0 if in_time else TIME_LIMIT
+        code = child.wait(5.0) or 0 if in_time else _of_a_hang(update)
     finally:
         if child is not None:
             _let_go(child, detach)
@@ -203,6 +205,12 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
         if relay.error is not None and not detach:
             raise relay.error
     return code
+
+
+def _of_a_hang(update: Update) -> int:
+    """The exit code where the time limit ended the command: never that of a success."""
+    code = code_of(update)
+    return code if code in _FOUND else TIME_LIMIT
 
 
 def _let_go(child: Launched, detach: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, write
+from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, why_blind, write
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
 from livedbg.report import build, to_json, to_markdown, to_text
@@ -60,9 +60,11 @@ def command(look: Look, form: str, output: Path | None, seconds: float | None, t
     with quit_on_signals():
         update, in_time = _look(look.resolved(), seconds, timeout)
     write(render(update, form), output)
+    if form != "text" or output is not None:  # the text says it
+        why_blind(update)
     if not in_time:
         warn(f"the scan was not complete after {timeout:g} s; the report has what is known.", "--timeout SECONDS")
-    return code_of(update) or (0 if in_time else TIME_LIMIT)
+    return code_of(update, in_time=in_time)
 
 
 def _recording(look: Look) -> Path | None:

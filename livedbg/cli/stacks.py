@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import click
 
+from livedbg.analysis.rules.sight import blinds
 from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
 from livedbg.model import Frame, Stack, Thread
 from livedbg.model.errors import UsageError
@@ -18,6 +20,9 @@ from livedbg.text.wording import many
 from livedbg.touch.config import refuse_touch
 
 __all__ = ["command", "frame_text"]
+
+_BLIND: Final = 3
+"""Exit code: a source that would tell has failed, or may not be read."""
 
 
 @click.command("stacks")
@@ -37,7 +42,12 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     with quit_on_signals(), running(_request(look.resolved(), glance)) as view:
         in_time = view.wait_settled(timeout)
         snapshot = view.latest().snapshot
+    failed = [status for status in snapshot.statuses.values() if blinds(status, snapshot)]
+    for status in failed:
+        warn(status.sentence, status.remedy)
     for status in snapshot.statuses.values():
+        if any(status.target == other.target and status.sentence == other.sentence for other in failed):
+            continue
         if status.source in {"python", "native", "glance"} and status.sentence and status.code != "not-python":
             warn(status.sentence, status.remedy)
     if snapshot.intrusions:
@@ -61,7 +71,7 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     bare = [thread for thread in asked.values() if not thread.exited and thread.id not in snapshot.stacks]
     if bare and not as_json:
         click.echo(f"{len(bare)} without a stack: {_shortened([_name(snapshot, thread.id) for thread in bare])}")
-    return 0 if in_time else TIME_LIMIT
+    return _BLIND if failed else 0 if in_time else TIME_LIMIT
 
 
 def _request(look: Look, glance: bool) -> Request:

@@ -15,17 +15,18 @@ __all__ = ["EXIT_CODES", "commands"]
 
 EXIT_CODES: dict[int, str] = {
     0: "no problem found, or done",
+    5: "inconclusive: the verdict is `unknown`",
     10: "stall or deadlock",
-    11: "crash or uncaught exception",
+    11: "crash, uncaught exception or non-zero exit status",
     12: "a wrong value or a missing dependency",
     2: "usage error",
-    3: "a target, file or tool can't be used; standard error has the reason and the remedy",
-    4: "time limit reached",
+    3: "a target, file or tool can't be used, or a source failed; the reason and the remedy are printed",
+    4: "time limit reached before anything was known",
 }
 """What the exit codes mean."""
 
 _LOOKS = (0, 2, 3)
-_CONCLUDES = (0, 10, 11, 12, 2, 3)
+_CONCLUDES = (0, 5, 10, 11, 12, 2, 3)
 
 
 def _core(
@@ -57,7 +58,7 @@ _CORE: Final = (
             ("livedbg launch --repeat 20 --gpus 0-3 -- ./train", "is it the same point each time?"),
         ),
         (*_LOOKS, 10, 11, 4),
-        "If CMD exits by itself, its exit code is returned. 10 and 11 are returned with --repeat only.",
+        "If CMD exits by itself, its exit code is returned. After --timeout: 10 for a hang, 11 for a crash, else 4.",
     ),
     _core(
         "ps",
@@ -72,7 +73,7 @@ _CORE: Final = (
             ("livedbg report hang.livedbg --markdown", "the end of a recording, for a bug report"),
         ),
         (*_CONCLUDES, 4),
-        "4 only if nothing was found within --timeout.",
+        "4 only if nothing was known within --timeout.",
     ),
     _core(
         "watch",
@@ -83,7 +84,7 @@ _CORE: Final = (
             ("livedbg watch 4711 --launches", "detect that kernel launches stop"),
         ),
         (*_CONCLUDES, 4),
-        "The code of the last verdict, also after Ctrl-C; always 4 if --timeout ended the command.",
+        "The code of the last verdict, also after Ctrl-C and --timeout; 4 only if nothing was known by then.",
     ),
     _core(
         "stacks",
@@ -94,7 +95,7 @@ _CORE: Final = (
             ("livedbg stacks 4711 --no-native --json", "Python frames only, as JSON"),
         ),
         (*_LOOKS, 4),
-        "4 if some stacks were not taken in time; the others are printed.",
+        "3 also if a source failed, 4 if some stacks were not taken in time; the others are printed.",
     ),
     _core(
         "catch",

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.common import TIME_LIMIT, Look, code_of, look_options, quit_on_signals, running, warn, warn_all
+from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.launch_tracing import TracingStatus, trace_launches
 from livedbg.model.errors import UsageError
@@ -35,7 +35,7 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 @click.option(
     "--until", type=click.Choice([state.value for state in VerdictState]), help="End when the verdict is this."
 )
-@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after SECONDS (exit code 4).")
+@click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after SECONDS.")
 @click.option("--on-stall", metavar="CMD", help="Run CMD on a stall, with the verdict as JSON on its standard input.")
 @click.option("--launches", is_flag=True, help="Trace kernel launches too, and report when they stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -60,7 +60,7 @@ def command(
             update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
         except KeyboardInterrupt:
             update, in_time = view.latest(), True
-    return code_of(update) if in_time else TIME_LIMIT
+    return code_of(update, in_time=in_time)
 
 
 class OnStall:

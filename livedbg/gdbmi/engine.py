@@ -2,7 +2,8 @@
 
 Invariants:
     engine.G1. Every command gets an answer or an error within its time limit.
-    engine.G2. When gdb ends, every command that waits fails at once.
+    engine.G2. When gdb ends, every command that waits fails at once, also where a child of gdb lives on and holds
+        its output (a gdb that is killed as it attaches leaves such a child, stopped).
     engine.G3. gdb runs in a session of its own (no Ctrl-C reaches it), reads no start-up file, and ends when our
         end of its input is closed: at the latest when livedbg dies.
     engine.G4. An answer that comes after its command has given up is dropped.
@@ -23,7 +24,7 @@ from typing import Any, Final
 
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record, c_string, parse_line
-from livedbg.linux.subprocesses import let_go
+from livedbg.linux.subprocesses import exited, let_go
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["GdbEngine", "find_gdb"]
@@ -31,6 +32,7 @@ __all__ = ["GdbEngine", "find_gdb"]
 _READ: Final = 1 << 18
 _LINE_LIMIT: Final = 64 << 20
 _START_S: Final = 60.0
+_REST_S: Final = 1.0  # for what gdb wrote before it ended
 _INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13; pygdbmi's parser loops on some mi2 and mi3 lists
 _MARK: Final = "livedbg-json:"
 
@@ -173,11 +175,11 @@ class GdbEngine:
                 process.stdin.close()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
-                    await process.wait()
+                    await exited(process)
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()  # a target that it still holds has a guard (livedbg.touch)
-                await process.wait()
+                await exited(process)
             if reader is not None:
                 await asyncio.wait([reader], timeout=2.0)
         finally:
@@ -212,21 +214,28 @@ class GdbEngine:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        rest = b""
-        while data := await process.stdout.read(_READ):
-            *lines, rest = (rest + data).split(b"\n") if b"\n" in data else [rest + data]
-            if len(rest) > _LINE_LIMIT:
-                process.kill()
-                break
-            for line in lines:
-                self._take(line.rstrip(b"\r"))
-        await process.wait()
+        output = asyncio.create_task(self._output(process, process.stdout), name="gdb-output")
+        try:
+            await exited(process)
+            await asyncio.wait([output], timeout=_REST_S)
+        finally:
+            output.cancel()
         gone = GdbGone("gdb has ended.", "", "gdb-gone")
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(gone)
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(GdbGone(f"{self._argv[0]} exited at once.", "", "gdb-gone"))
+
+    async def _output(self, process: asyncio.subprocess.Process, stdout: asyncio.StreamReader) -> None:
+        rest = b""
+        while data := await stdout.read(_READ):
+            *lines, rest = (rest + data).split(b"\n") if b"\n" in data else [rest + data]
+            if len(rest) > _LINE_LIMIT:
+                process.kill()
+                break
+            for line in lines:
+                self._take(line.rstrip(b"\r"))
 
     def _take(self, line: bytes) -> None:
         if line.startswith(b"(gdb)"):

@@ -148,23 +148,32 @@ class DescriptorIndex:
     Attributes:
         taken_s: when it was made (CLOCK_MONOTONIC).
         cost_s: how long that took.
+        denied: processes whose descriptors may not be seen (those of other users, kernel threads).
     """
 
     def __init__(self) -> None:
         self.taken_s = time.monotonic()
         self._open: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self._eventfds: list[tuple[int, int]] = []
+        self._epolls: defaultdict[int, list[int]] = defaultdict(list)
         self._eventfd_ids: dict[str, list[tuple[int, int]]] | None = None
+        denied = []
         for pid in process_ids():
             try:
                 links = fd_links(pid)
+            except PermissionError:
+                denied.append(pid)
+                continue
             except OSError:
-                continue  # gone or not ours to see
+                continue  # gone
             for fd, link in links.items():
                 if link == "anon_inode:[eventfd]":
                     self._eventfds.append((pid, fd))
+                elif link == "anon_inode:[eventpoll]":
+                    self._epolls[fd].append(pid)
                 elif not link.startswith(("anon_inode:", "/dev/")):
                     self._open[link].append((pid, fd))
+        self.denied = tuple(denied)
         self.cost_s = time.monotonic() - self.taken_s
 
     def holders(self, descriptor: Descriptor) -> list[Holder]:
@@ -178,6 +187,10 @@ class DescriptorIndex:
     def sockets(self, inode: int) -> list[int]:
         """The processes that have the socket of that inode open."""
         return sorted({pid for pid, _ in self._open.get(f"socket:[{inode}]", [])})
+
+    def epolls(self, fd: int) -> list[int]:
+        """The processes that have an epoll set open under that number."""
+        return self._epolls.get(fd, [])
 
     def opened(self, link: str) -> list[tuple[int, int]]:
         """(pid, fd) of everybody who has the file that shows as `link` open."""

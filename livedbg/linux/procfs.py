@@ -20,6 +20,7 @@ __all__ = [
     "Stat",
     "SyscallSeen",
     "blocked_syscall",
+    "calls_and_waits",
     "child_pids",
     "command_line",
     "living_task",
@@ -84,6 +85,7 @@ class Stat(NamedTuple):
         start_ticks: start time in clock ticks since boot.
         flags: PF_ flags of the kernel (linux/sched.h).
         exit_code: wait status of a zombie; 0 where it isn't one or we may not see it.
+        faults: page faults so far.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Stat(NamedTuple):
     threads: int
     start_ticks: int
     exit_code: int
+    faults: int = 0
 
     @property
     def exit_status(self) -> int:
@@ -205,6 +208,7 @@ def parse_stat(data: bytes) -> Stat:
         threads=int(field[17]),
         start_ticks=int(field[19]),
         exit_code=int(field[49]) if len(field) > 49 else 0,
+        faults=int(field[7]) + int(field[9]),
     )
 
 
@@ -244,6 +248,20 @@ def blocked_syscall(pid: int, tid: int) -> SyscallSeen:
         OSError: gone, or denied (this needs PTRACE_MODE_ATTACH access, ptrace(2)).
     """
     return parse_syscall(read_file(f"/proc/{pid}/task/{tid}/syscall"))
+
+
+def calls_and_waits(pid: int, tid: int) -> int | None:
+    """How many reads, writes and voluntary waits a thread has made so far (proc_pid_io(5), proc_pid_status(5)).
+
+    Returns:
+        None where the kernel does not count them, or does not tell us.
+    """
+    try:
+        counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
+        waits = status_fields(pid, tid)["voluntary_ctxt_switches"]
+        return int(counts["syscr"]) + int(counts["syscw"]) + int(waits)
+    except (OSError, KeyError, ValueError):
+        return None
 
 
 def wait_channel(pid: int, tid: int) -> str | None:

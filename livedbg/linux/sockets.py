@@ -41,6 +41,7 @@ class Socket(NamedTuple):
         local: `10.0.0.1:80`, or the path of a Unix socket.
         remote: the other end's address; "" when there is none.
         listening: it accepts connections.
+        datagram: others than its peer can send to it.
     """
 
     inode: int
@@ -49,6 +50,7 @@ class Socket(NamedTuple):
     remote: str
     state: str
     listening: bool
+    datagram: bool = False
 
 
 class SocketTable:
@@ -88,7 +90,7 @@ def _internet(name: str, line: str) -> Socket:
     state = _TCP_STATES[int(row[3], 16)] if int(row[3], 16) < len(_TCP_STATES) else ""
     listening = protocol == "tcp" and state == "listening"
     connected = not row[2].endswith(":0000")
-    return Socket(int(row[9]), protocol, local, remote if connected else "", state, listening)
+    return Socket(int(row[9]), protocol, local, remote if connected else "", state, listening, protocol == "udp")
 
 
 def _address(text: str) -> str:
@@ -109,7 +111,8 @@ def _unix(line: str) -> Socket:
         raise ValueError("no row: the name of the socket before it has a newline")
     listening = bool(int(row[3], 16) & 0x10000)  # __SO_ACCEPTCON, include/uapi/linux/net.h
     path = row[7] if len(row) > 7 else ""
-    return Socket(int(row[6]), "unix", path, "", "listening" if listening else _UNIX_STATES.get(row[5], ""), listening)
+    state = "listening" if listening else _UNIX_STATES.get(row[5], "")
+    return Socket(int(row[6]), "unix", path, "", state, listening, int(row[4], 16) == socket.SOCK_DGRAM and bool(path))
 
 
 def same_network(pid: int) -> bool:

@@ -6,8 +6,11 @@ The entities themselves are taken from here: `from livedbg.model import Task`.
 from __future__ import annotations
 
 from livedbg.model.entities import (
+    HANG_SEEN,
+    NO_ACCESS,
     OUTSIDE,
     POLLS,
+    SOURCE_FAILED,
     UNSEEN_RUNTIME,
     Diagnostic,
     Edge,
@@ -33,8 +36,11 @@ from livedbg.model.entities import (
 )
 
 __all__ = [
+    "HANG_SEEN",
+    "NO_ACCESS",
     "OUTSIDE",
     "POLLS",
+    "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
     "Diagnostic",
     "Edge",

@@ -20,8 +20,11 @@ from msgspec import Struct, field
 from livedbg.model.states import EdgeKind, EdgeState, Severity, SourceHealth, TaskState, ThreadState
 
 __all__ = [
+    "HANG_SEEN",
+    "NO_ACCESS",
     "OUTSIDE",
     "POLLS",
+    "SOURCE_FAILED",
     "UNSEEN_RUNTIME",
     "Diagnostic",
     "Edge",
@@ -56,6 +59,15 @@ UNSEEN_RUNTIME: Final = "unseen-runtime"
 POLLS: Final = "polling-runtime"
 """The same, and they use CPU time while they wait."""
 
+SOURCE_FAILED: Final = "source-failed"
+"""`SourceStatus.code` of an adapter or a log decoder that an error has ended."""
+
+HANG_SEEN: Final = "diagnostic:livedbg/hang"
+"""`Diagnostic.id` of the hang that was found before the job ended; its attribute `state` is that of the verdict."""
+
+NO_ACCESS: Final = frozenset({"other-user", "ptrace-scope", "not-dumpable", "container", "hidepid"})
+"""`SourceStatus.code` of a process that the kernel does not let us look into."""
+
 
 class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A target process.
@@ -68,6 +80,8 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
         target: whether it is one of the job; False for others that hold what a target waits for.
         named: the user named it; False for those that were found through one.
         notes: what is special about it (`zombie`, `kernel thread`, `pid namespace: 1`, …).
+        outside: what could wake its threads whatever they wait for (`handles SIGTERM`, `has a timer`); "" for nothing,
+            None where that was not looked at, because not all of its threads wait.
     """
 
     id: str
@@ -89,6 +103,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
     named: bool = False
     exited: bool = False
     exit_status: int | None = None
+    outside: str | None = None
 
 
 class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,7 +118,12 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         cpu_ns: CPU time used so far.
         switches: voluntary + involuntary context switches so far.
         last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first looked at.
+        marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
+            that only computes, or spins, makes none.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
+        wakers: the processes whose threads could end its wait, if they are all that could; () where not known.
+        outside: what else could end its wait (`a signal`, `any process that may open /tmp/fifo`), or why that is not
+            known; "" where it was not looked at.
     """
 
     id: str
@@ -119,8 +139,11 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     switches: int | None = None
     since_mono_ns: int | None = None
     last_ran_mono_ns: int | None = None
+    marks: int | None = None
     exited: bool = False
     role: str = ""
+    wakers: tuple[str, ...] = ()
+    outside: str = ""
 
     @property
     def title(self) -> str:

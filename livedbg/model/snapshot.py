@@ -108,6 +108,11 @@ class Activity:
         cpu_total_ns: CPU time since the first look.
         waiting_since_mono_ns: since when it sits in the same system call with no CPU used; None
             while it makes progress.
+        steps: looks that showed that it gets on: a call, a wait, a page fault, another stack. Code that only computes
+            shows none, nor does code that spins.
+        step_mono_ns: the last of these looks; the first look where there was none.
+        stack_since_mono_ns: since when all its stacks are in the same functions; None without a stack.
+        stack_samples: how many these are.
     """
 
     first_mono_ns: int
@@ -116,6 +121,10 @@ class Activity:
     window_ns: int = 0
     cpu_total_ns: int = 0
     waiting_since_mono_ns: int | None = None
+    steps: int = 0
+    step_mono_ns: int = 0
+    stack_since_mono_ns: int | None = None
+    stack_samples: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ the trace event's number can be inherited, unlike one of the PMU `uprobe` (perf.
 
 Invariants:
     tracefs.X1. A definition by itself changes no program: the trap is there only while a perf event counts it.
-    tracefs.X2. What a killed livedbg left behind is a line in `uprobe_events`, and the next one takes it out.
+    tracefs.X2. What a killed livedbg left behind is a line in `uprobe_events`, and the next one takes it out; so is
+        a definition that the kernel would not take out (EBUSY) while a counter of it was still on its way out.
     tracefs.X3. tracefs is used where it is mounted, else through a mount of our own that nobody else sees.
 """
 
@@ -33,6 +34,8 @@ _FIELD: Final = re.compile(
 )
 _GROUP: Final = "livedbg_"
 
+_left: set[str] = set()
+"""Definitions of this process that could not be taken out when their user closed."""
 _numbers = count()  # names are unique in this process: there may be several of TraceEvents
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -132,13 +135,15 @@ class TraceEvents:
         """Take all definitions out."""
         for name in list(self._names):
             self.remove(name)
+        _left.update(self._names)
         os.close(self._folder)
 
     def _drop_stale(self) -> None:
         for group, name in re.findall(rf"^p:({_GROUP}\d+)/(\w+) ", self.defined(), re.MULTILINE):
-            if not process_exists(int(group.removeprefix(_GROUP))):
+            if name in _left if group == self._group else not process_exists(int(group.removeprefix(_GROUP))):
                 with contextlib.suppress(OSError):
                     self._write(f"-:{group}/{name}")
+                    _left.discard(name)
 
     def _read(self, name: str) -> str:
         return _read(self._folder, name)

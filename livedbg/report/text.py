@@ -121,8 +121,10 @@ def _others(findings: Sequence[FindingOut]) -> Iterator[str]:
 
 
 def _limits(report: ReportDocument) -> Iterator[str]:
+    said = {report.verdict.sentence}
     for limit in report.limits:
-        if limit.sentence and limit.health != "ended":
+        if limit.sentence and limit.health != "ended" and limit.sentence not in said:
+            said.add(limit.sentence)
             yield from _wrap(f"- {limit.sentence}", "  ", "    ")
             if limit.remedy:
                 yield from _wrap(limit.remedy, "      ")

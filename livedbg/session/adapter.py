@@ -95,6 +95,7 @@ class Adapter(ABC):
 
     Class attributes:
         name: one word; stands in `SourceStatus.source`.
+        title: what users call the source, if not by that word.
         sees: what it can see, one sentence.
         cost: what that costs the target and this box, one sentence.
         level: how far it goes.
@@ -102,6 +103,7 @@ class Adapter(ABC):
     """
 
     name: ClassVar[str]
+    title: ClassVar[str] = ""
     sees: ClassVar[str]
     cost: ClassVar[str]
     level: ClassVar[Level] = Level.OBSERVE

@@ -18,13 +18,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.logs.decoder import LogDecoder
-from livedbg.model import SourceHealth, SourceStatus
+from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Event, Stamp, Stamper, StatusSeen, Tick
 from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
+from livedbg.session.last_hang import LastHang
 from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
@@ -109,6 +110,7 @@ class Session:
         self._sink = sink
         self._store = Store()
         self._diagnostician = diagnostician()
+        self._last_hang = LastHang(self.stamp)
         self._queue: deque[Event] = deque()
         self._unsettled = set(self._adapters)
         self._running: set[Adapter] = set(self._adapters)
@@ -214,15 +216,12 @@ class Session:
         try:
             await adapter.run(self._contexts[adapter])
         except LivedbgError as error:
-            self.take([self._failed(adapter, error.code or "failed", error.message, error.remedy)])
+            sentence = f"The {adapter.title or adapter.name} source failed: {error.message}"
+            self.take([self._failed(adapter, SOURCE_FAILED, sentence, error.remedy)])
         except Exception as error:
             sentence = self._internal(adapter, error)
             self.take(
-                [
-                    self._failed(
-                        adapter, "internal-error", sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more"
-                    )
-                ]
+                [self._failed(adapter, SOURCE_FAILED, sentence, "please report this bug; LIVEDBG_DEBUG=1 shows more")]
             )
         finally:
             self._running.discard(adapter)
@@ -253,7 +252,7 @@ class Session:
 
     def _internal(self, adapter: Adapter, error: Exception) -> str:
         """The sentence for an error of our own."""
-        sentence = clean_line(f"the {adapter.name} adapter failed: {type(error).__name__}: {error}")
+        sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {type(error).__name__}: {error}")
         self.loop.call_exception_handler({"message": sentence, "exception": error})
         return sentence
 
@@ -311,6 +310,7 @@ class Session:
             self._room.set()
         if not batch:
             return
+        batch = [*self._last_hang.before(batch), *batch]
         if self._sink is not None:
             self._sink(batch)
         self._store.apply_all(batch)
@@ -323,6 +323,7 @@ class Session:
         rate = self._rate(now)
         self._latest = Update(snapshot, diagnosis, rate, ended, self._notice)
         self._notice = ""
+        self._last_hang.note(diagnosis.verdict)
         self._publish(self._latest)
 
     def _rate(self, now: float) -> float:

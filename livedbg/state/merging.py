@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from livedbg.model import Task, TaskState, Thread
+from livedbg.model import Stack, Task, TaskState, Thread
 from livedbg.model.snapshot import Activity
+from livedbg.state.stacks import place_of
 
-__all__ = ["activity_after", "merge_task"]
+__all__ = ["activity_after", "activity_with_stack", "merge_task"]
 
 
 def merge_task(known: Task, new: Task) -> Task:
@@ -42,7 +44,7 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
     waits = after.syscall is not None
     if old is None or before is None or before.exited:
         began = mono_ns if after.last_ran_mono_ns is None else min(mono_ns, after.last_ran_mono_ns)
-        return Activity(mono_ns, mono_ns, waiting_since_mono_ns=began if waits else None)
+        return Activity(mono_ns, mono_ns, waiting_since_mono_ns=began if waits else None, step_mono_ns=mono_ns)
     used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
     same_wait = (
         waits
@@ -52,11 +54,38 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
         and (after.switches is None or before.switches == after.switches)
     )
     since = old.waiting_since_mono_ns if same_wait else (mono_ns if waits else None)
-    return Activity(
+    steps = not same_wait and (after.marks is None or after.marks != before.marks)
+    return replace(
+        old,
         first_mono_ns=old.first_mono_ns,
         changed_mono_ns=old.changed_mono_ns if same_wait else mono_ns,
         cpu_ns=used,
         window_ns=mono_ns - old.changed_mono_ns,
         cpu_total_ns=old.cpu_total_ns + used,
         waiting_since_mono_ns=since,
+        steps=old.steps + steps,
+        step_mono_ns=mono_ns if steps else old.step_mono_ns,
+    )
+
+
+def activity_with_stack(old: Activity, before: Stack | None, after: Stack) -> Activity:
+    """The activity of a thread after one more stack of it.
+
+    Args:
+        old: until now.
+        before: the last stack of the same layer.
+        after: the new one.
+    """
+    same = before is not None and place_of(before) == place_of(after)
+    since = old.stack_since_mono_ns
+    if same and since is not None:
+        return replace(old, stack_samples=old.stack_samples + 1)
+    if before is None:
+        return old if since is not None else replace(old, stack_since_mono_ns=after.taken_mono_ns, stack_samples=1)
+    return replace(
+        old,
+        stack_since_mono_ns=after.taken_mono_ns,
+        stack_samples=1,
+        steps=old.steps + 1,
+        step_mono_ns=after.taken_mono_ns,
     )

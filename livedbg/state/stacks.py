@@ -23,7 +23,7 @@ import msgspec
 
 from livedbg.model import Frame, Stack
 
-__all__ = ["StackGroup", "group_stacks", "merge_frames", "merge_stacks", "runs_python"]
+__all__ = ["StackGroup", "group_stacks", "merge_frames", "merge_stacks", "place_of", "runs_python", "waiting_frame"]
 
 _EVAL: Final = re.compile(r"^_PyEval_EvalFrameDefault\b")
 _INTERPRETER: Final = re.compile(
@@ -34,6 +34,18 @@ _INTERPRETER: Final = re.compile(
 )
 _PYTHON_MODULE: Final = re.compile(r"^(lib)?python[0-9.]*(\.so[0-9.]*)?$|^libpython")
 _APART_NS: Final = 2_000_000_000  # layers taken further apart than this may be of different waits
+
+
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WAITS: Final = frozenset(
+    "spin spins spinning spinlock busywait wait waits waiting barrier recv receive synchronize synchronise".split()  # noqa: SIM905
+)
+"""Words in the names of functions that wait for something."""
+
+_ASKS: Final = re.compile(
+    r"is_?set|is_?done|done|empty|poll\w*|MPI_(Test|Iprobe)\w*|\w*(Stream|Event)Query", re.IGNORECASE
+)
+"""Functions that a loop asks whether what it waits for has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +116,32 @@ def merge_frames(python: tuple[Frame, ...], native: tuple[Frame, ...], runs: Seq
             merged.append(frame)
     merged.extend(python[taken:])
     return tuple(merged)
+
+
+def waiting_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The outermost frame whose function is named like one that waits: `MPI_Recv`, `spin_lock`."""
+    return next((frame for frame in reversed(frames) if _waits(frame.function)), None)
+
+
+def place_of(stack: Stack) -> tuple[str, ...]:
+    """Where a thread is, so that a loop that waits stays in its place: functions, from the one that waits outwards.
+
+    Of other stacks, all functions. Lines are left out: they change within a loop.
+    """
+    waits = waiting_frame(stack.frames)
+    frames = stack.frames if waits is None else stack.frames[stack.frames.index(waits) :]
+    asks = [place for place, frame in enumerate(frames) if _ASKS.fullmatch(_plain(frame.function))]
+    frames = frames[asks[-1] + 1 :] if asks else frames
+    return tuple(f"{frame.module}:{frame.function}" for frame in frames)
+
+
+def _waits(function: str) -> bool:
+    return not _WAITS.isdisjoint(word.lower() for word in _WORDS.findall(_plain(function)))
+
+
+def _plain(function: str) -> str:
+    """The name of a function, without its scope, arguments and template arguments."""
+    return re.split(r"[(<]", function, maxsplit=1)[0].rpartition("::")[2]
 
 
 def runs_python(native: Iterable[Frame]) -> bool:

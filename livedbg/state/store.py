@@ -29,7 +29,7 @@ from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, Snapsh
 from livedbg.model.tables import Table
 from livedbg.state.edgetables import EdgeTables
 from livedbg.state.keyframe import Hidden, keyframe
-from livedbg.state.merging import activity_after, merge_task
+from livedbg.state.merging import activity_after, activity_with_stack, merge_task
 from livedbg.state.retention import ExitedProcesses, KernelObjects, Ledger
 from livedbg.state.stacks import merge_stacks
 
@@ -229,6 +229,7 @@ class Store:
         known = self._tables["processes"].get(event.id)
         threads = self._tables["threads"]
         self._mark_exited([t.id for t in threads.values() if t.process == event.id and not t.exited])
+        self._edges.ended(event.id)
         if known is not None:
             gone = msgspec.structs.replace(known, exited=True, exit_status=event.status)
             self._dirty("processes")[event.id] = gone
@@ -305,9 +306,12 @@ class Store:
                 self._dirty("launches").pop(oldest, None)
 
     def _stacks_seen(self, event: ev.StacksSeen) -> None:
-        stacks = self._dirty("stacks")
+        stacks, activity = self._dirty("stacks"), self._dirty("activity")
         for stack in event.stacks:
             layers = self._stack_layers.setdefault(stack.thread, {})
+            if stack.thread in activity:
+                known = layers.get(stack.layer)
+                activity[stack.thread] = activity_with_stack(activity[stack.thread], known, stack)
             layers[stack.layer] = stack
             merged = layers.get("merged")
             if stack.layer != "merged" or merged is None:

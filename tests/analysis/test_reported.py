@@ -58,7 +58,7 @@ def test_an_error_diagnostic_is_a_finding_and_decides_no_state(severity: Severit
     assert finding.evidence[0].source == "toy.log:3"
     assert finding.since_wall_ns == 10**18
     assert diagnosis(world).verdict.state is VerdictState.UNKNOWN
-    assert exit_code(diagnosis(world).verdict, [finding]) == 0
+    assert exit_code(diagnosis(world).verdict, [finding]) == 5
 
 
 @pytest.mark.parametrize("severity", [Severity.DEBUG, Severity.INFO, Severity.WARNING])

@@ -309,9 +309,9 @@ def test_crash_by_a_signal() -> None:
 
 def test_exited() -> None:
     world = World()
-    world.exits(world.process(1), 3)
+    world.exits(world.process(1), 0)
     assert verdict(world).state is VerdictState.EXITED
-    assert "with status 3" in verdict(world).sentence
+    assert "with status 0" in verdict(world).sentence
 
 
 def test_a_task_is_stalled_by_what_its_kernel_used_to_take() -> None:
@@ -410,7 +410,7 @@ def test_cpu_used_between_two_looks_is_running() -> None:
     ("state", "topic", "code"),
     [
         (VerdictState.RUNNING, "", 0),
-        (VerdictState.UNKNOWN, "", 0),
+        (VerdictState.UNKNOWN, "", 5),
         (VerdictState.EXITED, "", 0),
         (VerdictState.STALLED, "", 10),
         (VerdictState.DEADLOCK, "", 10),

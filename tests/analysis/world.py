@@ -38,10 +38,27 @@ class World:
         return {"host": "box", "mono_ns": self.now_ns, "wall_ns": 10**18 + self.now_ns}
 
     def process(
-        self, pid: int, state: ThreadState = ThreadState.WAITING, ppid: int | None = None, notes: tuple[str, ...] = ()
+        self,
+        pid: int,
+        state: ThreadState = ThreadState.WAITING,
+        ppid: int | None = None,
+        notes: tuple[str, ...] = (),
+        *,
+        target: bool = True,
+        threads: int | None = None,
+        outside: str | None = None,
     ) -> str:
         process = Process(
-            id=f"process:box/{pid}", host="box", pid=pid, ppid=ppid, state=state, command=(f"prog{pid}",), notes=notes
+            id=f"process:box/{pid}",
+            host="box",
+            pid=pid,
+            ppid=ppid,
+            state=state,
+            command=(f"prog{pid}",),
+            notes=notes,
+            target=target,
+            thread_count=threads,
+            outside=outside,
         )
         self.store.apply(ev.ProcessSeen(process=process, **self.stamp()))
         return process.id
@@ -56,6 +73,8 @@ class World:
         waits_in: str | None = "pthread_mutex_lock",
         timed: bool | None = None,
         cpu_ns: int = 0,
+        wakers: tuple[str, ...] = (),
+        outside: str = "",
     ) -> str:
         running = state is ThreadState.RUNNING
         thread = Thread(
@@ -68,6 +87,8 @@ class World:
             waits_in=None if running else waits_in,
             timed=timed,
             cpu_ns=cpu_ns,
+            wakers=wakers,
+            outside=outside,
         )
         self.threads[thread.id] = thread
         self.store.apply(ev.ThreadsSeen(threads=(thread,), **self.stamp()))

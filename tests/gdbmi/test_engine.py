@@ -86,6 +86,31 @@ async def test_G2_when_gdb_is_killed_everything_that_waits_fails(gdb: GdbEngine)
     assert not gdb.alive
 
 
+@pytest.mark.invariant("engine.G2")
+async def test_G2_a_child_of_gdb_that_lives_on_delays_nothing(tmp_path: Path) -> None:
+    body = (
+        "import os, signal\n"
+        "print('(gdb) ', flush=True)\n"
+        "for line in sys.stdin:\n"
+        "    child = os.fork() or time.sleep(1000)\n"
+        "    print(line.split('-')[0] + '^done', 'child=\"%d\"' % child, sep=',', flush=True)\n"
+        "    if 'die' in line: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    engine = GdbEngine(pretend(tmp_path, body))
+    await engine.start()
+    child = int((await engine.command("-first", 60)).payload["child"])
+    waiting = asyncio.create_task(engine.command("-die", 600))
+    try:
+        with pytest.raises(GdbGone):
+            while True:
+                await asyncio.wait_for(waiting, 60)
+                waiting = asyncio.create_task(engine.command("-more", 600))
+        await asyncio.wait_for(engine.close(), 60)
+        os.kill(child, 0)  # it lives, and holds the output
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
 @pytest.mark.invariant("engine.G3")
 async def test_G3_gdb_has_a_session_of_its_own_and_ends_with_its_input(gdb: GdbEngine) -> None:
     pid = gdb.pid

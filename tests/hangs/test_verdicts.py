@@ -17,7 +17,7 @@ from livedbg.session.hostinfo import host_name
 from tests.conftest import TARGETS, Target
 
 HOST = host_name()
-EXIT = {"deadlock": 10, "stalled": 10, "running": 0, "unknown": 0}
+EXIT = {"deadlock": 10, "stalled": 10, "running": 0, "unknown": 5}
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ NATIVE = [
     Case("idle-server", ("running", "unknown")),
     Case("idle-epoll", ("running", "unknown")),
     Case("cron", ("running", "unknown")),
-    Case("busy", ("running",)),
+    Case("busy", ("unknown",)),  # it computes, or spins: nothing else shows
     Case("busy-locks", ("running",)),
 ]
 PYTHON = [

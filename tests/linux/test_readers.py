@@ -185,10 +185,8 @@ def test_maps_text_of_any_bytes_never_makes_up_a_mapping(data: bytes) -> None:
 
 def test_environment_and_command_of_this_process() -> None:
     assert procfs.command_line(PID)
-    assert (
-        procfs.read_environment(PID).get("PATH")
-        == Path("/proc/self/environ").read_bytes().partition(b"PATH=")[2].split(b"\0")[0].decode()
-    )
+    block = (b"\0" + Path("/proc/self/environ").read_bytes()).partition(b"\0PATH=")[2].split(b"\0")[0]
+    assert procfs.read_environment(PID).get("PATH") == block.decode()
 
 
 ACTS = {"kill", "killpg", "tkill", "tgkill", "pidfd_send_signal", "ptrace", "process_vm_writev", "setpriority"}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 
 import pytest
 
-from livedbg.linux.subprocesses import let_go
+from livedbg.linux.subprocesses import exited, let_go
 
 
 def test_what_is_let_go_of_ends_and_has_no_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +36,20 @@ def test_what_is_let_go_of_ends_and_has_no_last_word(monkeypatch: pytest.MonkeyP
     asyncio.run(main())
     gc.collect()
     assert said == []
+
+
+async def test_an_exit_is_noticed_though_a_child_holds_the_pipe() -> None:
+    process = await asyncio.create_subprocess_exec(
+        "sh",
+        "-c",
+        "sleep 1000 & echo $!; exit 3",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    child = int(await process.stdout.readline())
+    assert await asyncio.wait_for(exited(process), 60) == 3
+    assert await asyncio.wait_for(exited(process), 60) == 3  # also of one that is reaped
+    os.kill(child, signal.SIGKILL)
+    assert await process.stdout.read() == b""

@@ -67,6 +67,21 @@ def test_X2_what_a_killed_one_left_is_taken_out_by_the_next(tmp_path: Path) -> N
 
 
 @needs_probes
+@pytest.mark.invariant("tracefs.X2")
+def test_X2_what_was_still_counted_at_the_end_is_taken_out_by_the_next(spawn: Callable[..., Target]) -> None:
+    target, (thread, _) = start_caller(spawn)
+    with TraceEvents() as trace:
+        event = define(trace, target.pid)
+        events = PerfEvents([Source(TRACEPOINT, event.number)])
+        events.add(thread)
+    with TraceEvents() as trace:
+        assert event.name in trace.defined()  # the kernel refuses
+    events.close()
+    with TraceEvents() as trace:
+        assert event.name not in trace.defined()
+
+
+@needs_probes
 @pytest.mark.invariant("tracefs.X3")
 def test_X3_where_it_is_not_mounted_a_mount_is_made_that_nobody_else_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracefs, "_PLACES", ("/nowhere",))

@@ -179,7 +179,7 @@ def test_a_session_without_adapters_ends() -> None:
     [
         ("missing", "no opener\ninstall one"),
         ("hostile", "no opener"),
-        ("broken", "the counting adapter failed: ValueError: oops"),
+        ("broken", "The counting source failed: ValueError: oops"),
         ("log", ""),
     ],
 )

@@ -173,7 +173,7 @@ async def test_thousands_of_threads_and_children_that_come_and_go(
     build_target: Any, spawn: Any, tmp_path: Path
 ) -> None:
     counted = tmp_path / "counters"
-    target = spawn([build_target("tree"), counted, "2000"])
+    target = spawn([build_target("tree"), counted, "10000"])
 
     def born() -> int:
         return sum(counters(counted, TREE)[name] for name in ("threads", "forks", "execs", "spawns"))

@@ -1,7 +1,7 @@
 """What a job's log and files show of its health, as diagnostics (`model.Diagnostic`).
 
 Codes: `run-state` (always), `run-complete`, `stall-summary`, `timeout-exit`, `watchdog-starved`,
-`core-anomaly`, `core-unresponsive`, `ring-full`, `tensor-wait-timeout`, `fatal`, `terminate`,
+`core-anomaly`, `core-unresponsive`, `core-unreturned`, `ring-full`, `tensor-wait-timeout`, `fatal`, `terminate`,
 `runtime-failed`, `machine-busy`, `missing-edge`, `flag-cycle`, `shared-log`, and those of `time_limits`. All carry the
 attribute `scope`: which job they are about.
 """
@@ -17,6 +17,7 @@ from livedbg.adapters.ascend.diagnostics.stalls import stall_diagnostics
 from livedbg.adapters.ascend.diagnostics.statement import statement
 from livedbg.adapters.ascend.diagnostics.time_limits import time_limits
 from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.marks import Mark
 from livedbg.model import Diagnostic, Severity
 
 __all__ = ["diagnostics"]
@@ -52,4 +53,14 @@ def _of_memory(job: Job) -> Iterator[Diagnostic]:
         return
     for code, sentence, attributes, about in job.live.statements():
         entities = (f"{job.names.task(0).rpartition('/')[0]}/{about}",) if about else ()
-        yield statement(job, code, Severity.WARNING, sentence, entities=entities, attributes=attributes, detail=about)
+        source = attributes.get("source", "")
+        yield statement(
+            job,
+            code,
+            Severity.WARNING,
+            sentence,
+            entities=entities,
+            attributes=attributes,
+            marks=(Mark(source, sentence, kind="memory", seen=True),) if source else (),
+            detail=about or attributes.get("core", ""),
+        )

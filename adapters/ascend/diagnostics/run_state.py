@@ -5,6 +5,7 @@ from __future__ import annotations
 from livedbg.adapters.ascend.diagnostics.statement import statement
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.watchdogs import limit_of
 from livedbg.model import Diagnostic, Severity
 
 __all__ = ["run_complete", "run_state", "shared_log"]
@@ -26,10 +27,12 @@ def run_state(job: Job) -> Diagnostic:
         "certain": "yes" if suspicion.certain else "no",
         "reason": suspicion.reason,
         "quiet": "yes" if job.quiet else "no",
-        "last_wall_ns": str(job.last_wall_ns or ""),
+        "last_wall_ns": str(job.still_since_wall_ns or ""),
         "process": job.process,
         "status": str(job.trouble.status or ""),
         "graph": "yes" if run.graph is not None or (job.live is not None and job.live.speaks) else "no",
+        **_by_memory(job),
+        **_limit(job),
         **numbers,
     }
     marks = [_task_mark(job, raw) for raw in suspicion.tasks[:8]] if run.phase != "completed" else []
@@ -44,6 +47,22 @@ def run_state(job: Job) -> Diagnostic:
         attributes=attributes,
         marks=tuple(marks),
     )
+
+
+def _by_memory(job: Job) -> dict[str, str]:
+    """What only the memory of the job's process shows."""
+    if job.live is None or not job.live.speaks:
+        return {}
+    began = job.live.began_wall_ns
+    return {"memory": "yes", "moved": "yes" if job.live.moved else "no", "began_wall_ns": str(began or "")}
+
+
+def _limit(job: Job) -> dict[str, str]:
+    """The limit of the scheduler's watchdog, where the environment of the job's process is known."""
+    if job.environment is None:
+        return {}
+    limit = limit_of("scheduler", job.environment)
+    return {"limit_s": f"{limit.seconds:g}", "limit_by": limit.by}
 
 
 def run_complete(job: Job) -> Diagnostic:

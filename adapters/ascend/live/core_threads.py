@@ -8,6 +8,8 @@ keys are variables of /tmp/aicore_sim_XXXXXX, which the symbols of that file nam
 Invariants:
     core_threads.C1. A thread is named only if both keys are set in it, its registers are no other core's, no other
         thread of the library says that it is the same core, and the numbers leave no gap. Else none is.
+    core_threads.C2. At the end of a run the cores' threads end one by one. Those that are left are told with their
+        cores' numbers, gaps or not; two that claim one core, or the same registers, tell of none.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile, mapped_file
@@ -23,12 +25,23 @@ from livedbg.linux.maps import Mapping, copies, parse_maps_text
 from livedbg.linux.procfs import thread_ids
 from livedbg.linux.pthreads import ThreadData
 
-__all__ = ["CoreThreads"]
+__all__ = ["CoreThread", "CoreThreads"]
 
 _FILE: Final = re.compile(r"^(?:aicore_sim_\w{6}|libaicore_kernel\.so)$")
 _CORE: Final = "_ZL13g_core_id_key"
 _REGISTERS: Final = "_ZL14g_reg_base_key"
 _KEYS_MAX: Final = 1024  # PTHREAD_KEYS_MAX
+
+
+class CoreThread(NamedTuple):
+    """A core's thread.
+
+    Attributes:
+        registers: address of the core's simulated registers.
+    """
+
+    core: int
+    registers: int
 
 
 class CoreThreads:
@@ -41,7 +54,7 @@ class CoreThreads:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._tids: list[int] = []
-        self._found: tuple[dict[int, int], ...] = ()
+        self._found: tuple[dict[int, CoreThread], ...] = ()
 
     def look(self) -> tuple[dict[int, int], ...]:
         """By tid its core, for each of the libraries (a process may simulate several chips) in order of address.
@@ -49,13 +62,25 @@ class CoreThreads:
         Raises:
             OSError: the process is gone, or may not be looked at.
         """
+        return tuple(_whole(found) for found in self._look())
+
+    def remaining(self) -> dict[int, CoreThread]:
+        """By tid the cores whose threads are there (C2); none where the process simulates several chips.
+
+        Raises:
+            OSError: the process is gone, or may not be looked at.
+        """
+        found = self._look()
+        return found[0] if len(found) == 1 else {}
+
+    def _look(self) -> tuple[dict[int, CoreThread], ...]:
         tids = thread_ids(self._pid)
         if tids != self._tids:
             self._found = self._search()
             self._tids = tids if thread_ids(self._pid) == tids else []
         return self._found
 
-    def _search(self) -> tuple[dict[int, int], ...]:
+    def _search(self) -> tuple[dict[int, CoreThread], ...]:
         mappings = parse_maps_text(Path(f"/proc/{self._pid}/maps").read_bytes())
         keys = [pair for library in _libraries(mappings) if (pair := self._keys(library)) is not None]
         data = ThreadData(self._pid, mappings) if keys else None
@@ -88,9 +113,15 @@ def _libraries(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
     return sorted((copy for file in files.values() for copy in copies(file)), key=lambda copy: copy[0].start)
 
 
-def _checked(values: dict[int, dict[int, int]], core_key: int, registers_key: int) -> dict[int, int]:
-    """By tid its core (C1)."""
-    cores: dict[int, int] = {}
+def _whole(found: dict[int, CoreThread]) -> dict[int, int]:
+    """By tid its core, where all cores have a thread (C1)."""
+    cores = {tid: thread.core for tid, thread in found.items()}
+    return cores if sorted(cores.values()) == list(range(len(cores))) else {}
+
+
+def _checked(values: dict[int, dict[int, int]], core_key: int, registers_key: int) -> dict[int, CoreThread]:
+    """By tid its core (C2)."""
+    found: dict[int, CoreThread] = {}
     registers: set[int] = set()
     for tid, held in values.items():
         base = held.get(registers_key, 0)
@@ -99,5 +130,5 @@ def _checked(values: dict[int, dict[int, int]], core_key: int, registers_key: in
         if base in registers:
             return {}
         registers.add(base)
-        cores[tid] = held[core_key]
-    return cores if sorted(cores.values()) == list(range(len(cores))) else {}
+        found[tid] = CoreThread(held[core_key], base)
+    return found if len({thread.core for thread in found.values()}) == len(found) else {}

@@ -50,6 +50,10 @@ FIELDS: Final = (
         "whether the scheduler's threads turn",
     ),
     Field("beat.turns", ("sched_loop_count",), loss="whether the scheduler's threads turn"),
+    Field("beat.began", ("sched_start_ts",)),
+    Field("executor.dispatched", ("sched_ctx_.payload_per_core_",), "dispatched"),
+    Field("dispatched.function", ("function_bin_addr",)),
+    Field("dispatched.task", ("local_context.async_ctx.task_token.raw",)),
     # PTO2SchedulerState, the rings
     Field("scheduler.rings", ("ring_sched_states", "ring_sched_state"), "rings", "the tasks", needed=True),
     Field("scheduler.queues", ("ready_queues",), "queue", "how many tasks are queued"),

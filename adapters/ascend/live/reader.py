@@ -10,19 +10,23 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from livedbg.adapters.ascend.live.core_threads import CoreThread
 from livedbg.adapters.ascend.live.cores import deferred_tasks, read_cores, scheduler_threads
 from livedbg.adapters.ascend.live.image import Block, Image
 from livedbg.adapters.ascend.live.layout import Layout
 from livedbg.adapters.ascend.live.links import WaiterLists
 from livedbg.adapters.ascend.live.rings import Ring, segments, task_at
-from livedbg.adapters.ascend.live.scene import read_errors, read_queued, read_rings, read_turns
+from livedbg.adapters.ascend.live.scene import read_began, read_errors, read_queued, read_rings, read_turns
 from livedbg.adapters.ascend.live.shot import CHUNK, Holders, Shot, chunks, holders_of
 from livedbg.adapters.ascend.live.slots import Fixed, Slot, SlotReader, state_of
 from livedbg.adapters.ascend.live.state import LiveCore, LiveTask, Look
+from livedbg.adapters.ascend.live.unreturned import Unreturned, read_unreturned
 from livedbg.adapters.ascend.names import local_of, ring_of
+from livedbg.linux.maps import parse_maps
 
 __all__ = ["SchedulerReader"]
 
@@ -85,6 +89,17 @@ class SchedulerReader:
             return replace(self._latest, fresh=False, changed=set(), gone=set(), waiters={}, moving=1)
         self._latest = self._fold(best[1], best[0])
         return self._latest
+
+    def unreturned(self, threads: Mapping[int, CoreThread]) -> list[Unreturned]:
+        """Cores whose kernels have not returned, once the scheduler has ended its run.
+
+        Args:
+            threads: the cores' threads that are there, by tid.
+
+        Raises:
+            OSError: it can't be read (any more).
+        """
+        return read_unreturned(Image(self._pid), self._layout, self._address, threads, parse_maps(self._pid))
 
     # reading
 
@@ -165,6 +180,7 @@ class SchedulerReader:
             data = image.read([(self._address + trackers.offset, trackers.length * trackers.target_size)])[0]
             shot.threads = scheduler_threads(layout, data, shot.numbers.get("threads", trackers.length))
         shot.turns = read_turns(layout, image, self._address)
+        shot.began_mono_ns = read_began(layout, image, self._address)
         shot.queued = read_queued(layout, image, scheduler)
         waits = layout.get("scheduler.waits")
         if waits is not None:
@@ -221,6 +237,8 @@ class SchedulerReader:
             over=bool(numbers.get("over")),
             queued=shot.queued,
             turns=shot.turns,
+            began_mono_ns=shot.began_mono_ns,
+            tails={ring.number: ring.tail for ring in shot.rings},
             errors=shot.errors,
             moving=moving,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from livedbg.adapters.ascend.live.core_threads import CoreThreads
+from livedbg.adapters.ascend.live.core_threads import CoreThread, CoreThreads
 from livedbg.adapters.ascend.live.state import LiveCore
 from livedbg.adapters.ascend.names import Names, core_type
 from livedbg.model import Edge, EdgeKind, Process, ids
@@ -35,6 +35,14 @@ class CoreRoles:
         """
         found = self._threads.look()
         return found[0] if len(found) == 1 else {}
+
+    def remaining(self) -> dict[int, CoreThread]:
+        """By tid the cores whose threads are there, at the end of a run too.
+
+        Raises:
+            OSError: the process is gone, or may not be looked at.
+        """
+        return self._threads.remaining()
 
     def events(
         self, found: Mapping[int, int], cores: Mapping[int, LiveCore], snapshot: Snapshot, stamp: Stamp

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import time
 from typing import Final
 
 from livedbg.adapters.ascend.live.image import Block, Image
@@ -9,9 +11,11 @@ from livedbg.adapters.ascend.live.layout import Layout, Place
 from livedbg.adapters.ascend.live.rings import Ring
 from livedbg.adapters.ascend.live.state import NO_ERRORS, Errors
 
-__all__ = ["read_errors", "read_queued", "read_rings", "read_turns"]
+__all__ = ["began_mono_ns", "read_began", "read_errors", "read_queued", "read_rings", "read_turns"]
 
 _MOST: Final = 8  # threads, or queues
+_HZ: Final = (50_000_000, 1_000_000_000)
+"""PLATFORM_PROF_SYS_CNT_FREQ of simpler src/{a2a3,a5}/platform/include/common/platform_config.h."""
 
 
 def read_rings(layout: Layout, image: Image, scheduler: int) -> tuple[list[Ring], list[Block]]:
@@ -51,6 +55,25 @@ def read_turns(layout: Layout, image: Image, executor: int) -> tuple[int, ...]:
     if beats is None or turns is None:
         return ()
     return tuple(_numbers(image, executor + beats.offset, beats, turns))
+
+
+def read_began(layout: Layout, image: Image, executor: int) -> int | None:
+    """When the scheduler's threads began the run (CLOCK_MONOTONIC, ns); None where that can't be told.
+
+    On x86 the simulator's counter is the steady clock in units of the chip's counter (sys_cnt_now_ticks, simpler
+    src/common/platform/include/aicpu/device_time.h); on other machines it is a clock with another beginning.
+    """
+    beats, began = layout.get("executor.beats"), layout.get("beat.began")
+    if beats is None or began is None or platform.machine() != "x86_64":
+        return None
+    ticks = max((count for count in _numbers(image, executor + beats.offset, beats, began) if count), default=0)
+    return began_mono_ns(ticks, time.monotonic_ns())
+
+
+def began_mono_ns(ticks: int, now_ns: int) -> int | None:
+    """The moment at which the chip's counter had a value: by the slower counter that puts it into the past."""
+    found = [ticks * (1_000_000_000 // hz) for hz in _HZ]
+    return next((at for at in found if 0 < at <= now_ns), None)
 
 
 def read_queued(layout: Layout, image: Image, scheduler: int) -> int | None:

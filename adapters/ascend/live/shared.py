@@ -34,6 +34,10 @@ class SharedLog(LiveView):
         """None of its own."""
         return (), ()
 
+    def queues(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
+        """None of its own."""
+        return (), ()
+
     def statements(self) -> Iterator[tuple[str, str, dict[str, str], str]]:
         """Nothing of its own."""
         return iter(())

@@ -34,6 +34,7 @@ class Shot:
     threads: dict[int, tuple[int, str]] = field(default_factory=dict)
     queued: int | None = None
     turns: tuple[int, ...] = ()
+    began_mono_ns: int | None = None
     errors: Errors = NO_ERRORS
 
 

@@ -109,6 +109,8 @@ class Look:
         over: the scheduler has ended the run.
         queued: tasks in the ready queues.
         turns: how often each scheduler thread has turned its loop.
+        began_mono_ns: when the scheduler's threads began the run (CLOCK_MONOTONIC); None where that is not known.
+        tails: by ring, the first task whose slot has not been given back: all before it have completed.
         moving: how much was changing while it was read and was left out.
     """
 
@@ -124,6 +126,8 @@ class Look:
     over: bool = False
     queued: int | None = None
     turns: tuple[int, ...] = ()
+    began_mono_ns: int | None = None
+    tails: dict[int, int] = field(default_factory=dict)
     errors: Errors = NO_ERRORS
     moving: int = 0
 

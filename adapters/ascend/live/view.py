@@ -4,18 +4,23 @@ Invariants:
     live_view.V1. A task is as the newest look has it, whatever the log says of it; what the log knows and memory
         doesn't (when it was dispatched, by which line) stays.
     live_view.V2. Where the two contradict each other, that is said (differences.py).
+    live_view.V3. A task that waits for a core which others have is behind these, whatever dependencies it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live.differences import Differences
+from livedbg.adapters.ascend.live.progress import Progress
+from livedbg.adapters.ascend.live.queues import CoreQueues
 from livedbg.adapters.ascend.live.state import LiveTask, Look
+from livedbg.adapters.ascend.live.texts import task_words, unreturned_attributes, unreturned_words
+from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.names import task_name
+from livedbg.adapters.ascend.names import local_of, ring_of, task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Fatal
@@ -40,7 +45,6 @@ class LiveView:
         self._job = job
         self._source = f"memory of process {pid}"
         self._look: Look | None = None
-        self._progress: tuple[object, ...] | None = None
         self._mark: Mark | None = None
         self._run: Run | None = None
         self._put: dict[EdgeKey, Edge] = {}
@@ -48,6 +52,9 @@ class LiveView:
         self._behind: dict[int, set[int]] = {}
         self._before: dict[int, set[int]] = {}
         self._turned: tuple[tuple[int, ...], int] | None = None
+        self._queues = CoreQueues(job.names, self._source)
+        self._unreturned: tuple[Unreturned, ...] = ()
+        self._progress = Progress()
         self.differences = Differences()
         self.still_s = 0.0
 
@@ -66,6 +73,21 @@ class LiveView:
         """The ids of the tasks that have a slot."""
         return self.tasks
 
+    @property
+    def still_since_wall_ns(self) -> int | None:
+        """Since when the run has not moved, as far as it was sampled."""
+        return self._progress.still_since_wall_ns
+
+    @property
+    def began_wall_ns(self) -> int | None:
+        """When the run began; None where memory doesn't tell."""
+        return self._progress.began_wall_ns
+
+    @property
+    def moved(self) -> bool:
+        """The run has moved while it was sampled."""
+        return self._progress.moved
+
     # looks
 
     def take(self, look: Look | None, wall_ns: int) -> None:
@@ -78,8 +100,8 @@ class LiveView:
         if look.fresh:
             self._begin(look)
         self._look = look
-        moved = self._progress is not None and look.progress != self._progress
-        self._progress = look.progress
+        self._unreturned = ()
+        moved = self._progress.take(look, wall_ns)
         if moved or job.last_wall_ns is None:
             self._went_on(wall_ns)
         run, errors = job.run, look.errors
@@ -90,11 +112,11 @@ class LiveView:
         mark = Mark(self._source, "", wall_ns, exact=former is not None, seen=True, kind="memory")
         if look.over and not errors.scheduler and not errors.orchestrator and look.completed == look.total:
             self._link(look)
-            run.finish(mark)
+            self._finish(mark)
             job.stale = True
             return
         job.runs()
-        for raw in look.gone:
+        for raw in (*look.gone, *(_given_back(run, look) if spoke else ())):
             self._complete(run.task(raw), "its slot was given back", mark)
         for raw in look.tasks if spoke else look.changed:
             self._apply(look.tasks[raw], mark, first=former is None)
@@ -111,8 +133,13 @@ class LiveView:
             run.counts.ready = states.count(TaskState.READY)
             run.counts.waiting = states.count(TaskState.SUBMITTED)
             job.stale = True
+        self._queues.take(look, again=again)
         self._turns(look, wall_ns)
-        code = errors.orchestrator or errors.scheduler
+        self._latched(errors.orchestrator or errors.scheduler, wall_ns)
+
+    def _latched(self, code: int, wall_ns: int) -> None:
+        """The runtime has latched an error code; 0 for none."""
+        job = self._job
         if code and job.trouble.fatal is None and not job.trouble.status and job.stalls.stall is None:
             text = Mark(self._source, f"error code {code} is latched", wall_ns, seen=True, kind="memory")
             job.trouble.fatal = Fatal(code, "", "", text)
@@ -121,8 +148,20 @@ class LiveView:
     def end(self) -> None:
         """The process can't be read any more: what was known stays, and is the log's again."""
         self._look = None
+        self._unreturned = ()
+        self._progress.clear()
+        self._queues.clear()
         self.differences.clear()
         self.still_s = 0.0
+
+    def take_unreturned(self, cores: Sequence[Unreturned]) -> None:
+        """The scheduler has ended the run, and kernels of these cores have not returned; none: all have."""
+        if tuple(cores) == self._unreturned:
+            return
+        self._unreturned = tuple(cores)
+        if cores and self._job.run.phase != "failed":
+            self._job.run.phase = "failed"
+        self._job.stale = True
 
     def _begin(self, look: Look) -> None:
         """A run that the reader sees for the first time; the log may know it, or a former one."""
@@ -140,15 +179,24 @@ class LiveView:
         self._behind.clear()
         self._before.clear()
         self.differences.clear()
-        self._progress = self._turned = None
+        self._turned = None
+        self._progress.clear()
+        self._queues.clear()
 
     def _ended(self, former: Look, wall_ns: int) -> None:
         """The scheduler has put its run away."""
         run = self._job.run
         if not former.errors.scheduler and not former.errors.orchestrator and run.phase == "running":
-            run.finish(Mark(self._source, "the scheduler has ended the run", wall_ns, seen=True, kind="memory"))
+            self._finish(Mark(self._source, "the scheduler has ended the run", wall_ns, True, "memory", True))
         self._job.stale = True
         self.end()
+
+    def _finish(self, mark: Mark) -> None:
+        """The run has completed, since the sample before: what ran then took as long as that shows."""
+        run = self._job.run
+        for record in run.in_flight():
+            self._complete(record, "the run completed", mark)
+        run.finish(mark)
 
     def _went_on(self, wall_ns: int) -> None:
         """Something happened: neither the log's silence nor an earlier watchdog round counts any more."""
@@ -193,7 +241,7 @@ class LiveView:
             return
         record.cores, record.deferred, record.waits = cores, task.deferred, waits
         inferred = f"queued behind another task on core {task.queued}" if task.queued is not None else ""
-        text = Mark(mark.source, _words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
+        text = Mark(mark.source, task_words(task), mark.wall_ns, mark.exact, kind="memory", seen=True)
         if record.state is not task.state:
             record.already = task.state if first else None
         run.set_state(record, task.state, text, inferred)
@@ -255,6 +303,10 @@ class LiveView:
         put, drop, self._put, self._drop = self._put, self._drop, {}, set()
         return put.values(), drop
 
+    def queues(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
+        """Edges from tasks that wait for a core to those that have it: new or changed, and those that are no more."""
+        return self._queues.changes()
+
     # what follows
 
     def suspicion(self) -> Suspicion:
@@ -271,6 +323,9 @@ class LiveView:
         """What is to be said of it: code, sentence, attributes; and the task that it is about, by its name."""
         for raw, text in list(self.differences.said.items())[:_SHOWN]:
             yield "live-differs", f"Log and memory differ: {text}.", {}, task_name(raw)
+        for core in self._unreturned:
+            attributes = {"source": self._source, **unreturned_attributes(core)}
+            yield "core-unreturned", unreturned_words(core), attributes, ""
         if self.still_s >= _STILL_S:
             sentence = (
                 f"None of the scheduler's threads has turned its loop for {self.still_s:.0f} s: the process is stopped "
@@ -288,13 +343,7 @@ class LiveView:
         self._job.stale |= before >= _STILL_S or self.still_s >= _STILL_S
 
 
-def _words(task: LiveTask) -> str:
-    """A task's state as evidence."""
-    words = [f"{task_name(task.raw)} {task.state.value.upper()}"]
-    if task.fanin is not None and task.missing is not None:
-        words.append(f"{task.fanin - task.missing} of {task.fanin} dependencies met")
-    words += [f"on core {core} ({subslot})" if subslot else f"on core {core}" for core, subslot in task.cores]
-    if task.deferred:
-        words.append("its kernel has returned, its completion is deferred")
-    words += [condition.text for condition in task.conditions]
-    return ", ".join(words)
+def _given_back(run: Run, look: Look) -> list[int]:
+    """The tasks that a line which came late took for open, and whose slots were given back before."""
+    open_tasks = [raw for raw, record in run.tasks.items() if record.open and raw not in look.tasks]
+    return [raw for raw in open_tasks if local_of(raw) < look.tails.get(ring_of(raw), 0)]

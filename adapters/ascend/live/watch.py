@@ -15,7 +15,8 @@ from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.adapters.ascend.live.roles import CoreRoles
 from livedbg.adapters.ascend.live.shared import SharedLog
-from livedbg.adapters.ascend.live.state import Look
+from livedbg.adapters.ascend.live.state import LiveCore, Look
+from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.model import LogSource, Process, SourceHealth, SourceStatus
@@ -31,6 +32,8 @@ _LIMIT: Final = Limit(cpu=0.02, least_s=0.5, most_s=10.0)
 _SEARCH_S: Final = 2.0
 _SEARCH_MOST_S: Final = 30.0  # where no log speaks of the runtime
 _AGAIN_S: Final = 0.3  # between the two looks of a report
+_MOST_AGAIN: Final = 5  # more looks of it, while a run that is not young has not moved
+_YOUNG_NS: Final = 10_000_000_000
 _PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a busy box
 _NEEDED: Final = "build the runtime with its debug information (-g, not stripped)"
 
@@ -85,9 +88,10 @@ class LiveWatch:
         while not targets_ended(context):
             await self.look(context)
             if context.request.once:
-                if self._seen_any:
-                    await context.sleep(_AGAIN_S)
-                    await self.look(context)
+                for number in range(_MOST_AGAIN):
+                    if self._seen_any and (number == 0 or self._any_stands()):
+                        await context.sleep(_AGAIN_S)
+                        await self.look(context)
                 return
             await context.sleep(_LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else _SEARCH_S)
 
@@ -125,6 +129,14 @@ class LiveWatch:
     @property
     def _seen_any(self) -> bool:
         return any(seen.schedulers for seen in self._seen.values())
+
+    def _any_stands(self) -> bool:
+        """Some run that is not young has not moved since it is sampled."""
+        views = [scheduler.view for seen in self._seen.values() for scheduler in seen.schedulers.values()]
+        now_ns = time.time_ns()
+        return any(
+            view.speaks and not view.moved and (view.began_wall_ns or now_ns) < now_ns - _YOUNG_NS for view in views
+        )
 
     async def _first_processes(self, context: Context) -> None:
         end = time.monotonic() + _PATIENCE_S
@@ -194,6 +206,9 @@ class LiveWatch:
             if job is None:
                 return
             view = job.live = LiveView(job, process.pid)
+            job.process = job.process or process.id
+            if job.process == process.id and job.environment is None:
+                job.environment = dict(process.environment)
         seen.schedulers[number] = _Scheduler(process, reader, view, job, CoreRoles(process, job.names))
 
     def _job_of(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> Job | None:
@@ -255,12 +270,15 @@ class LiveWatch:
             remedy = "run livedbg as the process's user or as root"
             self._say(context, scheduler.process, "no-permission", sentence, remedy=remedy)
             return False
+        left = await self._unreturned(scheduler) if look is None else []
         watch = Stopwatch()
         with self._model.lock:
             scheduler.view.take(look, time.time_ns())
+            if look is None:
+                scheduler.view.take_unreturned(left)
             names = dict(scheduler.job.kernels.by_id)
         self._spent_s += cost.cpu_s + watch.cost().cpu_s
-        await self._name_cores(scheduler, look, context)
+        await self._name_cores(scheduler, look, left, context)
         if names:
             name_kernels(scheduler.process.pid, names)
         if look is not None:
@@ -286,7 +304,20 @@ class LiveWatch:
         health = SourceHealth.DEGRADED if cut else SourceHealth.OK
         self._say(context, scheduler.process, "live-many", sentence, health=health)
 
-    async def _name_cores(self, scheduler: _Scheduler, look: Look | None, context: Context) -> None:
+    async def _unreturned(self, scheduler: _Scheduler) -> list[Unreturned]:
+        """The cores whose kernels have not returned; of a process with several schedulers that can't be told."""
+        if len(self._seen[scheduler.process.id].schedulers) > 1:
+            return []
+        try:
+            threads, cost = await asyncio.to_thread(timed, scheduler.roles.remaining)
+            self._spent_s += cost.cpu_s
+            return await asyncio.to_thread(scheduler.reader.unreturned, threads) if threads else []
+        except OSError:
+            return []  # it has just gone: the next sample says so
+
+    async def _name_cores(
+        self, scheduler: _Scheduler, look: Look | None, left: list[Unreturned], context: Context
+    ) -> None:
         """Say which threads are which cores; of a process with several schedulers that can't be told."""
         alone = len(self._seen[scheduler.process.id].schedulers) == 1
         try:
@@ -294,7 +325,8 @@ class LiveWatch:
         except OSError:
             return  # it has just gone: the next look says so
         self._spent_s += cost.cpu_s
-        cores = look.cores if look is not None else {}
+        cores = look.cores if look is not None else {one.core: LiveCore(one.core) for one in left}
+        found = found if look is not None else {one.tid: one.core for one in left}
         context.emit(*scheduler.roles.events(found, cores, context.snapshot(), context.stamp()))
 
     def _end(self, seen: _Seen) -> None:

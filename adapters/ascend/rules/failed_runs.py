@@ -12,6 +12,7 @@ from livedbg.adapters.ascend.rules.sentences import (
     ended_by,
     evidence,
     fired,
+    latched_timeout,
     masked,
     name_of,
     names_of,
@@ -104,6 +105,7 @@ def _explained(job: JobDiagnostics) -> Iterator[bool]:
     """Whether another rule already says why the run failed."""
     ring = job.first("ring-full")
     yield ring is not None and ring.attributes.get("host_built") != "yes"
+    yield latched_timeout(job) is not None and bool(job.state.entities)
     for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
         yield job.first(code) is not None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from livedbg.adapters.ascend.rules.long_runs import is_long
 from livedbg.adapters.ascend.rules.sentences import (
     JobDiagnostics,
     evidence,
@@ -72,6 +73,8 @@ def goes_on(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     """The run has neither ended nor failed, and its log is being written."""
     if job.state.attributes.get("phase") not in {"starting", "running"} or any(job.first(code) for code in _TROUBLE):
         return
+    if is_long(job, state):
+        return  # long_runs says so
     roots = job.roots(state.snapshot)
     running = [task for task in roots if task.state is TaskState.RUNNING]
     if job.state.attributes.get("quiet") != "yes":

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Final
 
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState
+from livedbg.analysis.rules.words import waited_ns
+from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState, ids
 from livedbg.model.snapshot import Snapshot
 
 __all__ = [
@@ -23,9 +24,14 @@ __all__ = [
     "evidence",
     "fired",
     "jobs",
+    "latched_timeout",
+    "limit_words",
+    "long_s",
     "masked",
     "name_of",
     "names_of",
+    "open_for_s",
+    "patience_s",
     "pid_of",
     "progress_of",
     "quiet_for_s",
@@ -148,6 +154,42 @@ def quiet_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float:
     return (snapshot.now().wall_ns - int(last)) / 1e9 if last else 0.0
 
 
+def open_for_s(job: JobDiagnostics, snapshot: Snapshot) -> float | None:
+    """How long a job's run is open, by the scheduler's memory; else how long the main thread has waited.
+
+    Returns:
+        None where neither is known. No task of the run can run for longer.
+    """
+    began = job.state.attributes.get("began_wall_ns")
+    if began:
+        return max(0.0, (snapshot.now().wall_ns - int(began)) / 1e9)
+    process = snapshot.processes.get(job.state.attributes.get("process", ""))
+    main = None if process is None else snapshot.threads.get(ids.thread(process.host, process.pid, process.pid))
+    waited = None if main is None else waited_ns(main, snapshot)
+    return None if waited is None else waited / 1e9
+
+
+def long_s(job: JobDiagnostics, state: RuleInput) -> float:
+    """From when on it is long that a task runs: longer for a kernel that is known to be slow."""
+    found = state.settings.task_stall_s
+    for task in job.roots(state.snapshot):
+        known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
+        if known is not None:
+            found = max(found, state.settings.slow_factor * known.longest_ns / 1e9)
+    return found
+
+
+def patience_s(job: JobDiagnostics, state: RuleInput) -> float:
+    """From when on a run without progress is stalled: the limit of its watchdog, where that is known, is no less."""
+    return max(long_s(job, state), float(job.state.attributes.get("limit_s", "0") or 0))
+
+
+def limit_words(job: JobDiagnostics) -> str:
+    """`60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
+    limit, by = job.state.attributes.get("limit_s"), job.state.attributes.get("limit_by")
+    return f"{limit} s ({by})" if limit else ""
+
+
 def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
     """The evidence of diagnostics, and the lines that tasks rest on; each line once."""
     found: dict[tuple[str, str], Evidence] = {}
@@ -183,8 +225,8 @@ def count_behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -
 
     def waiters(task: str) -> Iterator[str]:
         for waiter in state.graph.waiters_of(task):
-            edge = edges.get(EdgeKey(EdgeKind.DEPENDS_ON, waiter, task))
-            if edge is not None and edge.state is EdgeState.PENDING:
+            found = (edges.get(EdgeKey(kind, waiter, task)) for kind in (EdgeKind.DEPENDS_ON, EdgeKind.WAITS_FOR))
+            if waiter != job.orchestrator and any(e is not None and e.state is EdgeState.PENDING for e in found):
                 yield waiter
 
     direct = {waiter for root in ids for waiter in waiters(root)}
@@ -194,7 +236,8 @@ def count_behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -
             if waiter not in seen and waiter not in ids:
                 seen.add(waiter)
                 todo.append(waiter)
-    counted = int(job.state.attributes.get("waiting", "0") or 0)
+    by_memory = job.state.attributes.get("memory") == "yes"  # which shows each task that waits, and for what
+    counted = 0 if by_memory else int(job.state.attributes.get("waiting", "0") or 0)
     known = job.state.attributes.get("graph") == "yes" or (len(seen) == 1 and counted <= 1)
     return max(len(seen), counted), len(direct), known
 
@@ -240,8 +283,17 @@ def code_of(said: Diagnostic) -> str:
     return f" ({code})" if code else ""
 
 
+def latched_timeout(job: JobDiagnostics) -> Diagnostic | None:
+    """The error code of the scheduler's watchdog, where memory has it and no log tells of it."""
+    fatal = job.first("fatal")
+    by_memory = fatal is not None and any(proof.kind == "memory" for proof in fatal.evidence)
+    return fatal if fatal is not None and by_memory and fatal.attributes.get("error_code") == "100" else None
+
+
 def ended_by(watchdog: Diagnostic | None) -> str:
     """` The scheduler's watchdog ended the run (code 100, …; S1:running-stalled).` where it did."""
+    if watchdog is not None and watchdog.code == "fatal":
+        return " The scheduler's watchdog ended the run (code 100, by the scheduler's memory)."
     if watchdog is None or watchdog.code != "timeout-exit":
         return ""
     sub_class = watchdog.attributes.get("sub_class", "")

@@ -16,9 +16,11 @@ from livedbg.adapters.ascend.rules.sentences import (
     ended_by,
     evidence,
     fired,
+    latched_timeout,
     masked,
     name_of,
     names_of,
+    patience_s,
     pid_of,
     progress_of,
     quiet_for_s,
@@ -30,7 +32,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity, Task, TaskState
 
-__all__ = ["stall"]
+__all__ = ["stall", "who_blocks"]
 
 _ENTITIES: Final = 1_000  # of one finding
 
@@ -43,22 +45,29 @@ class _Blocked:
         watchdog: the scheduler's watchdog.
         ring: the orchestrator, which can't submit because a ring is full.
         tensor: the orchestrator, which gave up waiting for a tensor.
+        latched: the watchdog's error code, latched in memory, where no log tells of it.
     """
 
     watchdog: Diagnostic | None
     ring: Diagnostic | None
     tensor: Diagnostic | None
+    latched: Diagnostic | None
 
     @classmethod
     def of(cls, job: JobDiagnostics) -> _Blocked:
         """What the diagnostics of a job report."""
         watchdog = job.first("timeout-exit") or job.first("stall-summary")
-        return cls(watchdog, job.first("ring-full"), job.first("tensor-wait-timeout"))
+        return cls(watchdog, job.first("ring-full"), job.first("tensor-wait-timeout"), latched_timeout(job))
 
     @property
     def reported(self) -> bool:
         """Something reports it; else only the silence of the log shows it."""
-        return self.watchdog is not None or self.ring is not None or self.tensor is not None
+        return any(said is not None for said in self.said)
+
+    @property
+    def said(self) -> tuple[Diagnostic | None, ...]:
+        """All of them."""
+        return self.watchdog, self.ring, self.tensor, self.latched
 
     @property
     def drained(self) -> bool:
@@ -92,8 +101,8 @@ def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
 
 def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> Finding:
     watchdog, cycle = blocked.watchdog, job.first("flag-cycle")
-    sentence = _who(roots, job, state) + _orchestrator_waits(job, blocked, state) + _behind(roots, job, state)
-    sentence += progress_of(job) + ended_by(watchdog) + fired(job) + masked(job) + shared(job)
+    sentence = who_blocks(roots, job, state) + _orchestrator_waits(job, blocked, state) + _behind(roots, job, state)
+    sentence += progress_of(job) + ended_by(watchdog or blocked.latched) + fired(job) + masked(job) + shared(job)
     sentence += f" {cycle.sentence}" if cycle is not None else ""
     waiters = waiters_of(roots, state)
     return Finding(
@@ -103,7 +112,7 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
         severity=Severity.CRITICAL,
         sentence=sentence,
         entities=_participants(job, roots, blocked, state),
-        evidence=evidence(watchdog, blocked.ring, blocked.tensor, *roots, *waiters, job.state, *_failures(job)),
+        evidence=evidence(*blocked.said, *roots, *waiters, job.state, *_failures(job)),
         next=_next(roots, job, pid_of(job, state.snapshot)),
         inferred=job.state.attributes.get("certain") != "yes",
         since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
@@ -140,18 +149,13 @@ def _failures(job: JobDiagnostics) -> tuple[Diagnostic | None, ...]:
 
 
 def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
-    """Nothing in the log for longer than a task may run (longer still for a kernel that is known to be slow)."""
+    """Nothing has happened for longer than the watchdog's limit, or than a task may run where no limit is known."""
     if job.state.attributes.get("quiet") != "yes":
         return False
-    limit_s = state.settings.task_stall_s
-    for task in job.roots(state.snapshot):
-        known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
-        if known is not None:
-            limit_s = max(limit_s, state.settings.slow_factor * known.longest_ns / 1e9)
-    return quiet_for_s(job, state.snapshot) >= limit_s
+    return quiet_for_s(job, state.snapshot) >= patience_s(job, state)
 
 
-def _who(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
+def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     """The claim itself: which task, where, since when."""
     snapshot = state.snapshot
     if len(roots) > 1:

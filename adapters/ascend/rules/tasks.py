@@ -14,6 +14,7 @@ from msgspec import structs
 
 from livedbg.adapters.ascend.rules.compiling import CompileRule
 from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, starved
+from livedbg.adapters.ascend.rules.long_runs import long_run
 from livedbg.adapters.ascend.rules.lost_orders import flag_cycle, missing_edge
 from livedbg.adapters.ascend.rules.run_progress import goes_on, run_complete
 from livedbg.adapters.ascend.rules.sentences import (
@@ -23,6 +24,7 @@ from livedbg.adapters.ascend.rules.sentences import (
     ring_name,
 )
 from livedbg.adapters.ascend.rules.stalls import stall
+from livedbg.adapters.ascend.rules.unreturned import unreturned
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.model import Severity
@@ -72,6 +74,19 @@ def rules() -> Sequence[Rule]:
             "for, or (inferred) a log that is quiet with tasks in flight. The finding names the cause, not the "
             "symptom.",
             stall,
+        ),
+        AscendRule(
+            "ascend-long",
+            "A run whose scheduler's memory shows no progress for long, before the limit of its watchdog: a task that "
+            "runs for long, or an orchestrator that submits nothing. Slow or stuck: that can't be told, so the verdict "
+            "is unknown.",
+            long_run,
+        ),
+        AscendRule(
+            "ascend-unreturned",
+            "The scheduler has ended the run, and the host waits for the thread of a core whose kernel has not "
+            "returned. The simulator's host joins the threads of all cores before it reports anything.",
+            unreturned,
         ),
         AscendRule(
             "ascend-scope-deadlock",

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from livedbg.analysis.rules import (
+    closed,
     cycles,
     device,
+    ends,
     groups,
     holders,
     outside,
@@ -15,6 +17,7 @@ from livedbg.analysis.rules import (
     progress,
     reported,
     sight,
+    spinning,
     uninterruptible,
 )
 from livedbg.analysis.rules.base import Judged, Rule, RuleInput, Settings
@@ -32,9 +35,12 @@ PROVED: Final[tuple[Chapter, ...]] = (
 GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
+    ("How a job ended", ends.rules),
     ("Control groups", groups.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),
+    ("Waits that nothing can end", closed.rules),
+    ("CPU time without progress", spinning.rules),
     ("What a runtime reports", reported.rules),
     ("What something outside could end", outside.rules),
     ("What could not be seen", sight.rules),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from livedbg.analysis.burning import burns
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import blocked_in, thing_name, waiting
@@ -291,7 +292,8 @@ class LockConvoy:
     name: str = "lock-convoy"
     doc: str = (
         "A thread holds a lock (or the GIL) that others wait for, and it runs. That is no stall: it may release the "
-        "lock at any time. If it never does, its stack shows where it loops."
+        "lock at any time. If it never does, its stack shows where it loops. The verdict is `unknown` while the thread "
+        "shows nothing but CPU time."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -299,17 +301,18 @@ class LockConvoy:
         for thread, lock, waiters in _held_locks(state):
             if thread.state is not ThreadState.RUNNING:
                 continue
+            blind = burns(thread, state.snapshot, state.settings.thread_stall_ns)
             yield Finding(
                 rule=self.name,
                 severity=Severity.INFO,
                 sentence=(
                     f"{sentence_case(name_of(thread.id, state.snapshot))} holds {thing_name(lock, state.snapshot)} and "
-                    f"is running; {waiting(lock, state)} for it."
+                    f"is running{' (it computes, or spins)' if blind else ''}; {waiting(lock, state)} for it."
                 ),
                 entities=(thread.id, lock, *waiters),
                 evidence=(*_proofs([(lock, thread.id)], state), thread_evidence(thread, state.snapshot)),
                 next=_stacks((thread.id,)),
-                state=VerdictState.RUNNING,
+                state=VerdictState.UNKNOWN if blind else VerdictState.RUNNING,
                 roots=(thread.id,),
             )
 

@@ -12,7 +12,7 @@ from livedbg.logs.sanitizers import own_frames
 from livedbg.model import Frame, Thread
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["blocked_in", "places_in", "thing_name", "user_frame", "waiting"]
+__all__ = ["blocked_in", "place", "places_in", "thing_name", "user_frame", "waiting"]
 
 _NOT_OWN: Final = re.compile(
     r"/lib(?:64)?/python3[^/]*/|/(?:site|dist)-packages/|^<frozen |^/usr/(?:include|lib|src)/|/include/c\+\+/"
@@ -40,6 +40,11 @@ def user_frame(thread: str, snapshot: Snapshot) -> Frame | None:
         return None
     own = (frame for frame in own_frames(stack.frames) if frame.file and frame.line)
     return next((frame for frame in own if not _NOT_OWN.search(frame.file or "")), None)
+
+
+def place(frame: Frame) -> str:
+    """`server.cpp:31`; "" where the line is not known."""
+    return f"{(frame.file or '').rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
 
 
 def places_in(threads: Iterable[str], snapshot: Snapshot) -> str:

@@ -96,4 +96,4 @@ def test_a_damaged_log_gives_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "damaged.log").write_bytes(damaged + b"=========" * 20_000)
     code, found = report("--logs", tmp_path / "damaged.log")
     assert code == 11 and "shift.cu:31" in json.dumps(found["findings"])
-    assert not [limit for limit in found["limits"] if limit["code"] == "internal-error"]
+    assert not [limit for limit in found["limits"] if limit["code"] == "source-failed"]

@@ -1,7 +1,9 @@
 """Runs a small task graph on the simulator of `simpler`: run.py SCENARIO RUNTIME [ROUNDS]; READY before the first run.
 
-Scenarios: healthy, slow (a kernel of 3 s), hang (a kernel that never ends), tensor_wait (the orchestrator reads what
-that kernel should write), async (a completion that nobody signals). Needs simpler, torch, and its compiler on the PATH.
+Scenarios: healthy, slow (a kernel of KERNEL_S seconds, or 3), hang (a kernel that never ends), tensor_wait (the
+orchestrator reads what that kernel should write), async (a completion that nobody signals), loop (the orchestrator
+loops in user code), many (MANY tasks, each with that hung kernel), many_healthy (the same, healthy), crash (a kernel
+that dies by a signal). Needs simpler, torch, and its compiler on the PATH.
 """
 
 from __future__ import annotations
@@ -20,8 +22,15 @@ from simpler_setup import SceneTestCase, TaskArgsBuilder, TensorArg, scene_test
 
 HERE = Path(__file__).parent
 RUNTIMES = {"ringbuffer": "tensormap_and_ringbuffer", "host": "host_build_graph"}
-SECOND = {"slow": "k_mul_slow3", "hang": "k_mul_hang", "tensor_wait": "k_mul_hang", "async": "k_async_never"}
-GRAPH = {"tensor_wait": "tensorwait", "async": "async"}
+SECOND = {
+    "slow": "k_mul_slow3",
+    "hang": "k_mul_hang",
+    "tensor_wait": "k_mul_hang",
+    "async": "k_async_never",
+    "many": "k_mul_hang",
+    "crash": "k_mul_crash",
+}
+GRAPH = {"tensor_wait": "tensorwait", "async": "async", "loop": "loop", "many": "many", "many_healthy": "many"}
 NAMES = {0: "ADD", 1: "ADD_SCALAR", 2: "MUL"}
 
 scenario, runtime, rounds = sys.argv[1], RUNTIMES[sys.argv[2]], int((*sys.argv, "1")[3])

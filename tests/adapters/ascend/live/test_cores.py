@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend.live import core_threads
-from livedbg.adapters.ascend.live.core_threads import CoreThreads
+from livedbg.adapters.ascend.live.core_threads import CoreThread, CoreThreads
 from livedbg.linux import memory
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import thread_ids
@@ -67,9 +67,17 @@ def test_each_thread_is_the_core_that_it_wrote_down(simulator: Start, library: P
 @pytest.mark.invariant("core_threads.C1")
 def test_C1_what_contradicts_itself_names_nobody() -> None:
     well = {11: {3: 0, 4: 0x10}, 12: {3: 1, 4: 0x20}, 13: {4: 0x30}, 14: {3: 9}}
-    assert core_threads._checked(well, 3, 4) == {11: 0, 12: 1}
+    assert core_threads._whole(core_threads._checked(well, 3, 4)) == {11: 0, 12: 1}
     for tid, values in ((15, {3: 1, 4: 0x40}), (15, {3: 3, 4: 0x40}), (15, {3: 2, 4: 0x10})):
-        assert core_threads._checked({**well, tid: values}, 3, 4) == {}
+        assert core_threads._whole(core_threads._checked({**well, tid: values}, 3, 4)) == {}
+
+
+@pytest.mark.invariant("core_threads.C2")
+def test_C2_the_last_threads_of_a_run_are_told_with_gaps_and_what_contradicts_itself_is_not() -> None:
+    last = {11: {3: 7, 4: 0x10}, 12: {3: 10, 4: 0x20}}
+    assert core_threads._checked(last, 3, 4) == {11: CoreThread(7, 0x10), 12: CoreThread(10, 0x20)}
+    for values in ({3: 7, 4: 0x30}, {3: 8, 4: 0x10}):
+        assert core_threads._checked({**last, 13: values}, 3, 4) == {}
 
 
 @pytest.mark.invariant("pthreads.P1", "pthreads.P2")

@@ -66,12 +66,12 @@ def start(spawn: Callable[..., Target], tmp_path: Path) -> Iterator[Start]:
         pytest.skip(f"{_VARIABLE} names no Python that has a built simpler (docs/systems/ascend.md)")
     runs = []
 
-    def run(scenario: str, runtime: str = "ringbuffer", rounds: int = 1) -> Run:
+    def run(scenario: str, runtime: str = "ringbuffer", rounds: int = 1, *, mute: bool = False, **more: str) -> Run:
         log = tmp_path / f"{scenario}.log"
         log.touch()
-        command = f'exec "$0" "$@" 2>{log}'
+        command = f'exec "$0" "$@" 2>{"/dev/null" if mute else log}'
         words = [python, str(_PROGRAM), scenario, runtime, str(rounds)]
-        environment = {**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": "3600000"}
+        environment = {**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": "3600000", **more}
         runs.append(Run(spawn(["sh", "-c", command, *words], deadline_s=300.0, env=environment), log))
         return runs[-1]
 
@@ -96,7 +96,8 @@ def test_a_kernel_that_hangs(start: Start, runtime: str, names: list[str]) -> No
     run = start("hang", runtime)
     run.until_quiet("kernel_id=[-1,2,-1]")
     report = run.report()
-    assert report["verdict"]["state"] == "stalled"
+    assert report["verdict"]["state"] == "unknown"  # an hour's limit has not passed: slow or stuck, who knows
+    assert "before the limit of the scheduler's watchdog, 3600 s" in report["verdict"]["sentence"]
     states = ["completed", "completed", "completed", "running", "submitted"]
     assert _tasks(report).items() <= dict(zip(names, states, strict=True)).items()
     hung, behind = f"task:ascend/{names[3]}", f"task:ascend/{names[4]}"
@@ -106,7 +107,7 @@ def test_a_kernel_that_hangs(start: Start, runtime: str, names: list[str]) -> No
     assert _tasks(report).keys() >= {names[3], names[4]}
     (core,) = set(re.findall(r"kernel_id=\[-1,2,-1\].* core_id=(\d+)", run.log.read_text()))
     assert f"on core {core} (AIV" in report["verdict"]["sentence"]
-    assert "1 task waits behind it, 1 directly. 3 of 5 tasks are done." in report["verdict"]["sentence"]
+    assert report["verdict"]["sentence"].endswith("3 of 5 tasks are done.")
 
     stacks = run.livedbg("stacks", "--glance")
     assert re.search(r"wait_for_peer_flag\(.* in kernel func 2", stacks)
@@ -120,7 +121,7 @@ def test_a_completion_that_never_comes(start: Start) -> None:
     assert report["verdict"]["roots"] == ["task:ascend/r0t0"]
     assert _tasks(report) == {"r0t0": "ready", "r0t1": "submitted"}
     said = report["verdict"]["sentence"]
-    assert "deferred (asynchronous) completion has not come" in said
+    assert "deferred (asynchronous) completion has not been signalled" in said
     assert re.search(r"counter 0x[0-9a-f]+ is 0, waits for 1 \(\w+\)", said)
 
 
@@ -130,6 +131,25 @@ def test_an_orchestrator_that_waits(start: Start) -> None:
     report = run.report()  # within the 15 s after which it gives up
     assert _tasks(report)["r0t0"] == "running"
     assert not [edge for edge in report["edges"] if edge["kind"] == "depends_on"]  # the second task is not there yet
+
+
+def test_a_hang_without_a_log_whose_watchdog_has_fired(start: Start) -> None:
+    run = start("hang", mute=True, SIMPLER_SCHEDULER_TIMEOUT_MS="2000")
+    assert run.target.line(300.0) == "READY"
+    eventually(lambda: run.report()["verdict"]["state"] == "stalled", 300.0)
+    sentence = run.report()["verdict"]["sentence"]
+    said = r"Task r1t2 \(func 2\) on core \d+ has not returned since the scheduler ended the run, .* in pthread_join"
+    assert re.match(said, sentence)
+    assert "Its watchdog does that after 2 s (SIMPLER_SCHEDULER_TIMEOUT_MS=2000)" in sentence
+
+
+def test_an_orchestrator_that_loops_in_user_code(start: Start) -> None:
+    run = start("loop", mute=True)
+    assert run.target.line(300.0) == "READY"
+    eventually(lambda: run.report()["verdict"]["state"] == "unknown", 300.0)
+    report = run.report()
+    assert report["verdict"]["roots"] == ["task:ascend/orchestrator"]
+    assert report["verdict"]["sentence"].startswith("Long: the orchestrator has submitted nothing")
 
 
 def _waiting(target: Target) -> str:

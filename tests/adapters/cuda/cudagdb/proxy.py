@@ -6,6 +6,7 @@ proxy.py SESSION gdb's arguments…
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -35,7 +36,8 @@ def main(session: str, arguments: list[str]) -> None:
             continue
         if found[-1] == "!die":
             gdb.kill()
-            break
+            gdb.wait()
+            os._exit(0)  # a gdb that is killed as it attaches leaves a stopped child, which holds its output
         for line in found:
             write((f"{asked[1]}{line}" if line.startswith("^") else line).encode() + b"\n")
     gdb.stdin.close()

@@ -1,0 +1,85 @@
+"""Cores whose kernel has not returned although the scheduler has ended the run: what they were last given.
+
+The scheduler clears its state when it ends (SchedulerContext::deinit, scheduler_cold_path.cpp of simpler src/a2a3/
+runtime/tensormap_and_ringbuffer/runtime/scheduler), but not what it handed to each core: two records, of which the
+lowest bit of the number that the core acknowledged in its register COND names one (src/a2a3/platform/include/common/
+platform_config.h). A core that waits for work has a number there that is no task's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from livedbg.adapters.ascend.live.core_threads import CoreThread
+from livedbg.adapters.ascend.live.image import Image
+from livedbg.adapters.ascend.live.layout import Layout
+from livedbg.linux.maps import Mapping as MappedRange
+
+__all__ = ["Unreturned", "func_at", "read_unreturned"]
+
+_COND: Final = 0x4C8
+_TASKS_END: Final = 0x7FFFFFF0  # numbers from here on, and those with the highest bit (done), are no running task's
+_KERNEL: Final = re.compile(r"/kernel_(\d{1,9})_\w{6}$")
+
+
+class Unreturned(NamedTuple):
+    """A core whose kernel has not returned.
+
+    Attributes:
+        tid: of its thread.
+        task: that it was given; None where that can't be told.
+        func: func id of the kernel; None where that can't be told.
+    """
+
+    tid: int
+    core: int
+    task: int | None
+    func: int | None
+
+
+def read_unreturned(
+    image: Image, layout: Layout, executor: int, threads: Mapping[int, CoreThread], mapped: Sequence[MappedRange]
+) -> list[Unreturned]:
+    """Those of the cores that have acknowledged a task and not reported its end.
+
+    Args:
+        image: the memory.
+        layout: where the scheduler's fields lie.
+        executor: address of the executor.
+        threads: the cores' threads that are there, by tid.
+        mapped: what the process has mapped.
+    """
+    records = layout.get("executor.dispatched")
+    names = image.read([(thread.registers + _COND, 4) for thread in threads.values()])
+    found = []
+    for (tid, thread), data in zip(threads.items(), names, strict=True):
+        number = _TASKS_END if data is None else int.from_bytes(data, "little")
+        if number >= _TASKS_END:
+            continue
+        task = func = None
+        if records is not None:
+            index = 2 * thread.core + (number & 1)
+            where = executor + records.offset + index * records.target_size
+            task, func = _record(image, layout, where, mapped)
+        found.append(Unreturned(tid, thread.core, task, func))
+    return sorted(found, key=lambda one: one.core)
+
+
+def _record(image: Image, layout: Layout, where: int, mapped: Sequence[MappedRange]) -> tuple[int | None, int | None]:
+    """Task and func id of what a core was handed."""
+    values = []
+    for name in ("task", "function"):
+        place = layout.get(f"dispatched.{name}")
+        data = None if place is None else image.read([(where + place.offset, place.size)])[0]
+        values.append(None if data is None or place is None else place.of(data, -place.offset))
+    task, function = values
+    return task, None if not function else func_at(function, mapped)
+
+
+def func_at(address: int, mapped: Sequence[MappedRange]) -> int | None:
+    """The func id of the kernel whose code lies at an address (kernel_files.py); None for other code."""
+    path = next((one.path for one in mapped if one.start <= address < one.end), "")
+    match = _KERNEL.search(path.removesuffix(" (deleted)"))
+    return int(match[1]) if match is not None else None

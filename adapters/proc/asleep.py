@@ -1,0 +1,221 @@
+"""What could wake a process all of whose threads wait: for each thread who could end its wait, and what could whatever
+they wait for.
+
+The ways in which the kernel wakes a task, and where each is looked for:
+
+    a futex word       the threads of the process; for a word in shared memory, of every process that maps it
+                       (get_futex_key in kernel/futex/core.c); and a process that shares all of the memory (CLONE_VM)
+    a descriptor       who has its other end (fd_waits); an eventfd is also signalled by drivers, AIO and io_uring
+    a child's end      the child; of a tracer, what it traces
+    a file lock        its holders
+    a signal           a handled one (wakers), one that is waited for (sigwait, signalfd), a tracer
+    a timer            a wait with a time limit, a timerfd, a POSIX or an interval timer (wakers)
+
+Invariants:
+    asleep.Z1. What can't be seen is a way to wake it: `outside` names it.
+    asleep.Z2. A process is looked at only when none of its threads ran between two looks, or, by the kernel, for
+        LONG_NS.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from livedbg.adapters.proc.threads import ThreadLook
+from livedbg.adapters.proc.unseen import unseen_relative
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.waits import UNTOLD, Wait
+from livedbg.adapters.proc.wakers import wakers
+from livedbg.linux.descriptors import fd_links
+from livedbg.linux.kcmp import same_memory
+from livedbg.linux.maps import Mapping as MemoryMapping
+from livedbg.linux.maps import find_mapping, parse_maps
+from livedbg.linux.procfs import BlockedSyscall, process_ids, status_fields
+from livedbg.model import ThreadState, ids
+
+__all__ = ["AWAKE", "LONG_NS", "Asleep", "AsleepReader"]
+
+LONG_NS: Final = 1_000_000_000
+"""A thread that has not run for so long, by the kernel's clock, was asleep before it was first looked at."""
+
+_EVERY: Final = 16
+"""Looks after which a process that sleeps on is looked at again: others may begin to trace it or map its memory."""
+
+_HELD_BACK: Final = re.compile(r"refrigerator|freez|seccomp|ptrace|signal_stop")
+"""Kernel functions in which a thread waits for something else than its system call says."""
+
+_PLAIN_DEVICES: Final = re.compile(r"/dev/(?:null|zero|full|u?random|tty\w*|pts/\d+|ptmx|console|shm/.*)")
+_PLAIN_KINDS: Final = re.compile(r"anon_inode:(?:\[(?:eventpoll|eventfd|timerfd|signalfd|pidfd)\]|inotify)")
+_DESCRIPTORS: Final = frozenset({"pipe", "socket", "eventfd", "flock"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asleep:
+    """What could wake a process.
+
+    Attributes:
+        outside: what could, whatever its threads wait for; "" for nothing, None where it was not looked at.
+        threads: tid -> the processes whose threads could end its wait, and what else could or why that isn't known.
+    """
+
+    outside: str | None = None
+    threads: Mapping[int, tuple[frozenset[int], str]] = field(default_factory=dict)
+
+    @property
+    def pids(self) -> set[int]:
+        """All processes that could end a wait."""
+        return {pid for pids, _ in self.threads.values() for pid in pids}
+
+    def of(self, host: str, tid: int) -> tuple[tuple[str, ...], str]:
+        """`Thread.wakers` and `Thread.outside` of a thread."""
+        pids, outside = self.threads.get(tid, (frozenset(), ""))
+        return (() if outside else tuple(ids.process(host, pid) for pid in sorted(pids))), outside
+
+
+AWAKE: Final = Asleep()
+"""Of a process that runs, or of which that isn't known."""
+
+
+class AsleepReader:
+    """Finds out what could wake one process, while none of its threads runs."""
+
+    def __init__(self, view: ProcessView) -> None:
+        self._view = view
+        self._pid = view.pid
+        self._known = AWAKE
+        self._of: tuple[dict[int, Wait], int] | None = None
+        self._turn = 0
+
+    def look(self, looks: Collection[ThreadLook], changed: Collection[ThreadLook], waits: Mapping[int, Wait]) -> Asleep:
+        """What could wake the process; AWAKE when some thread of it runs or will wake by itself."""
+        self._turn += 1
+        alive = [look for look in looks if look.state not in (ThreadState.ZOMBIE, ThreadState.DEAD)]
+        calls = {look.tid: waits.get(look.tid, Wait(None)) for look in alive}
+        if not alive or not _sleeps(alive, changed) or any(wait.timed for wait in calls.values()):
+            self._of = None
+            return AWAKE
+        now = (calls, self._view.scene.version)
+        if self._of != now or self._turn % _EVERY == 0:
+            self._known = self._read(alive, calls)
+            self._of = (calls, self._view.scene.version)  # it may have become another one
+        return self._known
+
+    def _read(self, alive: Iterable[ThreadLook], calls: Mapping[int, Wait]) -> Asleep:
+        try:
+            mappings = parse_maps(self._pid)
+        except OSError:
+            return AWAKE
+        threads = {}
+        for look in alive:
+            channel = look.wait_channel or ""
+            if _HELD_BACK.search(channel):
+                threads[look.tid] = (frozenset[int](), f"it is held in {channel}")
+            else:
+                threads[look.tid] = self._ends(calls[look.tid], mappings)
+        return Asleep(self._outside(calls.values(), mappings), threads)
+
+    def _ends(self, wait: Wait, mappings: list[MemoryMapping]) -> tuple[frozenset[int], str]:
+        """Who could end a wait, and what else could."""
+        nobody: frozenset[int] = frozenset()
+        for reason in (*(waited.wakers.outside for waited in wait.waited), wait.outside):
+            if reason:
+                return nobody, reason
+        if wait.timed is None or not wait.waited:
+            return nobody, UNTOLD.outside
+        pids = set(wait.sharers)
+        for waited in wait.waited:
+            pids |= waited.wakers.pids
+            if waited.wakers.shared_at is None:
+                continue
+            mapping = find_mapping(mappings, waited.wakers.shared_at)
+            if mapping is None:
+                return nobody, UNTOLD.outside
+            if mapping.shared:
+                found, outside = self._view.scene.mapped_by(mapping)
+                if outside:
+                    return nobody, outside
+                pids |= found
+        return frozenset(pids), ""
+
+    def _outside(self, calls: Iterable[Wait], mappings: list[MemoryMapping]) -> str:
+        kinds = {w.resource.kind for wait in calls for w in wait.waited if w.resource is not None}
+        shared = any(w.wakers.shared_at is not None for wait in calls for w in wait.waited)
+        children = any(wait.waits_in is not None and wait.waits_in.startswith("wait") for wait in calls)
+        found = [wakers(self._pid), self._tracer(), self._shares_memory(), self._driven("eventfd" in kinds, mappings)]
+        if kinds & _DESCRIPTORS or (shared and any(mapping.shared for mapping in mappings)):
+            found.append(unseen_relative(self._pid, self._view.scene.index().denied))
+        if children:
+            found.append(self._traces())
+        return " and ".join(reason for reason in found if reason)
+
+    def _tracer(self) -> str:
+        try:
+            tracer = int(status_fields(self._pid).get("TracerPid", "0"))
+        except (OSError, ValueError):
+            return "may be traced"
+        return f"is traced by {tracer}" if tracer else ""
+
+    def _traces(self) -> str:
+        """What it traces: wait4(2) waits for that too."""
+        for pid in process_ids():
+            try:
+                if status_fields(pid).get("TracerPid") == str(self._pid):
+                    return f"traces process {pid}"
+            except OSError:
+                continue
+        return ""
+
+    def _shares_memory(self) -> str:
+        """The process that it shares all of its memory with: that can wake its futexes."""
+        if same_memory(self._pid, self._pid) is None:
+            return self._may_share_memory()
+        other = next((pid for pid in process_ids() if pid != self._pid and same_memory(self._pid, pid)), None)
+        return "" if other is None else f"shares its memory with process {other}"
+
+    def _may_share_memory(self) -> str:
+        """The same without kcmp(2): two that share memory have the same mappings; a forked child may have, too."""
+        own = _maps(self._pid)
+        other = next((pid for pid in process_ids() if pid != self._pid and own and _maps(pid) == own), None)
+        return "" if other is None else f"may share its memory with process {other}"
+
+    def _driven(self, eventfd: bool, mappings: Iterable[MemoryMapping]) -> str:
+        """What in the kernel could act for it: requests of io_uring, which may wake futexes too; of an eventfd also
+        asynchronous I/O and what drives an open device."""
+        try:
+            links = set(fd_links(self._pid).values())
+        except OSError:
+            return "may have descriptors that can't be seen"
+        if "anon_inode:[io_uring]" in links:
+            return "has an io_uring"
+        if not eventfd:
+            return ""
+        if any(mapping.path == "/[aio]" for mapping in mappings):
+            return "does asynchronous I/O"
+        for link in sorted(links):
+            device = link.startswith("/dev/") and not _PLAIN_DEVICES.fullmatch(link)
+            if device or (link.startswith("anon_inode:") and not _PLAIN_KINDS.fullmatch(link)):
+                return f"has {link} open, whose driver may signal its eventfd"
+        return ""
+
+
+def _sleeps(alive: Iterable[ThreadLook], changed: Collection[ThreadLook]) -> bool:
+    """Whether no thread ran between two looks, or none has run for long (Z2)."""
+    now_ns = time.monotonic_ns()
+    for look in alive:
+        if look.state is not ThreadState.WAITING or not isinstance(look.call, BlockedSyscall) or look.runs is None:
+            return False
+        if look in changed and (look.last_ran_ns is None or now_ns - look.last_ran_ns < LONG_NS):
+            return False
+    return True
+
+
+def _maps(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:  # noqa: PTH123 (of every process)
+            return file.read()
+    except OSError:
+        return b""

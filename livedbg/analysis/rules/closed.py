@@ -1,0 +1,114 @@
+"""Processes that nothing can wake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from livedbg.analysis.closed import ClosedSet, closed_sets
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.places import blocked_in
+from livedbg.analysis.rules.words import duration, many, name_of, since_wall_ns, thread_evidence
+from livedbg.model import Evidence, Severity, Thread
+from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
+
+__all__ = ["NoWaker", "rules"]
+
+_SHOWN: Final = 16
+"""Threads and processes of a set that become evidence."""
+
+_SURE_NS: Final = 200_000_000
+"""From the first look to the second one."""
+
+_CHECKED: Final = (
+    "all threads are in waits without a time limit; no signal is handled or waited for, no timer is set, nobody traces "
+    "it or shares all of its memory; only threads of these processes could end a wait"
+)
+
+
+class NoWaker:
+    """Processes all of whose threads wait for each other only, or for nobody."""
+
+    name = "no-waker"
+    doc = (
+        "Every thread of a process, or of several, is in a wait without a time limit that only threads of the same "
+        "processes could end, and nothing else can wake one: no signal is handled or waited for, no timer is set, "
+        "nobody traces them, and every other end of what they wait for is in these processes. Whatever they wait for "
+        "(a semaphore, a condition variable, a future, a pipe), nothing can go on. It is a stall once that has lasted "
+        "for the threshold (10 s). Rests on the system calls of all threads, on SigCgt and timers in /proc, and on who "
+        "has what they wait for open or in memory. Something wakes a program that is only idle, so it is not reported."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a closed set; none for one that has a deadlock in it."""
+        cyclic = {member for cycle in state.graph.cycles for member in cycle}
+        for found in closed_sets(state.snapshot).sets:
+            lasts = found.waited_ns >= state.settings.thread_stall_ns
+            targets = any(process.target for process in found.processes)
+            if lasts and targets and _looked_at_twice(found, state.snapshot) and cyclic.isdisjoint(_ids(found)):
+                yield self._finding(found, state.snapshot)
+
+    def _finding(self, found: ClosedSet, snapshot: Snapshot) -> Finding:
+        mains = [thread for thread in found.threads if _is_main(thread)] or [found.threads[0]]
+        first = mains[0]
+        rest = [thread for thread in found.threads if thread is not first]
+        began = [since for thread in found.threads if (since := since_wall_ns(thread, snapshot)) is not None]
+        return Finding(
+            rule=self.name,
+            severity=Severity.ERROR,
+            sentence=(
+                f"{sentence_case(_main(first, snapshot))} is blocked in {blocked_in(first, snapshot)} for "
+                f"{duration(found.waited_ns)} or more; nothing can wake {_whom(found)}."
+            ),
+            entities=(first.id, *(thread.id for thread in rest)),
+            evidence=(
+                *(_checked(process.pid, snapshot) for process in found.processes[:_SHOWN]),
+                *(thread_evidence(thread, snapshot) for thread in [first, *rest][:_SHOWN]),
+            ),
+            next=tuple(f"livedbg stacks {process.pid} --native" for process in found.processes[:2]),
+            since_wall_ns=max(began, default=None),
+            state=VerdictState.STALLED,
+            roots=tuple(thread.id for thread in mains[:_SHOWN]),
+        )
+
+
+def _ids(found: ClosedSet) -> list[str]:
+    return [thread.id for thread in found.threads]
+
+
+def _is_main(thread: Thread) -> bool:
+    return thread.process.rpartition("/")[2] == str(thread.tid)
+
+
+def _main(thread: Thread, snapshot: Snapshot) -> str:
+    return f"main {name_of(thread.id, snapshot)}" if _is_main(thread) else name_of(thread.id, snapshot)
+
+
+def _whom(found: ClosedSet) -> str:
+    """`it`, `it or the 2 other threads`, `it or any other thread of the 3 processes`."""
+    if len(found.threads) == 1:
+        return "it"
+    if len(found.processes) > 1:
+        return f"it or any other thread of the {many(len(found.processes), 'process', 'processes')}"
+    others = len(found.threads) - 1
+    return f"it or the {'other thread' if others == 1 else f'{others:,} other threads'}"
+
+
+def _checked(pid: int, snapshot: Snapshot) -> Evidence:
+    return Evidence(kind="proc", source=f"/proc/{pid}", text=_CHECKED, at_wall_ns=snapshot.now().wall_ns or None)
+
+
+def _looked_at_twice(found: ClosedSet, snapshot: Snapshot) -> bool:
+    """Whether all were seen to wait at two looks; no CPU time was used between them: that would begin a new wait."""
+    now = snapshot.now(found.processes[0].host).mono_ns
+    return all(
+        (activity := snapshot.activity.get(thread.id)) is not None and now - activity.first_mono_ns >= _SURE_NS
+        for thread in found.threads
+    )
+
+
+def rules() -> Sequence[Rule]:
+    """The rules of this module."""
+    return (NoWaker(),)

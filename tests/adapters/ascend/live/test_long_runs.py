@@ -1,0 +1,282 @@
+"""Slow, stuck or well: what is said of a run that memory shows, before and after the limit of its watchdog.
+
+Samples are made by hand; the states are those that the real simulator was seen in (tests/targets/simpler/run.py).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livedbg.adapters.ascend.job import Job
+from livedbg.adapters.ascend.live import progress
+from livedbg.adapters.ascend.live.scene import began_mono_ns
+from livedbg.adapters.ascend.live.state import Errors, LiveCore, LiveTask, Look
+from livedbg.adapters.ascend.live.unreturned import Unreturned
+from livedbg.adapters.ascend.live.view import LiveView
+from livedbg.analysis import Verdict, VerdictState
+from livedbg.analysis.diagnosis import Diagnosis
+from livedbg.model import Edge, EdgeKey, EdgeKind, Process, TaskState, Thread, ThreadState
+from livedbg.model.events import EdgesReplaced, ProcessSeen, Stamp, ThreadsSeen, Tick
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.rulebook import diagnostician
+from tests.adapters.ascend.replay import NOW, Replay
+
+DONE, RUNS, READY, WAITS = TaskState.COMPLETED, TaskState.RUNNING, TaskState.READY, TaskState.SUBMITTED
+PID, CORE_TID = 4711, 4730
+MINUTE = {"SIMPLER_SCHEDULER_TIMEOUT_MS": "60000"}
+T = "task:ascend/"
+
+
+def task(raw: int, state: TaskState, core: int | None = None, **more: Any) -> LiveTask:
+    cores = ((core, "aiv0"),) if core is not None else ()
+    return LiveTask(raw, state, **{"kernels": (-1, 2, -1), "missing": 0, "fanin": 0, "cores": cores, **more})
+
+
+def sample(*tasks: LiveTask, submitted: bool = True, **more: Any) -> Look:
+    """Sixteen AIV cores, some of which execute these tasks."""
+    held = {core: one.raw for one in tasks for core, _ in one.cores}
+    queued = {one.queued: one.raw for one in tasks if one.queued is not None}
+    done = sum(1 for one in tasks if one.state is DONE)
+    return Look(
+        changed={one.raw for one in tasks},
+        tasks={one.raw: one for one in tasks},
+        cores={n: LiveCore(n, "aiv0", 0, held.get(n), queued.get(n)) for n in range(8, 24)},
+        **{"completed": done, "total": len(tasks) if submitted else None, "submitted": submitted, **more},
+    )
+
+
+class Watching:
+    """A process that is sampled; its threads use CPU time all the while, as those of the simulator do."""
+
+    def __init__(self, environment: dict[str, str] | None = None, *, age_s: float | None = None) -> None:
+        self.replay = Replay()
+        self.model = self.replay.model
+        self.job: Job = self.model.job("pid4711")
+        self.view = self.job.live = LiveView(self.job, PID)
+        self.job.process, self.job.environment = f"process:box/{PID}", environment or {}
+        self.age_s, self.seconds, self.looks = age_s, 0.0, 0
+        self.diagnostician = diagnostician()
+        self.threads = {PID: "pthread_join", CORE_TID: ""}
+        process = Process(id=f"process:box/{PID}", host="box", pid=PID, target=True)
+        self.replay.store.apply(ProcessSeen(process=process, **NOW))
+        self.breathe(self.stamp())
+
+    def stamp(self) -> Stamp:
+        ns = int(self.seconds * 1e9)
+        return {**NOW, "mono_ns": NOW["mono_ns"] + ns, "wall_ns": NOW["wall_ns"] + ns}
+
+    def breathe(self, stamp: Stamp) -> None:
+        """The main thread waits, a core's thread runs."""
+        main, core = (f"thread:box/{PID}/{tid}" for tid in (PID, CORE_TID))
+        shared = {"process": f"process:box/{PID}"}
+        used = int(self.seconds * 5e8)
+        threads = (
+            Thread(
+                id=main,
+                tid=PID,
+                state=ThreadState.WAITING,
+                syscall="futex",
+                waits_in="pthread_join",
+                cpu_ns=1,
+                **shared,
+            ),
+            Thread(id=core, tid=CORE_TID, state=ThreadState.RUNNING, cpu_ns=used, **shared),
+        )
+        self.replay.store.apply(ThreadsSeen(threads=threads, **stamp))
+
+    def look(self, look: Look | None, after_s: float = 0.3) -> Diagnosis:
+        """One sample, so long after the last."""
+        self.seconds += after_s
+        stamp = self.stamp()
+        if look is not None:
+            look.fresh = look.fresh or not self.looks
+            look.began_mono_ns = None if self.age_s is None else -int(self.age_s * 1e9)
+        self.looks += 1
+        self.view.take(look, stamp["wall_ns"])
+        self.breathe(stamp)
+        return self.judge()
+
+    def judge(self) -> Diagnosis:
+        stamp = self.stamp()
+        self.replay.store.apply_all([Tick(**stamp), *self.model.collect(stamp, whole=True)])
+        return self.diagnostician.diagnose(self.snapshot)
+
+    def says(self, look: Look | None, after_s: float = 0.3) -> Verdict:
+        return self.look(look, after_s).verdict
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.replay.store.snapshot()
+
+
+@pytest.fixture(autouse=True)
+def fixed_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's age is given by the tests, as a moment before 0."""
+    monkeypatch.setattr(progress.time, "monotonic_ns", lambda: 0)
+
+
+HUNG = (task(0, DONE), task(1, RUNS, 10), task(2, WAITS, missing=1, fanin=1))
+
+
+def test_one_look_at_an_old_run_that_does_not_move_is_unknown_and_names_the_task() -> None:
+    watching = Watching(MINUTE, age_s=42)
+    watching.look(sample(*HUNG, waiters={1: (2,)}))
+    verdict = watching.says(sample(*HUNG))
+    assert (verdict.state, verdict.roots) == (VerdictState.UNKNOWN, (f"{T}r0t1",))
+    assert verdict.sentence == (
+        "Long: task r0t1 (func 2) has been running on core 10 (AIV0) for 0.3 s or more, at most 42 s (the age of the "
+        "run). livedbg can't tell slow from stuck before the limit of the scheduler's watchdog, 60 s "
+        "(SIMPLER_SCHEDULER_TIMEOUT_MS=60000). 1 of 3 tasks are done."
+    )
+
+
+@pytest.mark.invariant("long_runs.L1")
+def test_L1_an_old_run_that_moves_runs_and_so_does_a_young_one() -> None:
+    watching = Watching(MINUTE, age_s=42)
+    watching.look(sample(*HUNG))
+    after = (task(0, DONE), task(1, DONE), task(2, RUNS, 11))
+    verdict = watching.says(sample(*after))
+    assert (verdict.state, "r0t2" in verdict.sentence) == (VerdictState.RUNNING, True)
+
+    young = Watching(MINUTE, age_s=5)
+    young.look(sample(*HUNG))
+    assert young.says(sample(*HUNG)).state is VerdictState.RUNNING
+
+
+def test_two_slow_rounds_are_never_a_stall_and_do_not_flap() -> None:
+    watching, states = Watching(MINUTE), []
+    for _ in range(2):  # each: 20 s of one kernel, within the limit of 60 s
+        for second in range(20):
+            look = sample(task(0, RUNS, 10), fresh=second == 0)
+            states.append(watching.says(look, 1.0).state)
+        states.append(watching.says(sample(task(0, DONE), over=True), 1.0).state)
+        watching.look(None, 1.0)
+    assert VerdictState.STALLED not in states
+    changes = [(before, after) for before, after in pairwise(states) if before is not after]
+    unknown, running = VerdictState.UNKNOWN, VerdictState.RUNNING
+    assert changes[:2] == [(running, unknown), (unknown, running)]  # the first time nothing is known of the kernel
+    assert unknown not in states[21:]
+
+
+def test_the_limit_of_the_watchdog_is_the_threshold() -> None:
+    watching = Watching(MINUTE)
+    states = {second: watching.says(sample(*HUNG), 1.0).state for second in range(1, 64)}
+    stalled = [second for second, state in states.items() if state is VerdictState.STALLED]
+    assert (states[9], states[15], states[59]) == (VerdictState.RUNNING, VerdictState.UNKNOWN, VerdictState.UNKNOWN)
+    assert stalled and min(stalled) >= 60 and states[63] is VerdictState.STALLED
+
+
+def test_a_log_without_dispatches_does_not_make_a_slow_run_a_stall() -> None:
+    watching = Watching({})
+    watching.job.last_wall_ns = NOW["wall_ns"] - 40_000_000_000  # the line of the run's begin
+    watching.job.begin(on_device=True)
+    watching.look(sample(*HUNG))
+    assert watching.says(sample(*HUNG)).state is VerdictState.RUNNING
+
+
+def test_the_watchdog_has_fired_as_memory_shows() -> None:
+    watching = Watching({}, age_s=12)
+    watching.look(sample(*HUNG, errors=Errors(scheduler=100), over=True))
+    verdict = watching.says(sample(*HUNG, errors=Errors(scheduler=100), over=True))
+    assert (verdict.state, verdict.roots) == (VerdictState.STALLED, (f"{T}r0t1",))
+    assert "The scheduler's watchdog ended the run (code 100, by the scheduler's memory)." in verdict.sentence
+
+
+def test_an_orchestrator_that_submits_nothing() -> None:
+    done = sample(task(0, DONE), submitted=False)
+    watching = Watching({}, age_s=30)
+    watching.look(done)
+    verdict = watching.says(sample(task(0, DONE), submitted=False))
+    assert (verdict.state, verdict.roots) == (VerdictState.UNKNOWN, (f"{T}orchestrator",))
+    assert verdict.sentence.startswith("Long: the orchestrator has submitted nothing for 0.3 s or more, at most 30 s")
+    more = sample(task(0, DONE), task(1, DONE), submitted=False)
+    assert watching.says(more).state is VerdictState.RUNNING  # it did compute
+    assert watching.says(more, 9.0).state is VerdictState.RUNNING
+    verdict = watching.says(more, 20.0)
+    assert verdict.state is VerdictState.UNKNOWN and "submitted nothing for 29 s, and all submitted" in verdict.sentence
+
+
+@pytest.mark.invariant("live_view.V3")
+def test_V3_what_waits_for_a_core_is_behind_the_task_that_has_it_and_counted_once() -> None:
+    hung = [task(number, RUNS, 8 + number) for number in range(16)]
+    queued = task(16, READY, queued=8)
+    ready = [task(17, READY), task(18, READY)]
+    behind = task(19, WAITS, missing=1, fanin=1)
+    look = sample(*hung, queued, *ready, behind, waiters={16: (19,)})
+    watching = Watching({})
+    watching.look(look)
+    stalled = watching.look(sample(*hung, queued, *ready, behind), 11.0)
+    edges = watching.snapshot.edges
+
+    def waits(source: str, target: str) -> Edge | None:
+        return edges.get(EdgeKey(EdgeKind.WAITS_FOR, T + source, T + target))
+
+    first = waits("r0t16", "r0t0")
+    assert first is not None and "queued on core 8, which executes r0t0" in first.evidence and not first.any_of
+    assert waits("r0t16", "r0t1") is None
+    every = [waits("r0t17", f"r0t{number}") for number in range(16)]
+    assert all(edge is not None and edge.any_of for edge in every)
+    assert " 4 tasks wait behind them, 3 directly." in stalled.verdict.sentence
+
+    free = sample(*hung[1:], task(0, DONE), task(16, RUNS, 8), *ready, behind)  # the scheduler has not run since
+    watching.look(free)
+    assert EdgeKey(EdgeKind.WAITS_FOR, f"{T}r0t16", f"{T}r0t0") not in watching.snapshot.edges
+    one_idle = sample(*hung[1:], task(0, DONE), task(16, DONE), *ready, behind)
+    watching.look(one_idle)
+    kinds = [edge for edge in watching.snapshot.edges.values() if edge.kind is EdgeKind.WAITS_FOR and edge.any_of]
+    assert kinds == []  # a core is free: they wait for the scheduler, not for a task
+
+
+def test_a_line_that_comes_late_does_not_bring_back_a_task_whose_slot_was_given_back() -> None:
+    watching = Watching({})
+    watching.look(sample(task(5, RUNS, 8), tails={0: 5}))
+    source = watching.replay.open(Path("/run/err.txt"))
+    watching.model._of_source[source] = watching.model._of_source["pid4711"]
+    watching.replay.feed(
+        source,
+        b"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 3 "
+        b"kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=9 reg_task_id=3\n",
+    )
+    watching.replay.end(source)
+    watching.replay.flush()
+    assert watching.snapshot.tasks[f"{T}r0t3"].state is RUNS  # so the line says
+    watching.look(sample(task(5, RUNS, 8), tails={0: 5}))
+    assert watching.snapshot.tasks[f"{T}r0t3"].state is DONE
+
+
+def _unreturned(watching: Watching, *, joined: bool, after_s: float) -> Verdict:
+    watching.view.take_unreturned([Unreturned(CORE_TID, 10, 1, 2)])
+    if joined:
+        main, core = (f"thread:box/{PID}/{tid}" for tid in (PID, CORE_TID))
+        edge = Edge(kind=EdgeKind.WAITS_FOR, source=main, target=core, evidence="futex")
+        watching.replay.store.apply(EdgesReplaced(scope="test", edges=(edge,), **watching.stamp()))
+    return watching.says(None, after_s)
+
+
+def test_a_kernel_that_has_not_returned_when_the_scheduler_ended() -> None:
+    watching = Watching({})
+    watching.look(None)
+    assert (
+        _unreturned(watching, joined=False, after_s=30.0).state is not VerdictState.STALLED
+    )  # a run is set up, or ends
+    watching = Watching({})
+    watching.look(None)
+    assert _unreturned(watching, joined=True, after_s=3.0).state is VerdictState.UNKNOWN
+    verdict = watching.says(None, 10.0)
+    assert (verdict.state, verdict.roots) == (VerdictState.STALLED, (f"{T}r0t1",))
+    assert verdict.sentence.startswith(
+        "Task r0t1 (func 2) on core 10 has not returned since the scheduler ended the run, 13 s ago or more."
+    )
+    watching.view.take_unreturned([])  # the kernel was slow, and has returned
+    assert watching.says(None, 1.0).state is not VerdictState.STALLED
+
+
+def test_the_begin_of_a_run_on_the_chips_counter() -> None:
+    now = 1_000_000_000_000
+    assert began_mono_ns(int(0.99 * now) // 20, now) == int(0.99 * now)  # a2a3: 50 MHz
+    assert began_mono_ns(int(0.99 * now), now) == int(0.99 * now)  # a5: 1 GHz
+    assert began_mono_ns(0, now) is None and began_mono_ns(2 * now, now) is None

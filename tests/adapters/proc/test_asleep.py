@@ -1,0 +1,180 @@
+"""What could wake programs all of whose threads wait: one program for each way in which the kernel wakes a task."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from livedbg.adapters.proc import asleep, unseen
+from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
+from livedbg.adapters.proc.scene import Scene
+from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.waits import Wait, Waited, Wakers
+from livedbg.analysis.closed import Closed, closed_sets
+from livedbg.linux.abi import native_abi
+from livedbg.linux.libc import detect_libc
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.procfs import BlockedSyscall, Running
+from livedbg.model import Resource, ThreadState
+from tests.adapters.proc.conftest import HOST, at_rest, observe_once
+
+OPEN: Final = {
+    "handler": "handles SIGTERM",
+    "shared-sleeper": "could wake process",
+    "shared-named": "any process that may open",
+    "shared-memfd": "could wake process",
+    "shared-sysv": "any process that may attach its System V shared memory",
+    "clone-vm": "shares its memory with process",
+    "sleeping-thread": "",  # one of its threads does not wait for ever: it is not asleep
+    "pause": "(a signal)",
+    "inotify": "inotify",
+    "netlink": "has an end outside",
+    "udp": "a datagram that anyone sends",
+    "datagrams": "a datagram that anyone sends",
+    "receive": "SO_RCVTIMEO",
+    "epoll-inherited": "could wake process",
+    "epoll-closed": "its epoll set has a file that was closed",
+    "epoll-nested": "an epoll set lies in another one",
+    "exceptions": "exceptional conditions",
+    "tracer": "traces process",
+    "semop": "can't tell what could end its wait",
+    "timer": "has a timer",
+}
+CLOSED: Final = {"sem": 2, "own-pair": 1, "own-epoll": 1, "shared-both": 2, "child-waits": 2}
+"""Threads of each closed set."""
+
+
+@pytest.fixture(scope="module")
+def programs(
+    build_target: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Mapping[str, int], Closed]]:
+    """All programs, seen by one session: their pids, and what is closed."""
+    program, folder = build_target("asleep"), tmp_path_factory.mktemp("asleep")
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for mode in [*OPEN, *CLOSED]:
+            argv = [str(program), mode, str(folder / mode)]
+            started[mode] = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        for mode, process in started.items():
+            assert process.stdout is not None and process.stdout.readline() == b"READY\n", mode
+        for process in started.values():
+            at_rest(process.pid)
+        pids = {mode: process.pid for mode, process in started.items()}
+        yield pids, closed_sets(observe_once(*pids.values()))
+    finally:
+        for process in started.values():
+            subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
+            process.wait(60)
+
+
+def sets_of(pid: int, closed: Closed) -> list[int]:
+    """The number of threads of each closed set that has a process."""
+    return [len(found.threads) for found in closed.sets if any(process.pid == pid for process in found.processes)]
+
+
+@pytest.mark.parametrize("mode", CLOSED)
+def test_what_only_its_own_processes_could_wake_is_a_closed_set(
+    mode: str, programs: tuple[Mapping[str, int], Closed]
+) -> None:
+    pids, closed = programs
+    assert sets_of(pids[mode], closed) == [CLOSED[mode]], closed.open_because.get(f"process:{HOST}/{pids[mode]}")
+
+
+@pytest.mark.invariant("asleep.Z1")
+@pytest.mark.parametrize("mode", OPEN)
+def test_Z1_what_could_wake_a_program_is_found_and_named(mode: str, programs: tuple[Mapping[str, int], Closed]) -> None:
+    pids, closed = programs
+    assert sets_of(pids[mode], closed) == []
+    assert OPEN[mode].casefold() in closed.open_because.get(f"process:{HOST}/{pids[mode]}", "").casefold()
+
+
+def reader(pid: int) -> AsleepReader:
+    abi, mappings = native_abi(), parse_maps(pid)
+    assert abi is not None
+    return AsleepReader(ProcessView(Scene(HOST), pid, abi, detect_libc(pid, mappings), ThreadNumbers(pid), mappings))
+
+
+def seen(**changed: object) -> ThreadLook:
+    """This thread, as if it waited."""
+    call = BlockedSyscall(202, (0,) * 6, 0, 0)
+    what: dict[str, object] = {"state": ThreadState.WAITING, "runs": 1, "call": call, "last_ran_ns": None, **changed}
+    return ThreadLook(tid=os.getpid(), name="", cpu_ns=0, wait_channel=str(what.pop("channel", "futex")), **what)  # type: ignore[arg-type]
+
+
+@pytest.mark.invariant("asleep.Z2")
+def test_Z2_only_a_process_that_sleeps_is_looked_at() -> None:
+    pid = os.getpid()
+    waits = {pid: Wait("sem_wait", False, (Waited("sem:x", "", wakers=Wakers(frozenset({pid}))),))}
+    assert reader(pid).look([seen()], [], waits).threads == {pid: (frozenset({pid}), "")}
+    assert reader(pid).look([seen()], [seen()], waits) is AWAKE
+    long_ago, just_now = time.monotonic_ns() - 2 * asleep.LONG_NS, time.monotonic_ns()
+    one = seen(last_ran_ns=long_ago)
+    assert reader(pid).look([one], [one], waits).outside is not None
+    one = seen(last_ran_ns=just_now)
+    assert reader(pid).look([one], [one], waits) is AWAKE
+    for one in (seen(state=ThreadState.RUNNING), seen(call=Running()), seen(call=None), seen(runs=None)):
+        assert reader(pid).look([one], [], waits) is AWAKE
+    assert reader(pid).look([seen()], [], {pid: Wait("sem_timedwait", True)}) is AWAKE
+    assert reader(pid).look([seen(state=ThreadState.ZOMBIE)], [], {}) is AWAKE
+
+
+def test_a_thread_that_is_frozen_or_whose_call_is_intercepted_does_not_wait_for_what_its_call_says() -> None:
+    pid = os.getpid()
+    waits = {pid: Wait("sem_wait", False, (Waited("sem:x", "", wakers=Wakers(frozenset({pid}))),))}
+    for channel in ("__refrigerator", "seccomp_do_user_notification", "ptrace_stop"):
+        found = reader(pid).look([seen(channel=channel)], [], waits)
+        assert found.of(HOST, pid) == ((), f"it is held in {channel}")
+
+
+@pytest.mark.parametrize(
+    ("links", "eventfd", "reason"),
+    [
+        (["pipe:[3]", "/dev/null", "anon_inode:[eventfd]", "/dev/pts/3"], True, ""),
+        (["anon_inode:[io_uring]"], False, "has an io_uring"),
+        (["/dev/fancy0"], False, ""),
+        (["/dev/fancy0"], True, "has /dev/fancy0 open, whose driver may signal its eventfd"),
+        (["anon_inode:kvm-vm"], True, "has anon_inode:kvm-vm open, whose driver may signal its eventfd"),
+    ],
+)
+def test_drivers_signal_eventfds_and_io_uring_wakes_anything(
+    links: list[str], eventfd: bool, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asleep, "fd_links", lambda _: dict(enumerate(links)))
+    pid = os.getpid()
+    resource = Resource(id="eventfd:box/1", kind="eventfd") if eventfd else None
+    waits = {pid: Wait("poll", False, (Waited("x", "", resource, wakers=Wakers(frozenset({pid}))),))}
+    outside = reader(pid).look([seen()], [], waits).outside or ""
+    assert (reason in outside) if reason else "driver" not in outside and "io_uring" not in outside
+
+
+def test_a_hidden_process_counts_if_it_may_have_inherited_the_same() -> None:
+    pid, parent = os.getpid(), os.getppid()
+    assert unseen.unseen_relative(pid, []) == ""
+    assert unseen.unseen_relative(pid, [1, 2]) == ""
+    assert f"hidden process {parent} (" in unseen.unseen_relative(pid, [parent])
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as later:
+        assert f"hidden process {later.pid} (" in unseen.unseen_relative(pid, [later.pid])
+        later.kill()
+
+
+def test_without_kcmp_the_same_mappings_may_be_the_same_memory(
+    programs: tuple[Mapping[str, int], Closed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asleep, "same_memory", lambda *_: None)
+    waits = {os.getpid(): Wait("sem_wait", False)}
+    pid = programs[0]["clone-vm"]
+    assert "may share its memory with process" in (reader(pid).look([seen()], [], waits).outside or "")
+    assert "may share" not in (reader(os.getpid()).look([seen()], [], waits).outside or "")

@@ -1,0 +1,163 @@
+"""Closed sets of processes, and the verdict on them: each case by a state that is built by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis import VerdictState
+from livedbg.analysis.closed import closed_sets
+from livedbg.model import UNSEEN_RUNTIME, Severity, SourceHealth, SourceStatus, Thread, ThreadState
+from livedbg.model import events as ev
+from tests.analysis.world import SECOND, World
+
+ONE, TWO = "process:box/1", "process:box/2"
+
+
+def asleep(
+    woken: str | None = "", *, threads: int = 2, wait_s: int = 20, target: bool = True, **second: object
+) -> World:
+    """A main thread that joins another one, whose wait is `second`; nothing else could wake them."""
+    world = World()
+    world.process(1, threads=threads, outside=woken, target=target)
+    world.thread(1, "main", waits_in="pthread_join", timed=False, wakers=(ONE,))
+    what: dict[str, object] = {"waits_in": "sem_wait", "timed": False, "wakers": (ONE,), **second}
+    world.thread(2, "worker", **what)  # type: ignore[arg-type]
+    return world.later(wait_s * SECOND)
+
+
+def test_a_process_that_nothing_can_wake_is_stalled_whatever_it_waits_for() -> None:
+    world = asleep()
+    verdict, found = world.diagnosis().verdict, world.found("no-waker")
+    assert verdict.state is VerdictState.STALLED
+    assert verdict.sentence == (
+        "Main thread 1 (main) is blocked in pthread_join() for 20 s or more; nothing can wake it or the other thread."
+    )
+    assert verdict.roots == ("thread:box/1/1",)
+    assert verdict.since_wall_ns == 10**18 + 100 * SECOND
+    assert found.entities == ("thread:box/1/1", "thread:box/1/2")
+    assert found.severity is Severity.ERROR and not found.inferred
+    assert [proof.source for proof in found.evidence] == ["/proc/1", "/proc/1/task/1", "/proc/1/task/2"]
+    assert "no signal is handled or waited for, no timer is set" in found.evidence[0].text
+
+
+@pytest.mark.invariant("closed.C1")
+@pytest.mark.invariant("closed.C2")
+@pytest.mark.parametrize(
+    ("world", "reason"),
+    [
+        (asleep("handles SIGTERM"), "process 1 (prog1) handles SIGTERM"),
+        (asleep(threads=3), "not all threads of process 1 (prog1) can be seen"),
+        (asleep(state=ThreadState.RUNNING), "thread 2 (worker) may go on by itself"),
+        (asleep(state=ThreadState.DISK), "thread 2 (worker) may go on by itself"),
+        (asleep(state=ThreadState.TRACED), "thread 2 (worker) may go on by itself"),
+        (asleep(timed=True), "thread 2 (worker) may go on by itself"),
+        (asleep(timed=None), "thread 2 (worker) may be woken from outside (what could end its wait is not known)"),
+        (asleep(wakers=()), "thread 2 (worker) may be woken from outside (what could end its wait is not known)"),
+        (asleep(outside="a signal"), "thread 2 (worker) may be woken from outside (a signal)"),
+        (asleep(wakers=(ONE, TWO)), "process 2 could wake process 1 (prog1)"),
+    ],
+)
+def test_C1_C2_anything_else_leaves_it_open_and_is_named(world: World, reason: str) -> None:
+    closed = closed_sets(world.snapshot())
+    assert closed.sets == []
+    assert closed.open_because == {ONE: reason}
+    verdict = world.diagnosis().verdict
+    assert verdict.state in (VerdictState.UNKNOWN, VerdictState.RUNNING)
+    assert verdict.state is VerdictState.RUNNING or reason[1:] in verdict.sentence
+
+
+def test_what_was_not_looked_at_is_neither_closed_nor_open() -> None:
+    closed = closed_sets(asleep(None).snapshot())
+    assert not closed.sets and not closed.open_because
+
+
+def test_an_ended_main_thread_wakes_nobody_and_the_first_other_one_is_named() -> None:
+    world = asleep()
+    world.thread(1, "main", state=ThreadState.ZOMBIE, waits_in=None)
+    assert closed_sets(world.snapshot()).sets[0].threads[0].tid == 2
+    assert (
+        world.later(20 * SECOND).diagnosis().verdict.sentence.startswith("Thread 2 (worker) is blocked in sem_wait()")
+    )
+
+
+def test_a_runtime_that_can_t_be_seen_is_never_closed() -> None:
+    world = asleep()
+    status = SourceStatus(
+        source="proc", target=ONE, health=SourceHealth.DEGRADED, code=UNSEEN_RUNTIME, sentence="A JVM.", remedy="jcmd 1"
+    )
+    world.store.apply(ev.StatusSeen(status=status, **world.stamp()))
+    assert world.diagnosis().verdict.state is VerdictState.UNKNOWN
+
+
+@pytest.mark.parametrize(("wait_s", "stalled"), [(9, False), (10, True)])
+def test_it_is_a_stall_from_the_threshold_on(wait_s: int, stalled: bool) -> None:
+    assert (asleep(wait_s=wait_s).finding("no-waker") is not None) == stalled
+
+
+def test_one_look_proves_nothing() -> None:
+    world = World()
+    world.process(1, threads=1, outside="")
+    thread = Thread(
+        id="thread:box/1/1",
+        process=ONE,
+        tid=1,
+        state=ThreadState.WAITING,
+        syscall="futex",
+        timed=False,
+        wakers=(ONE,),
+        last_ran_mono_ns=SECOND,
+    )
+    world.threads[thread.id] = thread
+    world.store.apply(ev.ThreadsSeen(threads=(thread,), **world.stamp()))
+    assert closed_sets(world.snapshot()).sets[0].waited_ns > 20 * SECOND
+    assert world.finding("no-waker") is None
+    assert world.later().finding("no-waker") is not None
+
+
+def two(second: str | None = "", *, wakers: tuple[str, ...] = (ONE,), target: bool = True) -> World:
+    """Process 1 waits for process 2, a child of it, and this for `wakers`."""
+    world = World()
+    world.process(1, threads=1, outside="", target=target)
+    world.process(2, threads=1, outside=second, target=target)
+    world.thread(1, "parent", waits_in="waitpid of 2", timed=False, wakers=(TWO,))
+    world.thread(2, "child", pid=2, waits_in="read of pipe 3", timed=False, wakers=wakers)
+    return world.later(20 * SECOND)
+
+
+def test_processes_that_only_each_other_could_wake_are_one_closed_set() -> None:
+    assert two().diagnosis().verdict.sentence == (
+        "Main thread 1 (parent) is blocked in waitpid of 2 for 20 s or more; nothing can wake it or any other thread "
+        "of the 2 processes."
+    )
+    assert two().diagnosis().verdict.roots == ("thread:box/1/1", "thread:box/2/2")
+
+
+def test_a_process_is_open_if_what_could_wake_it_is() -> None:
+    for world in (two("has a timer"), two(None), two(wakers=(ONE, "process:box/3"))):
+        assert closed_sets(world.snapshot()).sets == []
+        assert "process 2 (prog2) could wake process 1 (prog1)" in closed_sets(world.snapshot()).open_because.values()
+
+
+def test_what_is_stuck_in_itself_is_so_whoever_waits_for_it() -> None:
+    world = two(wakers=(TWO,))
+    world.process(1, threads=1, outside="handles SIGCHLD")
+    [found] = closed_sets(world.later().snapshot()).sets
+    assert [process.pid for process in found.processes] == [2]
+
+
+def test_processes_that_have_nothing_to_do_with_each_other_are_sets_of_their_own() -> None:
+    world = two(wakers=(TWO,))
+    world.thread(1, "parent", timed=False, wakers=(ONE,))
+    assert [[p.pid for p in found.processes] for found in closed_sets(world.later().snapshot()).sets] == [[1], [2]]
+
+
+def test_a_set_without_a_target_is_not_reported() -> None:
+    assert two(target=False).finding("no-waker") is None
+
+
+def test_a_deadlock_is_reported_as_that_alone() -> None:
+    world = asleep()
+    world.waits("thread:box/1/1", "thread:box/1/2")
+    world.waits("thread:box/1/2", "thread:box/1/1")
+    assert world.diagnosis().verdict.state is VerdictState.DEADLOCK
+    assert world.finding("no-waker") is None
