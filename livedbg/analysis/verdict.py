@@ -13,6 +13,7 @@ from typing import Final
 from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.liveness import (
+    awaits_children,
     burning,
     cpu_share,
     idle_thread,
@@ -143,9 +144,11 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     if amounts_to is None and not unseen:
         serving = idle_thread(threads, state)
         if serving is not None:
-            return Verdict(state=VerdictState.RUNNING, sentence=_idles(serving, snapshot))
-        if not roots and all(_asleep(thread) for thread in threads):
-            return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(threads, snapshot))
+            return Verdict(state=VerdictState.RUNNING, sentence=_idles(*serving, snapshot))
+        asleep = [thread for thread in threads if _asleep(thread)]
+        rest = [thread for thread in threads if not _asleep(thread)]
+        if asleep and all(awaits_children(thread, state) for thread in rest):
+            return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(asleep[0], rest, snapshot))
     return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, state), roots=shown)
 
 
@@ -159,8 +162,8 @@ def _nothing(snapshot: Snapshot) -> str:
     return "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
 
 
-def _idles(serving: Thread, snapshot: Snapshot) -> str:
-    return f"Idle: {name_of(serving.id, snapshot)} waits for connections ({serving.waits_in}); no hang found."
+def _idles(serving: Thread, what: str, snapshot: Snapshot) -> str:
+    return f"Idle: {name_of(serving.id, snapshot)} waits for {what} ({serving.waits_in}); no hang found."
 
 
 def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput) -> str:
@@ -208,9 +211,11 @@ def _asleep(thread: Thread) -> bool:
     return thread.timed is True and (thread.waits_in or "").startswith("sleep")
 
 
-def _sleeps(threads: Sequence[Thread], snapshot: Snapshot) -> str:
-    first = threads[0]
-    return f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself; no hang found."
+def _sleeps(first: Thread, parents: Sequence[Thread], snapshot: Snapshot) -> str:
+    waits = f", and {name_of(parents[0].id, snapshot)} waits for its end" if parents else ""
+    return (
+        f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself{waits}; no hang found."
+    )
 
 
 def _idle(threads: Sequence[Thread], state: RuleInput) -> str:

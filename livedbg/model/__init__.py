@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from livedbg.model.entities import (
     HANG_SEEN,
+    IDLE,
     NO_ACCESS,
     OUTSIDE,
     POLLS,
@@ -37,6 +38,7 @@ from livedbg.model.entities import (
 
 __all__ = [
     "HANG_SEEN",
+    "IDLE",
     "NO_ACCESS",
     "OUTSIDE",
     "POLLS",

@@ -21,6 +21,7 @@ from livedbg.model.states import EdgeKind, EdgeState, Severity, SourceHealth, Ta
 
 __all__ = [
     "HANG_SEEN",
+    "IDLE",
     "NO_ACCESS",
     "OUTSIDE",
     "POLLS",
@@ -52,6 +53,9 @@ __all__ = [
 OUTSIDE: Final = "outside"
 """Key in `Resource.attributes`: why a wait for it may be ended by something that is not in the wait-for graph (a signal
 handler, a timer, a process that may open it)."""
+
+IDLE: Final = "idle"
+"""Key in `Resource.attributes`: what an idle program waits for by it, in a user's words (`a key`)."""
 
 UNSEEN_RUNTIME: Final = "unseen-runtime"
 """`SourceStatus.code` of a process whose threads are those of a runtime that livedbg does not look into."""
