@@ -53,6 +53,7 @@ class Emitter:
         self._rings_seen: dict[int, str] = {}
         self._former: set[int] = set()
         self._abandoned: set[int] = set()
+        self._finished: list[Task] = []
 
     def forget(self, former: Run) -> None:
         """A new run begins: its edges are others, and what the former one left open will never complete.
@@ -63,6 +64,8 @@ class Emitter:
         live = set(self._job.live.open_tasks) if self._job.live is not None else set()
         self._abandoned.update(raw for raw, record in former.tasks.items() if record.open and raw not in live)
         self._former.update(former.tasks)
+        ended = (former.tasks[raw] for raw in sorted(former.changed) if former.phase == "completed")
+        self._finished += [record.to_task(self._job.names, self._job.kernels) for record in ended if not record.open]
         self._edges.clear()
         self._inferred.clear()
         self._running_edges.clear()
@@ -128,7 +131,8 @@ class Emitter:
 
     def _task_events(self, stamp: Stamp) -> list[Event]:
         changed, self._job.run.changed = sorted(self._job.run.changed), set()
-        tasks = [self._abandoned_task(raw) for raw in sorted(self._abandoned)]
+        tasks = [*self._finished, *(self._abandoned_task(raw) for raw in sorted(self._abandoned))]
+        self._finished.clear()
         self._abandoned.clear()
         for raw in changed:
             record = self._job.run.tasks[raw]

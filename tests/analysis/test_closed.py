@@ -37,7 +37,7 @@ def test_a_process_that_nothing_can_wake_is_stalled_whatever_it_waits_for() -> N
     assert found.entities == ("thread:box/1/1", "thread:box/1/2")
     assert found.severity is Severity.ERROR and not found.inferred
     assert [proof.source for proof in found.evidence] == ["/proc/1", "/proc/1/task/1", "/proc/1/task/2"]
-    assert "no signal is handled or waited for, no timer is set" in found.evidence[0].text
+    assert "no signal is waited for, and none handled" in found.evidence[0].text
 
 
 @pytest.mark.invariant("closed.C1")
@@ -126,8 +126,7 @@ def two(second: str | None = "", *, wakers: tuple[str, ...] = (ONE,), target: bo
 
 def test_processes_that_only_each_other_could_wake_are_one_closed_set() -> None:
     assert two().diagnosis().verdict.sentence == (
-        "Main thread 1 (parent) is blocked in waitpid of 2 for 20 s or more; nothing can wake it or any other thread "
-        "of the 2 processes."
+        "Main thread 1 (parent) is blocked in waitpid of 2 for 20 s or more; nothing can wake these 2 processes."
     )
     assert two().diagnosis().verdict.roots == ("thread:box/1/1", "thread:box/2/2")
 
@@ -161,3 +160,13 @@ def test_a_deadlock_is_reported_as_that_alone() -> None:
     world.waits("thread:box/1/2", "thread:box/1/1")
     assert world.diagnosis().verdict.state is VerdictState.DEADLOCK
     assert world.finding("no-waker") is None
+
+
+def test_of_many_sets_those_after_the_first_are_one_finding() -> None:
+    world = World()
+    for pid in range(1, 21):
+        world.process(pid, threads=1, outside="")
+        world.thread(pid, pid=pid, timed=False, wakers=(f"process:box/{pid}",))
+    found = [f for f in world.later(20 * SECOND).diagnosis().findings.values() if f.rule == "no-waker"]
+    assert len(found) == 17
+    assert found[-1].sentence == "Nothing can wake 4 more processes."

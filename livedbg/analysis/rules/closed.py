@@ -17,14 +17,15 @@ from livedbg.text.wording import sentence_case
 __all__ = ["NoWaker", "rules"]
 
 _SHOWN: Final = 16
-"""Threads and processes of a set that become evidence."""
+"""Sets that are findings of their own; threads and processes of a set that become evidence."""
 
 _SURE_NS: Final = 200_000_000
 """From the first look to the second one."""
 
 _CHECKED: Final = (
-    "all threads are in waits without a time limit; no signal is handled or waited for, no timer is set, nobody traces "
-    "it or shares all of its memory; only threads of these processes could end a wait"
+    "all threads are in waits without a time limit; no signal is waited for, and none handled (but for faults, and "
+    "Python's own KeyboardInterrupt); no timer is set, nobody traces it or shares all of its memory; only threads of "
+    "these processes could end a wait"
 )
 
 
@@ -42,13 +43,26 @@ class NoWaker:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a closed set; none for one that has a deadlock in it."""
+        """One finding a closed set, those after the first in one; none for a set that has a deadlock in it."""
         cyclic = {member for cycle in state.graph.cycles for member in cycle}
-        for found in closed_sets(state.snapshot).sets:
-            lasts = found.waited_ns >= state.settings.thread_stall_ns
-            targets = any(process.target for process in found.processes)
-            if lasts and targets and _looked_at_twice(found, state.snapshot) and cyclic.isdisjoint(_ids(found)):
-                yield self._finding(found, state.snapshot)
+        stuck = [
+            found
+            for found in closed_sets(state.snapshot).sets
+            if found.waited_ns >= state.settings.thread_stall_ns
+            and any(process.target for process in found.processes)
+            and _looked_at_twice(found, state.snapshot)
+            and cyclic.isdisjoint(_ids(found))
+        ]
+        yield from (self._finding(found, state.snapshot) for found in stuck[:_SHOWN])
+        if rest := stuck[_SHOWN:]:
+            count = sum(len(found.processes) for found in rest)
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR,
+                sentence=f"Nothing can wake {many(count, 'more process', 'more processes')}.",
+                entities=tuple(found.threads[0].id for found in rest[:_SHOWN]),
+                state=VerdictState.STALLED,
+            )
 
     def _finding(self, found: ClosedSet, snapshot: Snapshot) -> Finding:
         mains = [thread for thread in found.threads if _is_main(thread)] or [found.threads[0]]
@@ -87,11 +101,11 @@ def _main(thread: Thread, snapshot: Snapshot) -> str:
 
 
 def _whom(found: ClosedSet) -> str:
-    """`it`, `it or the 2 other threads`, `it or any other thread of the 3 processes`."""
+    """`it`, `it or the 2 other threads`, `these 3 processes`."""
     if len(found.threads) == 1:
         return "it"
     if len(found.processes) > 1:
-        return f"it or any other thread of the {many(len(found.processes), 'process', 'processes')}"
+        return f"these {len(found.processes):,} processes"
     others = len(found.threads) - 1
     return f"it or the {'other thread' if others == 1 else f'{others:,} other threads'}"
 
