@@ -8,8 +8,9 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import how_ended, is_crash, is_interrupt
+from livedbg.analysis.rules.ends import heads, how_ended, is_crash, is_interrupt
 from livedbg.analysis.rules.places import waiting
+from livedbg.analysis.rules.survived import survived
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
@@ -17,8 +18,6 @@ from livedbg.text.wording import sentence_case
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
-_FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "assert", "signal", "uncaught", ENDED})
-"""Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
 _DUMPED: Final = frozenset(
     -number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGQUIT)
 )
@@ -133,7 +132,8 @@ class Crash:
         "survive: "
         "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error, a report with which "
         "a sanitizer ends it (other reports of sanitizers are warnings). A Python traceback counts when no "
-        "process is alive that could have caught it; otherwise it is reported only. The end of a child is no crash of "
+        "process is alive that could have caught it; otherwise it is reported only. An exception after which the same "
+        "log goes on, or whose process ended with status 0, was handled or survived. The end of a child is no crash of "
         "the job if it was asked to end (SIGTERM), if the job ended well, or while the job makes progress."
     )
 
@@ -163,14 +163,21 @@ class Crash:
         snapshot = state.snapshot
         kind = (hit.catchpoint or "").partition(": ")[2]
         owner = snapshot.processes.get(hit.process) if hit.process else None
-        alive = any(not p.exited for p in ([owner] if owner else snapshot.processes.values()))
-        fatal = kind != WARNED and ((kind in _FATAL and not (owner and alive)) or not alive)
+        about = [owner] if owner else heads(snapshot)
+        alive = any(not process.exited for process in about)
+        went_well = bool(about) and all(process.exited and process.exit_status == 0 for process in about)
+        went_on = survived(hit, snapshot) if not (alive or went_well) else ""
+        fatal = kind != WARNED and not (alive or went_well or went_on)
         first_line = hit.message.partition("\n")[0]
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         place = place_of(hit.stack) if kind in (ENDED, WARNED) else ""
         what_it_was = f"{hit.type}, in {place}" if place else hit.type
         text = f"{what_it_was}: {first_line}" if first_line else what_it_was
-        what = "Crashed" if fatal else "An exception was logged, and its process continues"
+        what = "Crashed" if fatal else "An exception was logged"
+        if owner is not None and alive:
+            what = "An exception was logged, and its process continues"
+        elif went_on:
+            what = f"An exception was logged and handled or survived ({went_on})"
         if kind == WARNED:
             what = "A sanitizer reported, without ending the program"
         steps = ["read the log lines before it"]
