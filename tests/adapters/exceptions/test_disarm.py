@@ -28,7 +28,7 @@ async def test_the_end_of_a_session_does_not_wait_for_the_stack_that_the_last_hi
     point._unwinding = asyncio.create_task(asyncio.sleep(1000))
     point._waiting = cast("Any", {"place": [("kind", "hit 1"), ("kind", "hit 2")]})
     patient = asyncio.create_task(point.disarm())
-    while point._disarmed is None:
+    while point._disarmed is None:  # noqa: ASYNC110 - it is no event
         await asyncio.sleep(0)
     assert not said
     await point.disarm(patience_s=0.0)
