@@ -60,7 +60,7 @@ def parse(name: str, text: bytes) -> Recipe:
         recipe = structs.replace(msgspec.toml.decode(text, type=Recipe), name=name)
         for expression in recipe.expressions:
             re.compile(expression)
-    except (msgspec.DecodeError, re.error, ValueError) as error:
+    except (re.error, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise UsageError(clean_line(f"{error}."), "livedbg recipes --help", "usage") from None
     return recipe
 

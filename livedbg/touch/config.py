@@ -94,7 +94,7 @@ def _forbidden_by(path: Path) -> str:
         return ""
     except OSError as error:
         return _unclear(path, f"it can't be read: {error.strerror}")
-    except ValueError as error:  # not UTF-8, or not TOML
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested without end
         return _unclear(path, str(error))
     value = said.pop(_KEY, False)
     if said:

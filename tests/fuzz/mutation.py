@@ -21,6 +21,7 @@ _PIECES: Final = (
     b"%s%n", b"../" * 50, b"a" * 5000, b"\xed\xa0\x80", b",", b"}", b"]", b"=", b":", b"S_",
     b"S_IS_S0_E" * 40, b"DpT_", b"_Z",
 )  # fmt: skip
+_OPENERS: Final = (b"[", b"{", b"(", b'{"a":', b"{a=", b"a={", b"a=[", b"<", b"I", b"P", b"1aI", b"-", b"not ")
 _LIMITS: Final = tuple(
     value.to_bytes(size, "little")
     for size in (1, 2, 4, 8)
@@ -109,6 +110,13 @@ def _word(chance: random.Random, data: bytes, _seeds: Sequence[bytes]) -> bytes:
     return data[:begin] + chance.choice(_PIECES) + data[end:]
 
 
+def _nest(chance: random.Random, data: bytes, _seeds: Sequence[bytes]) -> bytes:
+    """Something nested without end for a word."""
+    found = [match.span() for match, _ in zip(_WORD.finditer(data), range(1000), strict=False)]
+    begin, end = chance.choice(found) if found else (0, 0)
+    return data[:begin] + chance.choice(_OPENERS) * chance.choice((50, 1100, 20_000)) + data[end:]
+
+
 def _lines(chance: random.Random, data: bytes, _seeds: Sequence[bytes]) -> bytes:
     """Lines in another order, twice, or left out."""
     lines = data.split(b"\n")
@@ -136,5 +144,6 @@ _CHANGES: Final = (
     _number,
     _number,
     _word,
+    _nest,
     _lines,
 )
