@@ -102,13 +102,13 @@ class LiveView:
         self._thread.start()
         self._up.wait()
 
-    def stop(self) -> None:
-        """Let go of everything; returns when that is done, or after `_STOP_S` (`stuck` tells)."""
+    def stop(self, limit_s: float = _STOP_S) -> None:
+        """Let go of everything; returns when that is done, or after `limit_s` (`stuck` tells)."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop ended in between
                 loop.call_soon_threadsafe(self._session.stop)
-            self._thread.join(_STOP_S)
+            self._thread.join(limit_s)
 
     @property
     def stuck(self) -> bool:
