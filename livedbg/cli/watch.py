@@ -143,12 +143,13 @@ def follow(
         view.wait_settled(10.0 if timeout is None else min(timeout, 10.0))
         update = view.latest()
         while True:
-            printer.show(update)
+            found = update.ended or update.diagnosis.verdict.state.value == until
+            left = None if end is None else end - time.monotonic()
+            printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
                 on_stall.look(update)
-            if update.ended or update.diagnosis.verdict.state.value == until:
+            if found:
                 return update, True
-            left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return update, False
             try:
