@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos zoo gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz zoo gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,10 @@ chaos: ## kill and stop livedbg, gdb and the guard at random moments; the target
 gpu-check: ## device state on a real GPU: look, dump, attach; recordings in build/gpu-check (exit code 77 without one)
 	@.ci/setup test $(VENV)
 	$(PY) -m tests.gpu
+
+fuzz: ## damaged and hostile inputs for every reader of foreign data, limits of 10 s and 1 GB each (CASES=50000)
+	@.ci/setup test $(VENV)
+	$(PY) -m tests.fuzz $(CASES)
 
 zoo: ## what livedbg says of programs that it was not made for; those that are installed (ZOO=words of names)
 	@.ci/setup test $(VENV)

@@ -27,9 +27,9 @@ _OP: Final = re.compile(
 _QUOTED_OP: Final = re.compile(r"'([a-z_]\w*(?:\.[A-Za-z_]\w*)+)'")
 _NO_OP: Final = (".py", ".pto", ".cpp", ".h", ".mlir")
 _SHAPE: Final = re.compile(
-    r"\[\s*-?\w+(?:\s*,\s*-?\w+)*\s*,?\s*\]|\(\s*\d+(?:\s*,\s*\d+)+\s*\)|(?<![\w.])\d+(?:x\d+)+(?:x[a-z]\w*)?(?!\w)"
+    r"\[\s*-?\w+(?:\s*,\s*-?\w+)*\s*,?\s*\]|\(\s*\d{1,18}(?:\s*,\s*\d{1,18})+\s*\)|(?<![\w.])\d{1,18}(?:x\d{1,18})+(?:x[a-z]\w*)?(?!\w)"
 )
-_PLACE: Final = re.compile(r"\s*\[(?P<file>[^\[\]\s][^\[\]]*):(?P<line>\d{1,9}):(?P<column>-?\d+)\]\s*$")
+_PLACE: Final = re.compile(r"\s*\[(?P<file>[^\[\]\s][^\[\]]*):(?P<line>\d{1,9}):(?P<column>-?\d{1,18})\]\s*$")
 
 
 class Stage(StrEnum):

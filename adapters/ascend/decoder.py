@@ -17,6 +17,7 @@ from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import BEATS, TRIGGERS, Message, classify, number
 from livedbg.adapters.ascend.model import AscendModel, JobFile
+from livedbg.adapters.ascend.names import by_func_id
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import Event, Stamp
@@ -159,8 +160,8 @@ class AscendDecoder(LogDecoder):
         if message.kind == "names":
             try:
                 names = msgspec.json.decode(message.fields["names"] or "{}", type=dict[str, str])
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 return ()
-            job.use_names({int(func): name for func, name in names.items() if func.isdecimal()})
+            job.use_names(by_func_id(names))
             return ()
         return handle(job, message.kind, message.fields, "", mark)

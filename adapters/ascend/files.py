@@ -19,6 +19,7 @@ from livedbg.adapters.ascend.dumps.depsfile import parse_graph
 from livedbg.adapters.ascend.dumps.shape import OtherShape
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
+from livedbg.adapters.ascend.names import by_func_id
 from livedbg.graphs.lost import lost_orders
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
@@ -118,7 +119,7 @@ class FileWatch:
                 lost_orders(graph)  # it may take seconds: here, in a thread of its own
                 return JobFile(path, mark, graph=graph)
             names = msgspec.json.decode(data, type=_NameMap).callable_id_to_name
-            return JobFile(path, mark, names={int(func): name for func, name in names.items() if func.isdecimal()})
+            return JobFile(path, mark, names=by_func_id(names))
         except OSError as error:
             self._problem(path, f"{path} can't be read: {error.strerror}.", False)
         except OtherShape as error:

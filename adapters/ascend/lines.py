@@ -20,9 +20,9 @@ __all__ = ["LineSplitter", "RuntimeLine"]
 
 _LEVEL: Final = r"DEBUG|INFO(?:_V\d)?|TIMING|WARN(?:ING)?|ERROR|ALWAYS|EVENT|CRITICAL"
 _HEAD: Final = re.compile(rf"\[(?:{_LEVEL})\] (?P<rest>.*)$", re.DOTALL)
-_CANN: Final = re.compile(r"[A-Z][A-Z0-9_]*\(\d+,[^)]*\):\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[^\"]*(?P<quote>\"?)")
-_SOURCE: Final = re.compile(r"^(?P<func>[^\"\[\]]*?): (?:\[[\w.+-]+:\d+\] ?)?")
-_SOURCE_ONLY: Final = re.compile(r"^\[[\w.+-]+:\d+\] ?")
+_CANN: Final = re.compile(r"[A-Z][A-Z0-9_]*\(\d{1,18},[^)]*\):\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[^\"]*(?P<quote>\"?)")
+_SOURCE: Final = re.compile(r"^(?P<func>[^\"\[\]]*?): (?:\[[\w.+-]+:\d{1,18}\] ?)?")
+_SOURCE_ONLY: Final = re.compile(r"^\[[\w.+-]+:\d{1,18}\] ?")
 _MONO: Final = re.compile(r"\[mono_ns=(\d{1,19})\]")
 _HEAD_WINDOW: Final = 400  # a level tag later than this is text, not a head
 

@@ -15,9 +15,9 @@ __all__ = ["SHAPES"]
 # The `simpler` runtime: host lines since August 2026, host lines of May to August 2026, and the
 # device lines of its simulator (which have no time, process or device).
 _SIMPLER_LEVEL = r"(DEBUG|INFO(?:_V\d)?|TIMING|WARN|ERROR|ALWAYS)"
-_SIMPLER_HOST = re.compile(r"\[mono_ns=(\d{1,19})\]\[T0x[0-9a-f]+\]\[" + _SIMPLER_LEVEL + r"\] ")
+_SIMPLER_HOST = re.compile(r"\[mono_ns=(\d{1,19})\]\[T0x[0-9a-f]{1,16}\]\[" + _SIMPLER_LEVEL + r"\] ")
 _SIMPLER_DATED = re.compile(
-    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{6})\]\[T0x[0-9a-f]+\]\[" + _SIMPLER_LEVEL + r"\] "
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{6})\]\[T0x[0-9a-f]{1,16}\]\[" + _SIMPLER_LEVEL + r"\] "
 )
 _SIMPLER_DEVICE = re.compile(r"\[" + _SIMPLER_LEVEL + r"\] [^:\[\]\s]{1,200}(?:::[^:\[\]\s]{1,200}){0,8}: ")
 _ANCHOR = re.compile(r"\[CLOCK_ANCHOR\] v=1 .*?\bmono_ns=(\d{1,19}) wall_ns=(\d{1,19})")

@@ -28,10 +28,12 @@ from livedbg.text.sanitize import clean_line
 __all__ = ["AscendModel", "JobFile"]
 
 # CANN's names: plog-<pid>_<17 digits>.log, device-<pid>_<17 digits>.log below a folder device-<id>
-_CANN_NAME: Final = re.compile(r"^(?:plog|device)-(\d+)_\d+\.log")
-_CANN_DEVICE: Final = re.compile(r"^device-(\d+)$")
+_CANN_NAME: Final = re.compile(r"^(?:plog|device)-(\d{1,18})_\d{1,18}\.log")
+_CANN_DEVICE: Final = re.compile(r"^device-(\d{1,18})$")
 _ROTATED: Final = re.compile(r"(?:[.-]\d{1,3})?(?:\.gz|\.zst)?$")
-_OPEN_FILE: Final = re.compile(r"^/proc/(\d+)/fd/\d+$")  # a log without a path: a file that is deleted, a pipe
+_OPEN_FILE: Final = re.compile(
+    r"^/proc/(\d{1,18})/fd/\d{1,18}$"
+)  # a log without a path: a file that is deleted, a pipe
 _UP: Final = 4  # how many folders above a file its job's log may lie
 
 
@@ -189,7 +191,7 @@ class AscendModel:
     def _label(self, key: str, path: PurePath | None) -> str:
         taken = {job.names.label for job in self.jobs}
         parts = list(path.parts) if path is not None else [key]
-        device = re.search(r"/device(\d+)$", key) if "#pid" in key else None
+        device = re.search(r"/device(\d{1,18})$", key) if "#pid" in key else None
         open_file = _OPEN_FILE.match(str(path)) if path is not None else None
         candidates = [f"dev{device[1]}"] if device else [f"pid{open_file[1]}"] if open_file else []
         candidates += [".".join(parts[-depth - 1 : -1]) for depth in range(1, min(len(parts) - 1, 4) + 1)]

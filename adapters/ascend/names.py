@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from livedbg.model import ids
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["LOCAL_BITS", "KernelNames", "Names", "local_of", "raw_id", "ring_of", "task_name"]
+__all__ = ["LOCAL_BITS", "KernelNames", "Names", "by_func_id", "local_of", "raw_id", "ring_of", "task_name"]
 
+_ID_DIGITS: Final = 10  # of a func id: 32 bits
 LOCAL_BITS: Final = 32
 """A task id is `(ring << LOCAL_BITS) | local`."""
 
 _UNSAFE: Final = re.compile(r"[^\w.+-]+")
 _CORE_TYPES: Final = {"aic": "AIC", "aiv0": "AIV0", "aiv1": "AIV1", "aiv": "AIV"}
+
+
+def by_func_id(names: Mapping[str, str]) -> dict[int, str]:
+    """Names of kernels by func id, of a JSON object; what is no id is left out."""
+    return {int(func): name for func, name in names.items() if func.isdecimal() and len(func) <= _ID_DIGITS}
 
 
 def raw_id(ring: int, local: int) -> int:

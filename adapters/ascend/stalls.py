@@ -18,9 +18,9 @@ from livedbg.model import TaskState
 
 __all__ = ["Stall", "StallReader"]
 
-_ON_CORE: Final = re.compile(r"core=(\d+)\((\w+|\?)\)")
+_ON_CORE: Final = re.compile(r"core=(\d{1,18})\((\w+|\?)\)")
 _CORE: Final = re.compile(
-    r"core(?P<core>\d+)\((?:(?P<idle>idle)|busy kernel=(?P<kernel>-?\d+) task=(?P<task>-?\d+)"
+    r"core(?P<core>\d{1,18})\((?:(?P<idle>idle)|busy kernel=(?P<kernel>-?\d{1,18}) task=(?P<task>-?\d{1,18})"
     r" cond_reg_state=(?P<condition>ack|fin)(?P<anomaly> ANOMALY)?[^)]*)\)"
 )
 

@@ -14,9 +14,9 @@ from livedbg.adapters.ascend.run import Run
 
 __all__ = ["Crash", "Fatal", "RingFull", "TensorWait", "Trouble"]
 
-_PRODUCER: Final = re.compile(r"producer \(ring=(?P<ring>\d+), local=(?P<local>\d+)\) not completed")
-_CONSUMERS: Final = re.compile(r"consumers of producer \(ring=(?P<ring>\d+), local=(?P<local>\d+)\) not done")
-_RING: Final = re.compile(r"ring[= ](\d+)")
+_PRODUCER: Final = re.compile(r"producer \(ring=(?P<ring>\d{1,18}), local=(?P<local>\d{1,18})\) not completed")
+_CONSUMERS: Final = re.compile(r"consumers of producer \(ring=(?P<ring>\d{1,18}), local=(?P<local>\d{1,18})\) not done")
+_RING: Final = re.compile(r"ring[= ](\d{1,18})")
 _BLOCKED: Final = (  # words of a FATAL line -> code, and whether a ring is named by it
     ("Task Ring Full", 3),
     ("Heap Exhausted", 2),

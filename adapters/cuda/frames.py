@@ -24,19 +24,21 @@ __all__ = ["DEVICE", "device_place", "host_frame", "kernel_name", "with_module"]
 DEVICE: Final = "device code"
 """The module of frames on the GPU."""
 
-_AT_ADDRESS: Final = re.compile(r"0x(?P<offset>[0-9a-fA-F]+) in (?:(?P<file>\S[^:]*):(?P<line>\d+):)?(?P<function>.+)")
+_AT_ADDRESS: Final = re.compile(
+    r"0x(?P<offset>[0-9a-fA-F]{1,16}) in (?:(?P<file>\S[^:]*):(?P<line>\d{1,18}):)?(?P<function>.+)"
+)
 _AT_FUNCTION: Final = re.compile(
-    r"(?P<function>.+?)(?:\+0x(?P<offset>[0-9a-fA-F]+))?(?: in (?P<file>[^()]+):(?P<line>\d+))?$"
+    r"(?P<function>.+?)(?:\+0x(?P<offset>[0-9a-fA-F]{1,16}))?(?: in (?P<file>[^()]+):(?P<line>\d{1,18}))?$"
 )
 _OLD_FRAME: Final = re.compile(
-    r"(?P<file>[^:()]+):(?P<line>\d+):(?P<function>.+?) \(.* : 0x(?P<offset>[0-9a-fA-F]+)\)$"
+    r"(?P<file>[^:()]+):(?P<line>\d{1,18}):(?P<function>.+?) \(.* : 0x(?P<offset>[0-9a-fA-F]{1,16})\)$"
 )
 _HOST_OLD: Final = re.compile(
-    r"(?P<module>[^\[\]()]*/[^/\[\]()]*?)(?: \((?P<function>.+?) \+ 0x[0-9a-fA-F]+\))? "
-    r"\[0x(?P<address>[0-9a-fA-F]+)\]$"
+    r"(?P<module>[^\[\]()]*/[^/\[\]()]*?)(?: \((?P<function>.+?) \+ 0x[0-9a-fA-F]{1,16}\))? "
+    r"\[0x(?P<address>[0-9a-fA-F]{1,16})\]$"
 )
 _HOST: Final = re.compile(
-    r"(?P<function>.*?)(?: in (?P<file>[^\[\]]+):(?P<line>\d+))? ?\[0x(?P<address>[0-9a-fA-F]+)\]"
+    r"(?P<function>.*?)(?: in (?P<file>[^\[\]]+):(?P<line>\d{1,18}))? ?\[0x(?P<address>[0-9a-fA-F]{1,16})\]"
     r"(?: in (?P<module>\S.*))?$"
 )
 

@@ -32,7 +32,7 @@ _SAMPLES: Final = re.compile(
 )
 _GPU_ASSERT: Final = re.compile(r"GPUassert: (?P<text>.+?) (?P<file>\S+) (?P<line>\d{1,9})[ \t]*$", re.MULTILINE)
 _BELOW: Final = re.compile(  # ggml-cuda.cu's ggml_cuda_error
-    r"\n +current device: -?\d+, in function (?P<function>\w{1,200}) at (?P<file>[^\s:]{1,500}):(?P<line>\d{1,9})"
+    r"\n +current device: -?\d{1,18}, in function (?P<function>\w{1,200}) at (?P<file>[^\s:]{1,500}):(?P<line>\d{1,9})"
     r"(?:\n +(?P<call>cu\w{1,100})\()?"
 )
 _NCCL: Final = re.compile(r"Cuda failure (?:(?P<number>\d{1,9}) )?'(?P<text>[^'\n]+)'")
@@ -55,7 +55,7 @@ _GPU: Final = re.compile(r"GPU (\d{1,3})")
 _OTHER_PROCESS: Final = re.compile(r"\bProcess (\d{1,10}) has ([\d.]+ [KMGT]?i?B)")
 _PYTHON_FRAME: Final = re.compile(r'^[ \t]*(?:[|+] *)*File "([^"\n]+)", line (\d{1,9}), in (.+)$', re.MULTILINE)
 _NATIVE_FRAME: Final = re.compile(
-    r"^[ \t]*frame #\d+:? +(?P<function>.+?)(?: \+ 0x[0-9a-f]+)? "
+    r"^[ \t]*frame #\d{1,18}:? +(?P<function>.+?)(?: \+ 0x[0-9a-f]{1,16})? "
     r"\(0x(?P<address>[0-9a-f]{1,16}) in (?P<module>[^)\n]+)\)$",
     re.MULTILINE,
 )

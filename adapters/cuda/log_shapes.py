@@ -14,7 +14,7 @@ __all__ = ["SHAPES"]
 # NCCL (src/debug.cc): `host:pid:tid [dev] NCCL INFO …`, a time and a file in front in newer ones.
 _NCCL = re.compile(
     r"(?:\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?\] )?([\w.-]{1,255}):(\d{1,10}):(\d{1,10}) \[-?\d{1,4}\] "
-    r"(?:[\w./+-]{1,300}:\d+ )?NCCL (INFO|WARN|TRACE|ABORT|VERSION) ?"
+    r"(?:[\w./+-]{1,300}:\d{1,18} )?NCCL (INFO|WARN|TRACE|ABORT|VERSION) ?"
 )
 
 
@@ -24,7 +24,7 @@ def _nccl(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # The driver's CUDA_LOG_FILE: `[14:38:03.928][thread][CUDA][E] …`, a fifth bracket in 13.0.
-_CUDA = re.compile(r"\[(\d\d:\d\d:\d\d)\.(\d{1,9})\]\[\d+\]\[CUDA\]\[([EWID])\](?:\[\w+\])? ?")
+_CUDA = re.compile(r"\[(\d\d:\d\d:\d\d)\.(\d{1,9})\]\[\d{1,18}\]\[CUDA\]\[([EWID])\](?:\[\w+\])? ?")
 
 
 def _cuda(match: re.Match[str], clock: SourceClock) -> Header:

@@ -35,7 +35,9 @@ _FIRST_SIDE: Final = re.compile(r"(?P<access>\w+) access at (?P<place>.+?)(?= an
 _LEAK: Final = re.compile(r"Leaked (?P<size>[\d,]{1,20}) bytes at (?P<address>\S+)|Leaked an? (?P<object>\w+)")
 _SUMMARY: Final = re.compile(r"(?P<tool>ERROR|RACECHECK|LEAK) SUMMARY: (?P<text>.+)")
 _COUNTED: Final = re.compile(r"(?P<count>[\d,]{1,15}) (?:errors?|hazards?|bytes)")
-_BY: Final = re.compile(r"by threads? \((?P<thread>\d+,\d+,\d+)\) in block \((?P<block>\d+,\d+,\d+)\)")
+_BY: Final = re.compile(
+    r"by threads? \((?P<thread>\d{1,18},\d{1,18},\d{1,18})\) in block \((?P<block>\d{1,18},\d{1,18},\d{1,18})\)"
+)
 _CLONE: Final = re.compile(r"\[clone (?P<kernel>.+?)\] (?P<function>.+)")
 _OTHERS: Final = (  # first words of other reports -> word for the tool
     ("Uninitialized ", "initcheck"),
@@ -58,7 +60,7 @@ _OTHERS: Final = (  # first words of other reports -> word for the tool
 _WITH_PLACE: Final = frozenset({"sanitizer", "hazard"})
 """Reports that always have a place: one without is followed by lines of another process."""
 
-_SAME: Final = re.compile(r"0x[0-9a-fA-F]+|\d[\d,]*")
+_SAME: Final = re.compile(r"0x[0-9a-fA-F]{1,16}|\d[\d,]*")
 
 
 class Sanitizer:

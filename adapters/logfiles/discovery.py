@@ -13,6 +13,8 @@ from glob import escape, glob
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux.descriptors import fdinfo
+from livedbg.linux.procfs import status_fields
 from livedbg.session.systems import declared, note_problem, systems
 
 __all__ = ["ProcessLog", "ProcessLogs"]
@@ -77,10 +79,9 @@ class ProcessLogs:
     def _written(self, fd: str) -> bool:
         """Whether a descriptor is open for writing (the access mode in `flags:` of fdinfo, octal)."""
         try:
-            text = (self._proc / "fdinfo" / fd).read_text()
+            flags = next((value for name, value in fdinfo(self._pid, int(fd)) if name == "flags"), "0")
         except OSError:
             return False
-        flags = next((line.split()[1] for line in text.splitlines() if line.startswith("flags:")), "0")
         return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
     def _named_by_environment(self) -> list[ProcessLog]:
@@ -94,8 +95,7 @@ class ProcessLogs:
 
     def _pids(self) -> tuple[int, ...]:
         """Its pid here and, in a PID namespace, the one that it knows itself by (NSpid of status)."""
-        text = (self._proc / "status").read_text()
-        names = next((line.split()[1:] for line in text.splitlines() if line.startswith("NSpid:")), [])
+        names = status_fields(self._pid).get("NSpid", "").split()
         return tuple(dict.fromkeys([self._pid, *map(int, names[-1:])]))
 
     def _reachable(self, path: Path) -> Path:

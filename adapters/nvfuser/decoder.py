@@ -20,9 +20,9 @@ from livedbg.model.events import Event, Stamp
 __all__ = ["NvfuserDecoder"]
 
 _NAMES: Final = (  # each with what it begins with, which is found sooner
-    ("nvfuser_", re.compile(r"nvfuser_\w+?_f(?P<fusion>\d+)_c\d+_r\d+_g(?P<group>\d+)\b")),
-    ("Arguments for fusion ", re.compile(r"Arguments for fusion (?P<fusion>\d+) group (?P<group>\d+):")),
-    ("Error from segmentation group ", re.compile(r"Error from segmentation group (?P<group>\d+):")),
+    ("nvfuser_", re.compile(r"nvfuser_\w+?_f(?P<fusion>\d{1,18})_c\d{1,18}_r\d{1,18}_g(?P<group>\d{1,18})\b")),
+    ("Arguments for fusion ", re.compile(r"Arguments for fusion (?P<fusion>\d{1,18}) group (?P<group>\d{1,18}):")),
+    ("Error from segmentation group ", re.compile(r"Error from segmentation group (?P<group>\d{1,18}):")),
 )
 _OURS: Final = tuple(word.decode() for word in TRIGGERS if word not in {b"Exception raised from ", b"***Runtime***"})
 _RAISED: Final = re.compile(r"Exception raised from \S+ at \S*(?:Fuser/|csrc/)")

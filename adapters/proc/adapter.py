@@ -19,6 +19,7 @@ from livedbg.adapters.proc.problems import SOURCE, ended, status_of
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.watch import ProcessWatch
 from livedbg.linux.access import unsuitable
+from livedbg.linux.ending import noted_end
 from livedbg.linux.procfs import read_stat
 from livedbg.model import Process, ThreadState
 from livedbg.model.events import Event, ProcessSeen, Stamper, StatusSeen, Tick
@@ -116,8 +117,9 @@ class _Looker:
             if problem is None or problem.code == "zombie":
                 continue
             host = self._request.host
+            how = noted_end(target.pid, target.start_ticks)  # a command of ours may end before it is looked at
             status = (
-                ended(host, target.pid, None, problem.code, problem.sentence)
+                ended(host, target.pid, how, problem.code, "" if how is not None else problem.sentence)
                 if problem.code == "gone"
                 else status_of(host, target.pid, problem)
             )
@@ -131,6 +133,7 @@ class _Looker:
                     state=ThreadState.DEAD,
                     named=True,
                     exited=True,
+                    exit_status=how,
                 )
                 events.append(ProcessSeen(process=gone, **self._stamp()))
         return events

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from livedbg.adapters.proc.idle import idle_attributes
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Holding, Waited, Wakers
 from livedbg.adapters.proc.wakers import outside, unseen_end
@@ -79,7 +80,7 @@ class FdWaits:
                 self.armed_timer = self.armed_timer or self._armed(fd)
                 return []
             case _:
-                return [self._file(found)]
+                return [self._file(found, direction)]
 
     def epoll_set(self, fd: int) -> list[tuple[int, str]]:
         """(descriptor, direction) of the members of an epoll set (fdinfo `tfd:` lines)."""
@@ -204,10 +205,10 @@ class FdWaits:
         """Whether a timerfd will fire: `it_value: (0, 0)` says that it won't."""
         return any(name == "it_value" and value != "(0, 0)" for name, value in self._fdinfo(fd))
 
-    def _file(self, found: Descriptor) -> Waited:
+    def _file(self, found: Descriptor, direction: str) -> Waited:
         """Something whose other end is no process of this machine: a terminal, a device, signals."""
         link = clean_line(found.link, 200)
-        attributes = {"what": found.kind, "path": link}
+        attributes = {"what": found.kind, "path": link} | idle_attributes(self._pid, found, direction)
         resource = self._resource("file", f"{self._pid}.{found.fd}", link, "", attributes)
         return Waited(resource.id, f"fd {found.fd} -> {link}", resource, wakers=Wakers(outside=_source(found, link)))
 

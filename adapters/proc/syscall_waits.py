@@ -17,9 +17,9 @@ from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
 from livedbg.linux import memory
 from livedbg.linux.descriptors import describe, fdinfo
 from livedbg.linux.file_locks import blocking_locks
-from livedbg.linux.procfs import BlockedSyscall, child_pids
+from livedbg.linux.procfs import BlockedSyscall, child_pids, read_stat
 from livedbg.model import Resource, ids
-from livedbg.text.sanitize import clean_bytes
+from livedbg.text.sanitize import clean_bytes, clean_line
 
 __all__ = ["SyscallWaits"]
 
@@ -165,6 +165,8 @@ class SyscallWaits:
             return Wait(f"{verb} of {who}", False, (self._process(found, f"{verb}({who})"),))
         children = child_pids(self._pid)
         text = f"{verb} of any child" if who == -1 else f"{verb} of a process group"
+        if len(children) == 1:
+            text = f"{verb} of its child {children[0]}{_program(children[0])}"
         return Wait(text, False, tuple(self._process(pid, f"{verb}({who}), child {pid}") for pid in children))
 
     def _process(self, pid: int, evidence: str) -> Waited:
@@ -219,6 +221,14 @@ class SyscallWaits:
             return clean_bytes(memory.read_text(self._pid, address, 200)).replace("\n", " ")
         except OSError:
             return "a file"
+
+
+def _program(pid: int) -> str:
+    """` (sleep)`: the name of a process, if it is there."""
+    try:
+        return f" ({clean_line(read_stat(pid).name)})"
+    except OSError:
+        return ""
 
 
 def _int(word: int) -> int:

@@ -14,6 +14,7 @@ from typing import Final
 
 from livedbg.adapters.proc import problems
 from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
+from livedbg.adapters.proc.exit_status import ExitStatus
 from livedbg.adapters.proc.identity import Identity, executable, read_identity, start_wall_ns
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers, ThreadReader
@@ -100,10 +101,12 @@ class ProcessWatch:
         self._told: set[str] = set()
         self._children_due = True
         self._group: Resource | None = None
+        self._ending = ExitStatus(pid, watched=not role)
 
     def close(self) -> None:
         """Close the files that are kept open."""
         self._reader.close()
+        self._ending.close()
 
     def look(self) -> list[Event]:
         """One look; the events of what changed since the last one."""
@@ -156,8 +159,8 @@ class ProcessWatch:
         """The process has ended; as a zombie it still tells its exit status."""
         self.gone = True
         self.changed = True
+        status = self._ending.of(stat, self.start_ticks, denied=self._blind)
         self.close()
-        status = stat.exit_status if stat is not None else None
         sentence = ""
         if stat is not None and self._process is None:
             self._process = self._model(stat, 0, ("zombie",))
@@ -166,6 +169,15 @@ class ProcessWatch:
                 "has not collected its exit status."
             )
         events: list[Event] = []
+        if self._process is None and self._named:
+            self._process = Process(
+                id=self.id,
+                host=self._scene.host,
+                pid=self.pid,
+                start_ticks=self.start_ticks,
+                state=ThreadState.DEAD,
+                named=True,
+            )
         if self._process is not None and self._turn == 0:
             events.append(ProcessSeen(process=self._process, **self._stamp()))
         code = "zombie" if sentence else ""

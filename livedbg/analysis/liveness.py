@@ -9,6 +9,8 @@ Invariants:
         in one that polls none is.
     liveness.L4. CPU time of a thread that shows nothing else (livedbg.analysis.burning) is no progress that was seen,
         unless a count of completed work has risen.
+    liveness.L5. A key, or a change of a file, is what an idle program waits for only if it waits for nothing else that
+        another process or device may owe it.
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from livedbg.analysis.burning import burns
+from livedbg.analysis.job_waits import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
-from livedbg.model import POLLS, UNSEEN_RUNTIME, Thread, ThreadState
+from livedbg.model import IDLE, POLLS, UNSEEN_RUNTIME, Resource, Thread, ThreadState
 from livedbg.model.snapshot import Snapshot
 
 __all__ = [
     "TICK_SHARE",
+    "awaits_children",
     "burning",
     "cpu_share",
     "idle_thread",
@@ -119,20 +123,54 @@ def long_waits(threads: Sequence[Thread], state: RuleInput) -> Iterator[Thread]:
             yield thread
 
 
-def idle_thread(threads: Sequence[Thread], state: RuleInput) -> Thread | None:
-    """The thread that shows that all of it is idle: it waits for connections. None where some process is not idle."""
+def idle_thread(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, str] | None:
+    """The thread that shows that all of it is idle, and what it waits for: `connections`, `a key`.
+
+    Returns:
+        None where some process is not idle.
+    """
     mains = main_threads(threads, state.snapshot)
     if not mains or not all(_idle(thread, state) for thread in mains):
         return None
+    if all(_takes_jobs(thread, state) for thread in mains):
+        return mains[0], "a job"
     ends = [_end(thread, state) for thread in mains]
     helpers = threads if any(_waits_for_signal(thread) for thread in mains) else ()
-    return next((thread for thread in (*ends, *helpers) if _serves(thread, state)), None)
+    found = ((thread, _serves(thread, state)) for thread in (*ends, *helpers))
+    return next(((thread, what) for thread, what in found if what), None)
+
+
+def awaits_children(thread: Thread, state: RuleInput) -> bool:
+    """Whether a thread, as that of a shell, waits for child processes that are watched too."""
+    if not (thread.waits_in or "").startswith(("waitpid", "waitid")):
+        return False
+    children = state.graph.blockers_of(thread.id)
+    return bool(children) and all(_judged_itself(child, state.snapshot) for child in children)
+
+
+def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
+    """Whether it is a process of the job whose main thread is there."""
+    process = snapshot.processes.get(entity)
+    if process is None or process.exited or not process.target:
+        return False
+    main = snapshot.threads.get(f"thread:{entity.partition(':')[2]}/{process.pid}")
+    return main is not None and not main.exited
+
+
+def _takes_jobs(thread: Thread, state: RuleInput) -> bool:
+    stack = state.snapshot.stacks.get(thread.id)
+    return stack is not None and thread.state is ThreadState.WAITING and waits_for_job(stack.frames)
 
 
 def _idle(thread: Thread, state: RuleInput) -> bool:
-    """Whether a main thread waits as that of an idle program does: for connections, signals, or a time."""
+    """Whether a main thread waits as that of an idle program does: for connections, keys, signals, jobs or a time.
+
+    One that waits for its children is as idle as these are, which have main threads of their own.
+    """
     end = _end(thread, state)
-    return _serves(end, state) or bool(end.timed) or _waits_for_signal(end)
+    if _serves(end, state) or end.timed or _waits_for_signal(end):
+        return True
+    return awaits_children(end, state) or _takes_jobs(thread, state)
 
 
 def _waits_for_signal(thread: Thread) -> bool:
@@ -148,7 +186,18 @@ def _end(thread: Thread, state: RuleInput) -> Thread:
     return thread
 
 
-def _serves(thread: Thread, state: RuleInput) -> bool:
-    """Whether it waits for connections that may come at any time."""
-    resources = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
-    return any(r is not None and r.attributes.get("listening") == "yes" for r in resources)
+def _serves(thread: Thread, state: RuleInput) -> str:
+    """What it waits for that may come at any time; "" where that isn't all that it waits for (L5)."""
+    blockers = state.graph.blockers_of(thread.id)
+    resources = [resource for entity in blockers if (resource := state.snapshot.resources.get(entity)) is not None]
+    if any(resource.attributes.get("listening") == "yes" for resource in resources):
+        return "connections"
+    if len(resources) < len(blockers) or not all(_owed_by_nobody(resource) for resource in resources):
+        return ""
+    return next((resource.attributes[IDLE] for resource in resources if IDLE in resource.attributes), "")
+
+
+def _owed_by_nobody(resource: Resource) -> bool:
+    """Whether it is what an idle program waits for, or a way to wake itself."""
+    facts = resource.attributes
+    return IDLE in facts or "wake-up" in facts or facts.get("what") in ("signalfd", "timerfd")

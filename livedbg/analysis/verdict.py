@@ -13,6 +13,7 @@ from typing import Final
 from livedbg.analysis.closed import closed_sets
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.liveness import (
+    awaits_children,
     burning,
     cpu_share,
     idle_thread,
@@ -23,6 +24,7 @@ from livedbg.analysis.liveness import (
     unseen_runtimes,
 )
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.ends import INTERRUPTED, heads, how_ended
 from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.rules.words import duration, many, name_of, pids_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Thread
@@ -69,7 +71,7 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         named = (root for finding in alike for root in (finding.roots or finding.entities))
         return Verdict(
             state=amounts_to or VerdictState.UNKNOWN,
-            sentence=chief.sentence,
+            sentence=chief.sentence + _interrupted(findings, amounts_to),
             roots=tuple(dict.fromkeys(named)),
             since_wall_ns=chief.since_wall_ns,
         )
@@ -87,6 +89,13 @@ def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         roots=chief.roots or quiet.roots,
         since_wall_ns=chief.since_wall_ns,
     )
+
+
+def _interrupted(findings: Sequence[Finding], amounts_to: VerdictState | None) -> str:
+    """How a hang of which only logs tell ended, where its user ended it."""
+    hung = amounts_to in (VerdictState.DEADLOCK, VerdictState.STALLED)
+    ended = any(finding.rule == INTERRUPTED and finding.state is not None for finding in findings)
+    return " It was ended by Ctrl-C." if hung and ended else ""
 
 
 def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
@@ -135,9 +144,11 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     if amounts_to is None and not unseen:
         serving = idle_thread(threads, state)
         if serving is not None:
-            return Verdict(state=VerdictState.RUNNING, sentence=_idles(serving, snapshot))
-        if not roots and all(_asleep(thread) for thread in threads):
-            return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(threads, snapshot))
+            return Verdict(state=VerdictState.RUNNING, sentence=_idles(*serving, snapshot))
+        asleep = [thread for thread in threads if _asleep(thread)]
+        rest = [thread for thread in threads if not _asleep(thread)]
+        if asleep and all(awaits_children(thread, state) for thread in rest):
+            return Verdict(state=VerdictState.RUNNING, sentence=_sleeps(asleep[0], rest, snapshot))
     return Verdict(state=VerdictState.UNKNOWN, sentence=_idle(threads, state), roots=shown)
 
 
@@ -151,8 +162,8 @@ def _nothing(snapshot: Snapshot) -> str:
     return "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
 
 
-def _idles(serving: Thread, snapshot: Snapshot) -> str:
-    return f"Idle: {name_of(serving.id, snapshot)} waits for connections ({serving.waits_in}); no hang found."
+def _idles(serving: Thread, what: str, snapshot: Snapshot) -> str:
+    return f"Idle: {name_of(serving.id, snapshot)} waits for {what} ({serving.waits_in}); no hang found."
 
 
 def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput) -> str:
@@ -200,9 +211,11 @@ def _asleep(thread: Thread) -> bool:
     return thread.timed is True and (thread.waits_in or "").startswith("sleep")
 
 
-def _sleeps(threads: Sequence[Thread], snapshot: Snapshot) -> str:
-    first = threads[0]
-    return f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself; no hang found."
+def _sleeps(first: Thread, parents: Sequence[Thread], snapshot: Snapshot) -> str:
+    waits = f", and {name_of(parents[0].id, snapshot)} waits for its end" if parents else ""
+    return (
+        f"Asleep: {name_of(first.id, snapshot)} is in {first.waits_in} and will wake by itself{waits}; no hang found."
+    )
 
 
 def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
@@ -238,9 +251,14 @@ def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
 
 
 def _exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
-    first = processes[0]
-    status = first.exit_status
-    how = "" if status is None else f" with status {status}"
+    """The end of all processes; `exited` only where the status of those that the job is, is known."""
+    job = heads(snapshot) or processes
+    first = next((process for process in job if process.exit_status is None), job[0])
+    if first.exit_status is None:
+        name = sentence_case(name_of(first.id, snapshot))
+        sentence = f"{name} has ended; its exit status is not known: its parent has collected it."
+        return Verdict(state=VerdictState.UNKNOWN, sentence=sentence)
+    how = f" {how_ended(first.exit_status)}"
     more = f" and {many(len(processes) - 1, 'other')}" if len(processes) > 1 else ""
     name = sentence_case(name_of(first.id, snapshot))
     return Verdict(state=VerdictState.EXITED, sentence=f"{name}{more} ended{how}.")

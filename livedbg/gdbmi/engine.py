@@ -33,7 +33,7 @@ _READ: Final = 1 << 18
 _LINE_LIMIT: Final = 64 << 20
 _START_S: Final = 60.0
 _REST_S: Final = 1.0  # for what gdb wrote before it ended
-_INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13; pygdbmi's parser loops on some mi2 and mi3 lists
+_INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13
 _MARK: Final = "livedbg-json:"
 
 

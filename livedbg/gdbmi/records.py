@@ -1,7 +1,6 @@
 """One line of gdb/MI output, taken apart (gdb manual, "GDB/MI Output Syntax").
 
-pygdbmi's parser does the work, behind a guard: it loops for ever on lists that are cut short and
-raises on open quotes, so only whole, balanced lines reach it. Large tables are scanned (livedbg.gdbmi.tables).
+Results are read by livedbg.gdbmi.values; large tables are scanned (livedbg.gdbmi.tables).
 """
 
 from __future__ import annotations
@@ -9,18 +8,16 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from pygdbmi.gdbmiparser import parse_response
-
 from livedbg.gdbmi.c_strings import c_string
 from livedbg.gdbmi.tables import mi_table
+from livedbg.gdbmi.values import mi_results
 
-__all__ = ["MAX_PAYLOAD", "Record", "c_string", "is_balanced", "parse_line"]
+__all__ = ["MAX_PAYLOAD", "Record", "c_string", "parse_line"]
 
 MAX_PAYLOAD: Final = 8 << 20
 """Longest result payload that is parsed, bytes; bulk answers come as JSON on the console instead."""
 
-_RECORD = re.compile(r"^(\d+)?([\^*=+])([a-z-]+)(,.*)?$", re.DOTALL)
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}"]', re.DOTALL)
+_RECORD = re.compile(r"^(\d{1,18})?([\^*=+])([a-z-]+)(,.*)?$", re.DOTALL)
 
 
 class Record(NamedTuple):
@@ -56,26 +53,9 @@ def parse_line(line: str, tables: re.Pattern[str] | None = None) -> Record | Non
         return Record(token, kind, name, {})
     if name == "done" and tables is not None and (table := mi_table(rest, tables)) is not None:
         return Record(token, kind, name, {table.name: table})
-    if len(rest) > MAX_PAYLOAD or not is_balanced(rest):
+    if len(rest) > MAX_PAYLOAD:
         return Record(token, kind, name, {}, broken=True)
     try:
-        payload = parse_response(f"{kind}{name}{rest}").get("payload")
-    except (IndexError, KeyError, TypeError, ValueError, AssertionError):
+        return Record(token, kind, name, mi_results(rest[1:]))
+    except ValueError:
         return Record(token, kind, name, {}, broken=True)
-    if not isinstance(payload, dict):
-        return Record(token, kind, name, {}, broken=True)
-    return Record(token, kind, name, payload)
-
-
-def is_balanced(text: str) -> bool:
-    """Whether quotes are closed and brackets match."""
-    expected: list[str] = []
-    for match in _STRUCTURE.finditer(text):
-        piece = match[0]
-        if piece == '"':
-            return False
-        if piece in "[{":
-            expected.append("]" if piece == "[" else "}")
-        elif piece in "]}" and (not expected or expected.pop() != piece):
-            return False
-    return not expected

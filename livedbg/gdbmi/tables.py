@@ -16,7 +16,7 @@ __all__ = ["MAX_ROWS", "MiTable", "mi_table"]
 MAX_ROWS: Final = 100_000
 """Rows that are kept of one table."""
 
-_HEAD: Final = re.compile(r',(\w+)=\{nr_rows="(\d+)",nr_cols="\d+",hdr=\[')
+_HEAD: Final = re.compile(r',(\w+)=\{nr_rows="(\d{1,18})",nr_cols="\d{1,18}",hdr=\[')
 _BODY: Final = re.compile(r"body=\[")
 _ROW: Final = re.compile(r'(?:\w+=)?\{((?:[\w-]+="(?:[^"\\]|\\.)*",?)*)\}')
 _FIELD: Final = re.compile(r'([\w-]+)=("(?:[^"\\]|\\.)*")')

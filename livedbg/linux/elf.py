@@ -32,6 +32,10 @@ _MARK: Final = struct.Struct("<QQQ")
 _SHN_UNDEF: Final = 0
 _NO_ADDRESS: Final = frozenset({3, 4, 6})  # STT_SECTION, STT_FILE, STT_TLS: not where code or data lies
 _LONGEST_NAME: Final = 1 << 16
+_LONGEST_BUILD_ID: Final = 64
+_MOST_NAMES: Final = 200_000
+_MOST_TEXT: Final = 32 << 20  # bytes of all names
+_MOST_TABLES: Final = 16  # a file has two; each costs a look through it
 _PAGE: Final = mmap.PAGESIZE
 
 
@@ -152,16 +156,11 @@ class ElfFile:
         Raises:
             ElfError: the file is cut short.
         """
-        sections = [
-            self._unpack(_SECTION, self._section_at + number * _SECTION.size) for number in range(self._section_count)
-        ]
         found: dict[str, Symbol] = {}
-        for wanted in (_SHT_DYNSYM, _SHT_SYMTAB):
-            for section in sections:
-                missing = [name for name in names if name not in found]
-                if section[1] == wanted and missing and section[6] < len(sections):
-                    strings = sections[section[6]]
-                    found.update(self._look_up(missing, (section[4], section[5]), (strings[4], strings[5])))
+        for table, strings in self._symbol_tables():
+            missing = [name for name in names if name not in found]
+            if missing:
+                found.update(self._look_up(missing, table, strings))
         return found
 
     def symbol_at(self, address: int) -> Symbol | None:
@@ -171,12 +170,8 @@ class ElfFile:
             ElfError: the file is cut short.
         """
         around: Symbol | None = None
-        for number in range(self._section_count):
-            section = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
-            if section[1] not in {_SHT_DYNSYM, _SHT_SYMTAB} or section[6] >= self._section_count:
-                continue
-            strings = self._unpack(_SECTION, self._section_at + section[6] * _SECTION.size)[4]
-            for name, info, _, home, value, length in self._entries(section[4], section[5]):
+        for table, (strings, _) in self._symbol_tables():
+            for name, info, _, home, value, length in self._entries(*table):
                 inside = value <= address < value + max(length, 1)
                 if inside and home != _SHN_UNDEF and name and info & 0xF not in _NO_ADDRESS:
                     text = self._data[strings + name : strings + name + _LONGEST_NAME].partition(b"\0")[0]
@@ -188,24 +183,25 @@ class ElfFile:
     def names(self, beginnings: Collection[str]) -> set[str]:
         """What may be names in the symbol tables and begins so, such as `_ZN3app9checkFail`.
 
-        Some are but the ends of longer names; `symbols` tells which are names.
+        Some are but the ends of longer names; `symbols` tells which are names. At most _MOST_NAMES, and none that is
+        longer than _LONGEST_NAME.
 
         Raises:
             ElfError: the file is cut short.
         """
         found: set[str] = set()
-        for number in range(self._section_count):
-            section = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
-            if section[1] not in {_SHT_DYNSYM, _SHT_SYMTAB} or section[6] >= self._section_count:
-                continue
-            strings = self._unpack(_SECTION, self._section_at + section[6] * _SECTION.size)
-            start, end = strings[4], strings[4] + strings[5]
+        held = 0
+        for _, (start, size) in self._symbol_tables():
+            end = start + size
             for beginning in beginnings:
                 needle = beginning.encode()  # with nothing before it: linkers merge a name with the tail of another
                 at = self._data.find(needle, start, end)
-                while at >= 0:
-                    found.add(self._data[at : self._data.find(b"\0", at, end)].decode("ascii", "replace"))
-                    at = self._data.find(needle, at + 1, end)
+                while at >= 0 and len(found) < _MOST_NAMES and held < _MOST_TEXT:
+                    stop = self._data.find(b"\0", at, min(at + _LONGEST_NAME, end))
+                    if stop >= 0:
+                        found.add(self._data[at:stop].decode("ascii", "replace"))
+                        held += stop - at
+                    at = self._data.find(needle, at + len(needle) if stop >= 0 else at + _LONGEST_NAME, end)
         return found
 
     def marks(self, provider: str) -> list[Mark]:
@@ -215,19 +211,19 @@ class ElfFile:
             ElfError: the file is cut short.
         """
         found: list[Mark] = []
-        for number in range(self._section_count):
-            _, kind, _, _, at, size, *_ = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
-            end = at + size
-            while kind == _SHT_NOTE and at + _NOTE.size <= end:
+        marked_at = self._marked_at()
+        for start, end in self._notes():
+            at = start
+            while at + _NOTE.size <= end:
                 name_size, body_size, what, name = self._unpack_note(at)
                 body = at + 12 + (name_size + 3) // 4 * 4
                 at = body + (body_size + 3) // 4 * 4
-                if (name, what) == (b"stapsdt\0", 3) and body_size > _MARK.size:
+                if (name, what) == (b"stapsdt\0", 3) and _MARK.size < body_size < _LONGEST_NAME:
                     address, base, _ = self._unpack(_MARK, body)
                     texts = self._data[body + _MARK.size : body + body_size].split(b"\0")
                     maker, mark, arguments = (text.decode("ascii", "replace") for text in [*texts, b"", b""][:3])
                     if maker == provider:
-                        found.append(Mark(mark, address + self._moved(base), arguments))
+                        found.append(Mark(mark, address + (base if marked_at is None else marked_at) - base, arguments))
         return found
 
     def build_id(self) -> str:
@@ -236,30 +232,63 @@ class ElfFile:
         Raises:
             ElfError: the file is cut short.
         """
-        for number in range(self._section_count):
-            _, kind, _, _, at, size, *_ = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
-            if kind == _SHT_NOTE and size > 16:
+        for at, end in self._notes():
+            if end - at > 16:
                 name_size, body_size, what, name = self._unpack_note(at)
                 if (name_size, what, name[:4]) == (4, _NT_GNU_BUILD_ID, b"GNU\0"):
-                    return self._data[at + 16 : at + 16 + body_size].hex()
+                    return self._data[at + 16 : at + 16 + min(body_size, _LONGEST_BUILD_ID)].hex()
         return ""
 
-    def _moved(self, base: int) -> int:
-        """How far the file was moved since its marks were made: prelink(8) moves .stapsdt.base with the code."""
-        if self._section_names >= self._section_count:
-            return 0
-        names = self._unpack(_SECTION, self._section_at + self._section_names * _SECTION.size)[4]
-        for number in range(self._section_count):
-            section = self._unpack(_SECTION, self._section_at + number * _SECTION.size)
-            name = b".stapsdt.base\0"
-            if self._data[names + section[0] : names + section[0] + len(name)] == name:
-                return section[3] - base
-        return 0
+    def _sections(self) -> list[tuple[int, ...]]:
+        return [self._unpack(_SECTION, self._section_at + n * _SECTION.size) for n in range(self._section_count)]
+
+    def _inside(self, section: tuple[int, ...]) -> tuple[int, int]:
+        """Where a section begins and how many bytes it has, as far as the file has them."""
+        start = min(section[4], len(self._data))
+        return start, min(section[5], len(self._data) - start)
+
+    def _symbol_tables(self) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """Place and size of each symbol table and of its strings, .dynsym first, each once.
+
+        Raises:
+            ElfError: the file is cut short, or declares more than _MOST_TABLES.
+        """
+        sections = self._sections()
+        chosen = [
+            (self._inside(section), self._inside(sections[section[6]]))
+            for wanted in (_SHT_DYNSYM, _SHT_SYMTAB)
+            for section in sections
+            if section[1] == wanted and section[6] < len(sections)
+        ]
+        distinct = dict.fromkeys(chosen)
+        if len(distinct) > _MOST_TABLES:
+            raise ElfError(f"the ELF file declares {len(distinct)} symbol tables")
+        yield from distinct
+
+    def _notes(self) -> Iterator[tuple[int, int]]:
+        """Begin and end of each section with notes, each once.
+
+        Raises:
+            ElfError: the file is cut short, or the sections overlap.
+        """
+        chosen = dict.fromkeys(self._inside(section) for section in self._sections() if section[1] == _SHT_NOTE)
+        if sum(size for _, size in chosen) > len(self._data):
+            raise ElfError("the sections of the ELF file overlap")
+        yield from ((at, at + size) for at, size in chosen)
+
+    def _marked_at(self) -> int | None:
+        """Where the mark of the file's place lies now: prelink(8) moves .stapsdt.base with the code."""
+        sections = self._sections()
+        if self._section_names >= len(sections):
+            return None
+        names, wanted = sections[self._section_names][4], b".stapsdt.base\0"
+        here = (s[3] for s in sections if self._data[names + s[0] : names + s[0] + len(wanted)] == wanted)
+        return next(here, None)
 
     def _unpack_note(self, offset: int) -> tuple[int, int, int, bytes]:
         try:
             return _NOTE.unpack_from(self._data, offset)
-        except struct.error as error:
+        except (struct.error, OverflowError) as error:
             raise ElfError("the ELF file is cut short") from error
 
     def _look_up(self, names: list[str], table: tuple[int, int], strings: tuple[int, int]) -> dict[str, Symbol]:
@@ -293,7 +322,7 @@ class ElfFile:
     def _unpack(self, shape: struct.Struct, offset: int) -> tuple[int, ...]:
         try:
             return shape.unpack_from(self._data, offset)
-        except struct.error as error:
+        except (struct.error, OverflowError) as error:
             raise ElfError("the ELF file is cut short") from error
 
 

@@ -14,11 +14,36 @@ from typing import Final
 
 from livedbg.linux.procfs import read_stat
 
-__all__ = ["Ending"]
+__all__ = ["Ending", "note_end", "noted_end", "status_of"]
 
 _INFO: Final = struct.Struct("<QQ11Ii")  # struct pidfd_info, PIDFD_INFO_SIZE_VER0
 _GET_INFO: Final = 0xC000FF0B | _INFO.size << 16  # _IOWR(0xFF, 11, struct pidfd_info)
 _EXIT: Final = 1 << 3
+
+
+_noted: dict[tuple[int, int | None], int] = {}
+
+
+def note_end(pid: int, start_ticks: int | None, status: int) -> None:
+    """Remember the exit status of a child of ours before it is collected: nobody else can be asked for it then.
+
+    Args:
+        pid: of the child.
+        start_ticks: its start time (proc_pid_stat(5), field 22).
+        status: exit status, or the negated number of the signal that killed it.
+    """
+    _noted[pid, start_ticks] = status
+
+
+def noted_end(pid: int, start_ticks: int | None) -> int | None:
+    """The exit status of a child of ours that was collected; None for others."""
+    return _noted.get((pid, start_ticks))
+
+
+def status_of(wait_status: int) -> int:
+    """The exit status in a wait status (waitpid(2)): that of the program, or the negated number of a signal."""
+    number = wait_status & 0x7F
+    return -number if number else wait_status >> 8 & 0xFF
 
 
 class Ending:
@@ -45,18 +70,19 @@ class Ending:
     def status(self) -> int | None:
         """Its wait status (waitpid(2)); None while it lives, or where nobody tells."""
         if self._status is None and self.over():
-            self._status = self._told()
+            self._status = self.told()
             if self._status is None:
                 self._status = self._read()
             if self._status is None:
-                self._status = self._told()  # it was reaped between the two
+                self._status = self.told()  # it was reaped between the two
         return self._status
 
     def close(self) -> None:
         """Let it go."""
         os.close(self._file)
 
-    def _told(self) -> int | None:
+    def told(self) -> int | None:
+        """Its wait status as the kernel tells it of a process that is collected (Linux 6.15); None else."""
         info = bytearray(_INFO.size)
         struct.pack_into("<Q", info, 0, _EXIT)
         try:

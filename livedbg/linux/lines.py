@@ -21,17 +21,17 @@ LONGEST_NUMBER: Final = 20
 """Digits of the greatest number that a kernel of 64 bits writes."""
 
 
-def lines(data: bytes) -> list[str]:
-    """The lines, decoded as UTF-8; what is none becomes U+FFFD."""
-    found = data.decode("utf-8", "replace").split("\n")
+def lines(data: bytes, errors: str = "replace") -> list[str]:
+    """The lines, decoded as UTF-8; what is none becomes U+FFFD, or what another error handler makes of it."""
+    found = data.decode("utf-8", errors).split("\n")
     if not found[-1]:
         found.pop()
     return found
 
 
-def rows(data: bytes, parse: Callable[[str], T]) -> Iterator[T]:
+def rows(data: bytes, parse: Callable[[str], T], errors: str = "replace") -> Iterator[T]:
     """What `parse` makes of each line, but for those at which it raises ValueError, IndexError or OverflowError."""
-    for line in lines(data):
+    for line in lines(data, errors):
         try:
             yield parse(line)
         except (ValueError, IndexError, OverflowError):

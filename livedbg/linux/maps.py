@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from livedbg.linux.lines import number, rows
 from livedbg.linux.procfs import living_task
 
 __all__ = ["Mapping", "copies", "find_mapping", "parse_maps", "parse_maps_text"]
@@ -62,20 +63,24 @@ def parse_maps(pid: int) -> list[Mapping]:
 
 
 def parse_maps_text(text: bytes) -> list[Mapping]:
-    """The mappings that the text of a `maps` file lists."""
-    found = []
-    for line in text.decode("utf-8", "surrogateescape").split("\n"):
-        parts = line.split(None, 5)
-        if len(parts) < 5:
-            continue
-        start, _, end = parts[0].partition("-")
-        path = parts[5] if len(parts) > 5 else ""
-        deleted = path.endswith(_DELETED)
-        path = path.removesuffix(_DELETED)
-        found.append(
-            Mapping(int(start, 16), int(end, 16), parts[1], int(parts[2], 16), parts[3], int(parts[4]), path, deleted)
-        )
-    return found
+    """The mappings that the text of a `maps` file lists; paths that aren't UTF-8 by surrogates (os.fsdecode)."""
+    return list(rows(text, _mapping, errors="surrogateescape"))
+
+
+def _mapping(line: str) -> Mapping:
+    addresses, permissions, offset, device, inode, *rest = line.split(" ", 5)
+    start, _, end = addresses.partition("-")
+    path = rest[0].lstrip(" ") if rest else ""
+    return Mapping(
+        int(start, 16),
+        int(end, 16),
+        permissions,
+        int(offset, 16),
+        device,
+        number(inode),
+        path.removesuffix(_DELETED),
+        path.endswith(_DELETED),
+    )
 
 
 def find_mapping(mappings: Sequence[Mapping], address: int) -> Mapping | None:

@@ -86,6 +86,7 @@ class Stat(NamedTuple):
         flags: PF_ flags of the kernel (linux/sched.h).
         exit_code: wait status of a zombie; 0 where it isn't one or we may not see it.
         faults: page faults so far.
+        terminal: device number of the controlling terminal, as in `st_rdev`; 0 for none.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Stat(NamedTuple):
     start_ticks: int
     exit_code: int
     faults: int = 0
+    terminal: int = 0
 
     @property
     def exit_status(self) -> int:
@@ -209,7 +211,13 @@ def parse_stat(data: bytes) -> Stat:
         start_ticks=int(field[19]),
         exit_code=int(field[49]) if len(field) > 49 else 0,
         faults=int(field[7]) + int(field[9]),
+        terminal=_device(int(field[4])),
     )
+
+
+def _device(number: int) -> int:
+    """`tty_nr` as `st_rdev`: the kernel has the minor number in bits 31 to 20 and 7 to 0, the major in 15 to 8."""
+    return os.makedev(number >> 8 & 0xFF, number >> 12 & 0xFFF00 | number & 0xFF) if number else 0
 
 
 def read_stat(pid: int, tid: int | None = None) -> Stat:

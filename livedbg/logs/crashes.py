@@ -25,7 +25,7 @@ _MESSAGE_LIMIT = 4096
 _FRAME_LIMIT = 200
 _REMEMBERED = 10_000  # different crashes whose counts are kept
 
-_FILE = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d+)(?:, in | in )?(.*)$')
+_FILE = re.compile(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
 _RAISED = re.compile(r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(.*))?$", re.DOTALL)
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):")
 _TERMINATE = re.compile(
@@ -38,8 +38,8 @@ _WHAT = re.compile(r"^\s*what\(\): ? ?(.*)", re.MULTILINE | re.DOTALL)
 _FAULT = re.compile(r"Fatal Python error: ([^\n]*)")
 _SIGNAL_NAMES = r"(Segmentation fault|Bus error|Illegal instruction|Floating point exception)"
 _SIGNAL = re.compile(  # as a shell, UCX's handler or the kernel's log say it
-    rf"(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d+ \({_SIGNAL_NAMES}"
-    r"|\b(segfault) at [0-9a-f]+ ip |^(Aborted)(?: \(core dumped\)| *$)",
+    rf"(?:^|[:\d]) *{_SIGNAL_NAMES}(?: +\(core dumped\)| *$|  )|Caught signal \d{{1,18}} \({_SIGNAL_NAMES}"
+    r"|\b(segfault) at [0-9a-f]{1,16} ip |^(Aborted)(?: \(core dumped\)| *$)",
     re.MULTILINE,
 )
 _GLIBC = re.compile(
@@ -48,10 +48,11 @@ _GLIBC = re.compile(
     r"|\*\*\* buffer overflow detected)[^\n]*)",
     re.MULTILINE,
 )
-_ASSERT = re.compile(r"^\S+: (\S+:\d+): (.*): (Assertion `.*' failed\.)$", re.MULTILINE)
+_ASSERT = re.compile(r"^\S+: (\S+:\d{1,18}): (.*): (Assertion `.*' failed\.)$", re.MULTILINE)
 _NATIVE_FRAME = re.compile(
-    r"^\s*(?:frame )?#(\d+):? +(?:0x([0-9a-f]+) in )?(.+?)(?: \+ 0x[0-9a-f]+)?(?: \(0x([0-9a-f]+) in ([^)]+)\)"
-    r"| (?:at|from) ([^\s:]+)(?::(\d+))?(?::\d+)?)?$",
+    r"^\s*(?:frame )?#(\d{1,18}):? +(?:0x([0-9a-f]{1,16}) in )?(.+?)(?: \+ 0x[0-9a-f]+)?"
+    r"(?: \(0x([0-9a-f]{1,16}) in ([^)]+)\)"
+    r"| (?:at|from) ([^\s:]+)(?::(\d{1,18}))?(?::\d{1,18})?)?$",
     re.MULTILINE,
 )
 

@@ -44,8 +44,10 @@ def severity_of_word(word: str) -> Severity:
 
 # glog and absl (google/glog src/logging.cc), Python loggers like it (`W1121 03:11:22.333000 PID file:line]`), and the
 # form in brackets (`[W1121 03:11:22.333 file:line]`; once without the time).
-_GLOG = re.compile(r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d+)\] ?")
-_IN_BRACKETS = re.compile(r"\[([VIWEF])(?:(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d+)\] ?")
+_GLOG = re.compile(
+    r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})\] ?"
+)
+_IN_BRACKETS = re.compile(r"\[([VIWEF])(?:(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?")
 
 
 def _glog(match: re.Match[str], clock: SourceClock) -> Header:

@@ -32,34 +32,36 @@ HEADINGS: Final = ("Sanitizer: ", ": runtime error: ")
 _FRAMES: Final = 60
 _LINES: Final = 600
 _LONGEST: Final = 2000  # characters of a line
-_HEAD: Final = re.compile(r"^(?:==\d+==ERROR: |WARNING: |==\d+==WARNING: )(?P<tool>\w{2,20}Sanitizer): (?P<text>.*)$")
+_HEAD: Final = re.compile(
+    r"^(?:==\d{1,18}==ERROR: |WARNING: |==\d{1,18}==WARNING: )(?P<tool>\w{2,20}Sanitizer): (?P<text>.*)$"
+)
 _KIND_ENDS: Final = re.compile(r" (?:on|of) (?:unknown )?(?:address\b|0x)|: | \(| 0x")
 _UNDEFINED: Final = re.compile(
     r"^(?:<unknown>|(?P<file>[^\s:][^:\n]{0,1000}):(?P<line>\d{1,9})(?::\d{1,9})?): runtime error: (?P<text>.+)$"
 )
-_VALUE: Final = re.compile(r"('[^'\n]*')|(?<!\w)-?(?:0x[0-9a-f]+|\d[\d.]*(?:e[-+]?\d+)?)")
+_VALUE: Final = re.compile(r"('[^'\n]*')|(?<!\w)-?(?:0x[0-9a-f]{1,16}|\d[\d.]*(?:e[-+]?\d{1,18})?)")
 _ADDRESS: Final = re.compile(r"\b0x[0-9a-f]{5,}\b")
 _FRAME: Final = re.compile(r"^ *#\d{1,4} (?:0x(?P<address>[0-9a-f]{1,16}) (?:in )?)? ?(?P<rest>.*)$")
-_MODULE: Final = re.compile(r" ?\((?P<module>[^()]+)\+0x(?P<offset>[0-9a-f]+)\)$")
+_MODULE: Final = re.compile(r" ?\((?P<module>[^()]+)\+0x(?P<offset>[0-9a-f]{1,16})\)$")
 _BUILD_ID: Final = re.compile(r" \(BuildId: \w+\)$")
 _PLACES: Final = (
     re.compile(r"^(?P<function>.+?) (?P<file>/.+?):(?P<line>\d{1,9})(?::\d{1,9})?$"),  # a path may have blanks
     re.compile(r"^(?P<function>.+) (?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})?$"),
 )
-_ACCESS: Final = re.compile(r"^ *((?:atomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d+)", re.MULTILINE)
+_ACCESS: Final = re.compile(r"^ *((?:atomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d{1,18})", re.MULTILINE)
 _SIGNAL_ACCESS: Final = re.compile(r"The signal is caused by an? (READ|WRITE|UNKNOWN) memory access")
 _PLACED: Final = re.compile(
     r"(?:0x[0-9a-f]+ is located|Address 0x[0-9a-f]+ is located(?= in)) (?P<where>.{1,200}?)(?: \[0x.*| of thread .*)?$",
     re.MULTILINE,
 )
 _GLOBAL: Final = re.compile(
-    r"Location is (global '.{1,200}?' of size \d+|heap block of size \d+|stack of .+?)(?: at |$)"
+    r"Location is (global '.{1,200}?' of size \d{1,18}|heap block of size \d{1,18}|stack of .+?)(?: at |$)"
 )
-_LEAK: Final = re.compile(r"^Direct leak of (\d+) byte")
+_LEAK: Final = re.compile(r"^Direct leak of (\d{1,18}) byte")
 _SECTIONS: Final = (
     ("freed", re.compile(r"^freed by thread")),
     ("allocated", re.compile(r"^(?:previously )?allocated by thread")),
-    ("and", re.compile(r"^ *Previous (?P<text>(?:atomic )?(?:read|write) of size \d+)")),
+    ("and", re.compile(r"^ *Previous (?P<text>(?:atomic )?(?:read|write) of size \d{1,18})")),
 )
 _NOT_OWN_FUNCTION: Final = re.compile(
     r"^(?:__interceptor_|___interceptor_|__asan|__tsan|__msan|__lsan|__ubsan|__sanitizer|__libc_start|_start$|clone3?$"

@@ -6,6 +6,8 @@ The entities themselves are taken from here: `from livedbg.model import Task`.
 from __future__ import annotations
 
 from livedbg.model.entities import (
+    HANG_SEEN,
+    IDLE,
     NO_ACCESS,
     OUTSIDE,
     POLLS,
@@ -35,6 +37,8 @@ from livedbg.model.entities import (
 )
 
 __all__ = [
+    "HANG_SEEN",
+    "IDLE",
     "NO_ACCESS",
     "OUTSIDE",
     "POLLS",

@@ -20,6 +20,8 @@ from msgspec import Struct, field
 from livedbg.model.states import EdgeKind, EdgeState, Severity, SourceHealth, TaskState, ThreadState
 
 __all__ = [
+    "HANG_SEEN",
+    "IDLE",
     "NO_ACCESS",
     "OUTSIDE",
     "POLLS",
@@ -52,6 +54,9 @@ OUTSIDE: Final = "outside"
 """Key in `Resource.attributes`: why a wait for it may be ended by something that is not in the wait-for graph (a signal
 handler, a timer, a process that may open it)."""
 
+IDLE: Final = "idle"
+"""Key in `Resource.attributes`: what an idle program waits for by it, in a user's words (`a key`)."""
+
 UNSEEN_RUNTIME: Final = "unseen-runtime"
 """`SourceStatus.code` of a process whose threads are those of a runtime that livedbg does not look into."""
 
@@ -60,6 +65,9 @@ POLLS: Final = "polling-runtime"
 
 SOURCE_FAILED: Final = "source-failed"
 """`SourceStatus.code` of an adapter or a log decoder that an error has ended."""
+
+HANG_SEEN: Final = "diagnostic:livedbg/hang"
+"""`Diagnostic.id` of the hang that was found before the job ended; its attribute `state` is that of the verdict."""
 
 NO_ACCESS: Final = frozenset({"other-user", "ptrace-scope", "not-dumpable", "container", "hidepid"})
 """`SourceStatus.code` of a process that the kernel does not let us look into."""

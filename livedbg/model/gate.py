@@ -11,7 +11,9 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -21,6 +23,7 @@ from livedbg.text.json_text import clean_value, needs_cleaning
 __all__ = ["gated", "gated_line"]
 
 _encoder = msgspec.json.Encoder()
+_WIDE: Final = re.compile(rb"[0-9]{19}")  # digits of an integer that may need more than 63 bits
 
 
 def gated(events: Iterable[Event]) -> list[Event]:
@@ -37,7 +40,7 @@ def gated_line(line: bytes) -> Event:
         RecursionError: nested too deeply.
     """
     event = decode(line)
-    return _cleaned(event) if needs_cleaning(line) else event
+    return _cleaned(event) if needs_cleaning(line) or _WIDE.search(line) else event
 
 
 def _gated(event: Event) -> Event:

@@ -24,6 +24,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux.ending import note_end
 from livedbg.linux.family import Family
 from livedbg.linux.procfs import read_stat
 from livedbg.model.errors import SourceError, UsageError
@@ -93,8 +94,17 @@ class Launched:
     @property
     def exit_code(self) -> int | None:
         """Its exit code as a shell gives it (128 + signal); None while it runs."""
-        code = self._process.poll() if self._has_ended(0) else None
+        code = self._collected() if self._has_ended(0) else None
         return None if code is None else code if code >= 0 else 128 - code
+
+    def _collected(self) -> int | None:
+        """Collect its exit status, which who watches it may ask for later (livedbg.linux.ending.noted_end)."""
+        with contextlib.suppress(ChildProcessError):  # it was collected already
+            end = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            if end is not None:
+                status = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+                note_end(self.pid, self.target.start_ticks, status)
+        return self._process.poll()
 
     def wait(self, timeout_s: float | None = None) -> int | None:
         """Wait for its end; its exit code, or None when it still runs after `timeout_s`."""

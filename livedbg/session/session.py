@@ -25,6 +25,7 @@ from livedbg.model.gate import gated
 from livedbg.model.intents import Intent, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Request
+from livedbg.session.last_hang import LastHang
 from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnostician
 from livedbg.session.systems import Problem, declared, problems
@@ -109,6 +110,7 @@ class Session:
         self._sink = sink
         self._store = Store()
         self._diagnostician = diagnostician()
+        self._last_hang = LastHang(self.stamp)
         self._queue: deque[Event] = deque()
         self._unsettled = set(self._adapters)
         self._running: set[Adapter] = set(self._adapters)
@@ -304,6 +306,7 @@ class Session:
             self._room.set()
         if not batch:
             return
+        batch = [*self._last_hang.before(batch), *batch]
         if self._sink is not None:
             self._sink(batch)
         self._store.apply_all(batch)
@@ -316,6 +319,7 @@ class Session:
         rate = self._rate(now)
         self._latest = Update(snapshot, diagnosis, rate, ended, self._notice)
         self._notice = ""
+        self._last_hang.note(diagnosis.verdict)
         self._publish(self._latest)
 
     def _rate(self, now: float) -> float:

@@ -54,6 +54,12 @@ class EdgeTables:
         for scope in [scope for scope in self._scopes if not processes_in(scope).isdisjoint(processes)]:
             self.replace(scope, ())
 
+    def ended(self, process: str) -> None:
+        """The waits and holds of the threads of a process that has ended, in the scopes that are its own."""
+        prefix = f"thread:{process.partition(':')[2]}/"
+        for scope in [scope for scope in self._scopes if scope.endswith(f"/{process}")]:
+            self.remove(scope, [key for key in self._scopes[scope] if key.source.startswith(prefix)])
+
     def waiting(self) -> set[str]:
         """What takes part in a wait: who waits, what is waited for, who holds it."""
         return {end for key in self.waits.freeze() for end in key[1:]}

@@ -199,6 +199,7 @@ class Store:
         known = self._tables["processes"].get(event.id)
         threads = self._tables["threads"]
         self._mark_exited([t.id for t in threads.values() if t.process == event.id and not t.exited])
+        self._edges.ended(event.id)
         if known is not None:
             gone = msgspec.structs.replace(known, exited=True, exit_status=event.status)
             self._dirty("processes")[event.id] = gone

@@ -96,9 +96,12 @@ def clock_ms(wall_ns: int | None) -> str:
 
 
 def timestamp(wall_ns: int) -> str:
-    """For programs: `2026-01-01T00:00:00.000Z`, UTC, to the millisecond."""
+    """For programs: `2026-01-01T00:00:00.000Z`, UTC, to the millisecond; 1970 for a time that no calendar has."""
     seconds, rest = divmod(wall_ns, _S)
-    moment = datetime.fromtimestamp(seconds, UTC)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):  # of a damaged recording
+        moment, rest = datetime.fromtimestamp(0, UTC), 0
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
 
 

@@ -240,7 +240,8 @@ def _children_since(target: int, since_ticks: int) -> list[int]:
 def _left_stopped(pid: int) -> bool:
     """Whether a thread without a tracer is stopped, or has a SIGSTOP to come."""
     for task in _tasks(pid):
-        fields = dict(line.split(":\t", 1) for line in _read(task + "/status").splitlines() if ":\t" in line)
+        # at newlines alone: the name is the thread's own (livedbg.linux.lines)
+        fields = dict(line.split(":\t", 1) for line in _read(task + "/status").split("\n") if ":\t" in line)
         pending = int(fields.get("SigPnd", "0"), 16) | int(fields.get("ShdPnd", "0"), 16)
         if fields.get("TracerPid", "0") == "0" and (fields.get("State", "")[:1] == "T" or pending & _STOP_PENDING):
             return True
@@ -253,7 +254,7 @@ def _traced(target: int, tracer: int) -> bool:
     return any(
         line.rpartition("\t")[2] in tracers
         for task in _tasks(target)
-        for line in _read(task + "/status").splitlines()
+        for line in _read(task + "/status").split("\n")
         if line.startswith("TracerPid")
     )
 
@@ -285,7 +286,7 @@ def _tasks(pid: int) -> list[str]:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - no imports
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:  # noqa: PTH123 - no imports
             return file.read()
     except OSError:
         return ""

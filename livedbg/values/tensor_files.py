@@ -6,6 +6,7 @@ their values. Text is one element a line with its index, as `diff` likes it.
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,7 +60,10 @@ def load(path: Path, formats: Sequence[TensorFormat]) -> Held:
 
 
 def _load_npy(path: Path) -> Array:
-    array = np.load(path, allow_pickle=False)
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (tokenize.TokenError, SyntaxError, OverflowError, TypeError, RecursionError) as error:  # in its header
+        raise ValueError(f"its header is damaged: {error}") from error
     if isinstance(array, np.ndarray):
         return array
     array.close()

@@ -309,9 +309,9 @@ def test_crash_by_a_signal() -> None:
 
 def test_exited() -> None:
     world = World()
-    world.exits(world.process(1), 3)
+    world.exits(world.process(1), 0)
     assert verdict(world).state is VerdictState.EXITED
-    assert "with status 3" in verdict(world).sentence
+    assert "with status 0" in verdict(world).sentence
 
 
 def test_a_task_is_stalled_by_what_its_kernel_used_to_take() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout, find_gdb
-from livedbg.gdbmi.records import c_string, is_balanced, parse_line
+from livedbg.gdbmi.records import c_string, parse_line
 
 
 @pytest.fixture
@@ -176,14 +176,35 @@ async def test_an_old_gdb_without_mi4_is_asked_for_mi3(tmp_path: Path) -> None:
         '^done,BreakpointTable={nr_rows="1",body=[bkpt={number="1"},{number="1.1"}]}',
     ],
 )
-def test_what_pygdbmi_loops_or_raises_on_is_broken_or_parsed_but_ends(line: str) -> None:
+def test_a_line_that_gdb_never_writes_is_broken_or_parsed_but_ends(line: str) -> None:
     assert parse_line(line) is not None  # pytest's own time limit ends one that loops
 
 
-@pytest.mark.filterwarnings("ignore:The 'warn' method:DeprecationWarning")  # pygdbmi's own
 @given(st.text(max_size=60))
 def test_no_line_makes_the_parser_fail(line: str) -> None:
-    parse_line("^done," + line) if is_balanced(line) and "{" not in line and "[" not in line else parse_line(line)
+    parse_line(line)
+    parse_line("^done," + line)
+
+
+@pytest.mark.parametrize("piece", ["[", "a={", " ", '"', "a=", "a", ",", "{}", '="', "\\", "}"])
+@pytest.mark.invariant("mi_values.V1")
+def test_V1_a_line_costs_time_in_proportion_to_its_length(piece: str) -> None:
+    for line in ("^done," + piece * 200_000, "^done,a=[" + piece * 200_000 + "]"):
+        assert parse_line(line) is not None  # pytest's own time limit ends one that takes longer
+
+
+def test_results_are_dictionaries_lists_and_texts() -> None:
+    record = parse_line(
+        '7^done,stack=[frame={level="0",args=[]},frame={level="1"}],ids={id="1",id="2",id="3"},x="a\\"b"'
+    )
+    assert record is not None and not record.broken and record.token == 7
+    assert record.payload == {
+        "stack": [{"level": "0", "args": []}, {"level": "1"}],
+        "ids": {"id": ["1", "2", "3"]},
+        "x": 'a"b',
+    }
+    deep = parse_line("^done,a=" + "[" * 5000 + "]" * 5000)
+    assert deep is not None and deep.broken
 
 
 @pytest.mark.parametrize(

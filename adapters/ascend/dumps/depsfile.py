@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from livedbg.adapters.ascend.dumps.shape import SHAPE_HELP, OtherShape, refusal
+from livedbg.adapters.ascend.names import by_func_id
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph, Tensor
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
@@ -178,7 +179,7 @@ class _Parts:
         """Keep a value of a list, or count it among those that are refused."""
         try:
             self.found[name].append(msgspec.convert(value, kind, strict=False))
-        except (msgspec.ValidationError, OverflowError) as error:
+        except (ValueError, OverflowError) as error:  # of another shape, or a name that is no UTF-8
             self._refused[name] += 1
             self._refusals.setdefault(name, refusal(str(error), value, what))
 
@@ -236,7 +237,7 @@ def kernel_names(folder: Path) -> dict[int, str]:
         try:
             with path.open("rb") as file:
                 names = msgspec.json.decode(file.read(_NAMES_BYTES), type=_Names).callable_id_to_name
-        except (OSError, msgspec.DecodeError, RecursionError):
+        except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
             continue  # being written: the ids say as much
-        found |= {int(func): clean_line(name, 200) for func, name in names.items() if func.isdecimal()}
+        found |= {func: clean_line(name, 200) for func, name in by_func_id(names).items()}
     return found

@@ -13,38 +13,38 @@ from typing import Final
 
 __all__ = ["TABLES", "console_rows"]
 
-_HEX: Final = r"0x[0-9a-fA-F]+"
-_DIM: Final = r"\(\d+,\d+(?:,\d+)?\)"
+_HEX: Final = r"0x[0-9a-fA-F]{1,16}"
+_DIM: Final = r"\(\d{1,18},\d{1,18}(?:,\d{1,18})?\)"
 _LONGEST: Final = 8_192  # a line that is longer is no row
 _CURRENT: Final = r"^\s*\*?\s*"
-_GROUP: Final = re.compile(r"^(Device|SM|Warp|Wp|Kernel) (\d+)(?: (SM) (\d+))?(?: (Warp|Wp) (\d+))?\s*$")
+_GROUP: Final = re.compile(r"^(Device|SM|Warp|Wp|Kernel) (\d{1,18})(?: (SM) (\d{1,18}))?(?: (Warp|Wp) (\d{1,18}))?\s*$")
 _NAMES: Final = {"Device": "device", "SM": "sm", "Warp": "warp", "Wp": "warp", "Kernel": "kernel"}
 
 _SHAPES: Final = {
     "devices": (
-        r"(?P<device>\d+)\s+(?P<pci_bus>[0-9a-fA-F:.]+)\s+(?P<name>.+?)\s+(?P<description>\S+)\s+(?P<sm_type>sm_\w+)"
-        r"\s+(?P<num_sms>\d+)\s+(?P<num_warps>\d+)\s+(?P<num_lanes>\d+)\s+(?P<num_regs>\d+)"
+        r"(?P<device>\d{1,18})\s+(?P<pci_bus>[0-9a-fA-F:.]+)\s+(?P<name>.+?)\s+(?P<description>\S+)\s+(?P<sm_type>sm_\w+)"
+        r"\s+(?P<num_sms>\d{1,18})\s+(?P<num_warps>\d{1,18})\s+(?P<num_lanes>\d{1,18})\s+(?P<num_regs>\d{1,18})"
         rf"\s+(?P<active_sms_mask>{_HEX})"
     ),
-    "sms": rf"(?P<sm>\d+)\s+(?P<active_warps_mask>{_HEX})",
+    "sms": rf"(?P<sm>\d{{1,18}})\s+(?P<active_warps_mask>{_HEX})",
     "warps": (
-        rf"(?P<warp>\d+)\s+(?P<active_lanes_mask>{_HEX})\s+(?P<divergent_lanes_mask>{_HEX})"
-        rf"\s+(?P<active_physical_pc>{_HEX})\s+(?P<kernel>\d+)\s+(?P<blockIdx>{_DIM})(?:\s+(?P<threadIdx>{_DIM}))?"
+        rf"(?P<warp>\d{{1,18}})\s+(?P<active_lanes_mask>{_HEX})\s+(?P<divergent_lanes_mask>{_HEX})"
+        rf"\s+(?P<active_physical_pc>{_HEX})\s+(?P<kernel>\d{{1,18}})\s+(?P<blockIdx>{_DIM})(?:\s+(?P<threadIdx>{_DIM}))?"
     ),
     "lanes": (
-        rf"(?P<lane>\d+)\s+(?P<state>\w+)\s+(?P<physical_pc>{_HEX})\s+(?P<threadIdx>{_DIM})"
+        rf"(?P<lane>\d{{1,18}})\s+(?P<state>\w+)\s+(?P<physical_pc>{_HEX})\s+(?P<threadIdx>{_DIM})"
         r"\s+(?P<exception>.+?)"
     ),
     "kernels": (
-        rf"(?P<kernel>\d+)\s+(?P<parent>-|\d+)\s+(?P<device>\d+)\s+(?P<grid>-?\d+)\s+(?P<status>\w+)"
+        rf"(?P<kernel>\d{{1,18}})\s+(?P<parent>-|\d{{1,18}})\s+(?P<device>\d{{1,18}})\s+(?P<grid>-?\d{{1,18}})\s+(?P<status>\w+)"
         rf"\s+(?P<sms_mask>{_HEX})\s+(?P<gridDim>{_DIM})\s+(?P<blockDim>{_DIM})\s+(?P<invocation>.+?)"
     ),
-    "blocks": rf"(?P<from>{_DIM})\s+(?P<to>{_DIM})\s+(?P<count>\d+)\s+(?P<state>\w+)",
+    "blocks": rf"(?P<from>{_DIM})\s+(?P<to>{_DIM})\s+(?P<count>\d{{1,18}})\s+(?P<state>\w+)",
     "threads": (
         rf"(?P<from_blockIdx>{_DIM})\s*(?P<from_threadIdx>{_DIM})\s+(?P<to_blockIdx>{_DIM})\s*(?P<to_threadIdx>{_DIM})"
-        rf"\s+(?P<count>\d+)\s+(?P<virtual_pc>{_HEX})\s+(?P<filename>.+?)\s+(?P<line>\d+)"
+        rf"\s+(?P<count>\d{{1,18}})\s+(?P<virtual_pc>{_HEX})\s+(?P<filename>.+?)\s+(?P<line>\d{{1,18}})"
     ),
-    "contexts": rf"(?P<context>{_HEX})\s+(?P<device>\d+)\s+(?P<state>\w+)",
+    "contexts": rf"(?P<context>{_HEX})\s+(?P<device>\d{{1,18}})\s+(?P<state>\w+)",
 }
 
 TABLES: Final[Mapping[str, re.Pattern[str]]] = {

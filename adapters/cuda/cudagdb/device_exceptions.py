@@ -16,11 +16,14 @@ __all__ = ["FAULTS", "MEMCHECK", "Announced", "Fault", "announced_exception", "f
 
 _MOST: Final = 1 << 16
 _LONGEST: Final = 4_096  # characters of a line; in a longer one a failed search takes too long
-_SIGNAL: Final = re.compile(r"CUDA_EXCEPTION_(\d+)")
-_NAMED: Final = re.compile(r"(?:^CUDA Exception: |received signal CUDA_EXCEPTION_\d+, )([^\n]+?)\.?$", re.MULTILINE)
+_SIGNAL: Final = re.compile(r"CUDA_EXCEPTION_(\d{1,18})")
+_NAMED: Final = re.compile(
+    r"(?:^CUDA Exception: |received signal CUDA_EXCEPTION_\d{1,18}, )([^\n]+?)\.?$", re.MULTILINE
+)
 _ASSERTED: Final = re.compile(r"^Assertion failed\.$", re.MULTILINE)
 _ORIGIN: Final = re.compile(
-    r"The exception was triggered at PC (0x[0-9a-f]+)(?:  ([^\n(][^\n]*?))?(?:\s+\(([^():\n]+):(\d+)[^\n]*\))?$",
+    r"The exception was triggered at PC (0x[0-9a-f]{1,16})(?:  ([^\n(][^\n]*?))?"
+    r"(?:\s+\(([^():\n]+):(\d{1,18})[^\n]*\))?$",
     re.MULTILINE,
 )
 

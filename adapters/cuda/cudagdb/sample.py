@@ -47,8 +47,8 @@ _WARPS_ASKED: Final = 32  # for exceptions of their lanes
 _FRAMES: Final = 40
 _LINES: Final = 40
 _DEVICE_FRAME: Final = "m68k"  # what cuda-gdb says of a frame on the device
-_SYMBOL: Final = re.compile(r"^(.+?)(?: \+ (\d+))? in section ")
-_LINE: Final = re.compile(r'^Line (\d+) of "([^"\n]+)"')
+_SYMBOL: Final = re.compile(r"^(.+?)(?: \+ (\d{1,18}))? in section ")
+_LINE: Final = re.compile(r'^Line (\d{1,18}) of "([^"\n]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,5 +231,5 @@ def _frames(stack: Any) -> Iterator[Frame]:
             function=clean_line(str(said.get("func", address or "??")), 500),
             file=clean_line(str(file), 1000) if file else None,
             line=int(line) if line.isdecimal() else None,
-            address=int(address, 16) if re.fullmatch(r"0x[0-9a-fA-F]+", address) else None,
+            address=int(address, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", address) else None,
         )

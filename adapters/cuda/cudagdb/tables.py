@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Row = TypeVar("Row")
-_DIM: Final = re.compile(r"\(\d+(,\d+)*\)")
+_DIM: Final = re.compile(r"\(\d{1,18}(,\d{1,18})*\)")
 _NO_FILE: Final = frozenset(("", "n/a", "??", "<unknown>"))
 
 

@@ -46,11 +46,11 @@ _LONG: Final = 4_096
 
 _REJECTED: Final = re.compile(r"Scheduler _(\w+?)_ \*\*\*rejected\*\*\* because : (.*)$")
 _ACCEPTED: Final = re.compile(r"\*\*\*Accepted\*\*\* as: (\w+)")
-_OUTPUT: Final = re.compile(r"^T(\d+)_")
-_TENSOR: Final = re.compile(r"^T(\d+)_[^=]*$")
+_OUTPUT: Final = re.compile(r"^T(\d{1,18})_")
+_TENSOR: Final = re.compile(r"^T(\d{1,18})_[^=]*$")
 _DOMAIN: Final = re.compile(r"^  (root|logical|allocation|contiguity)(?: domain)?: (.*)$")
 _VERSION: Final = re.compile(r"^# (torch|cuda|nvfuser) version: (.*)$")
-_DEVICE: Final = re.compile(r"^#\s+\d+: (.*)$")
+_DEVICE: Final = re.compile(r"^#\s+\d{1,18}: (.*)$")
 _IMPORT: Final = re.compile(r"^from (nvfuser(?:_direct)?) import ")
 _CODE: Final = re.compile(r"^(?:#|import |from |def |with |inputs = \[|\]|fd\.|    |\t|$)")
 _DOMAINS_END: Final = "} // {Re-written complete fusion}"

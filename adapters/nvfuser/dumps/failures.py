@@ -19,10 +19,10 @@ __all__ = ["TRIGGERS", "Failure", "FailureReader", "begins", "groups_in", "parts
 
 TRIGGERS: Final = (b"Error from segmentation group", b"INTERNAL ASSERT FAILED at", b"Exception raised from ")
 
-_GROUP: Final = re.compile(r"Error from segmentation group (\d+):\s?(.*)$")
-_ASSERT: Final = re.compile(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d+)")
-_RAISED: Final = re.compile(r"Exception raised from (\S.*?) at ([^\s:]+):(\d+) \(most recent call first\):")
-_FRAME: Final = re.compile(r"frame #\d+: (.+?)(?: \+ 0x[0-9a-f]+)? \((0x[0-9a-f]+) in ([^)]+)\)")
+_GROUP: Final = re.compile(r"Error from segmentation group (\d{1,18}):\s?(.*)$")
+_ASSERT: Final = re.compile(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
+_RAISED: Final = re.compile(r"Exception raised from (\S.*?) at ([^\s:]+):(\d{1,18}) \(most recent call first\):")
+_FRAME: Final = re.compile(r"frame #\d{1,18}: (.+?)(?: \+ 0x[0-9a-f]{1,16})? \((0x[0-9a-f]{1,16}) in ([^)]+)\)")
 _OUTER: Final = re.compile(r"Use NVFUSER_DISABLE=parallel_compile")
 _TYPE: Final = re.compile(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): ?")
 _NOTE: Final = re.compile(
@@ -32,7 +32,7 @@ _OURS: Final = re.compile(r"Fuser/|(?<!torch)/csrc/|nvfuser")  # PyTorch has a t
 _REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
 _QUOTED: Final = re.compile(r'\d*[\^*+=][a-z-]+(?:,|$)|[~@&]"')
 """A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed."""
-_KERNEL: Final = re.compile(r"(?:\b|__tmp_)nvfuser_\w+?_f\d+_c\d+_r\d+_g(\d+)\b")
+_KERNEL: Final = re.compile(r"(?:\b|__tmp_)nvfuser_\w+?_f\d{1,18}_c\d{1,18}_r\d{1,18}_g(\d{1,18})\b")
 _SUM: Final = re.compile(r"thread_pool_error_message\.empty\(\)")
 _LINES: Final = 60  # of one message that are kept
 _NOTES: Final = 12

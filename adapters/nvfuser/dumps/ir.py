@@ -14,8 +14,8 @@ from typing import Final
 
 __all__ = ["Axis", "Expression", "Tensor", "parse_expression", "parse_tensor", "split_top", "tensors_in"]
 
-_TENSOR: Final = re.compile(r"\bT(\d+)_(sym|[glst])(?:_((?:std::complex<\w+>|\w+?)))?\[")
-_AXIS: Final = re.compile(r"\s*([irbsnv?])([A-Za-z.]*)(\d+)\{")
+_TENSOR: Final = re.compile(r"\bT(\d{1,18})_(sym|[glst])(?:_((?:std::complex<\w+>|\w+?)))?\[")
+_AXIS: Final = re.compile(r"\s*([irbsnv?])([A-Za-z.]*)(\d{1,18})\{")
 _INLINE: Final = ("&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "&", "|", "^")
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _LIMIT: Final = 100_000  # characters of one expression that are looked at

@@ -63,7 +63,7 @@ _OTHERS: Final = (
 )
 _PLAIN: Final = frozenset((*_UNARY, *_OTHERS))
 _REDUCTIONS: Final = {"add": "sum", "mul": "prod", "max": "max", "fmax": "max", "min": "min", "fmin": "min"}
-_SCALAR: Final = re.compile(r"[a-z]+\d+$")
+_SCALAR: Final = re.compile(r"[a-z]+\d{1,18}$")
 _LITERAL_TYPE: Final = re.compile(r"\s*([a-z_][\w:<>]*)\(")
 
 
@@ -230,7 +230,7 @@ class Writer:
     def select(self, expression: Expression) -> str:
         """`select( T, axis = iS3{8}, index = i11 )`."""
         source = parse_tensor(expression.arguments[0])
-        axis = re.search(r"axis = [a-zA-Z.]*?(\d+)\{", expression.arguments[1])
+        axis = re.search(r"axis = [a-zA-Z.]*?(\d{1,18})\{", expression.arguments[1])
         axes = source.logical if source is not None and axis is not None else ()
         places = [n for n, a in enumerate(axes) if axis is not None and a.name == int(axis[1])]
         if len(places) != 1:

@@ -51,12 +51,12 @@ TRIGGERS: Final = (
 LOOK_BACK: Final = 12
 """Lines above a trigger that an error's message may begin at."""
 
-_KERNEL: Final = re.compile(r"\b(nvfuser_(\w+?)_f(\d+)_c(\d+)_r(\d+)_g(\d+))\b")
-_FILE: Final = re.compile(r"(__tmp_(nvfuser_(\w+?)_f(\d+)_c(\d+)_r(\d+)_g(\d+))\.\w+)")
-_ARGUMENTS: Final = re.compile(r"Arguments for fusion ?(\d+)(?: group (\d+))?:")
-_LAUNCH: Final = re.compile(r"(Block|Grid)Dim\.([xyz]) = (-?\d+)|Smem Size = (\d+)")
+_KERNEL: Final = re.compile(r"\b(nvfuser_(\w+?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\b")
+_FILE: Final = re.compile(r"(__tmp_(nvfuser_(\w+?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\.\w+)")
+_ARGUMENTS: Final = re.compile(r"Arguments for fusion ?(\d{1,18})(?: group (\d{1,18}))?:")
+_LAUNCH: Final = re.compile(r"(Block|Grid)Dim\.([xyz]) = (-?\d{1,18})|Smem Size = (\d{1,18})")
 _OPTION: Final = re.compile(r"Parsing (\w+) failed\. Invalid option: '?([^'\n]*)'?")
-_DEFINITION: Final = re.compile(r"Python definition for segmented group (\d+):")
+_DEFINITION: Final = re.compile(r"Python definition for segmented group (\d{1,18}):")
 _SCRIPT: Final = re.compile(
     r"^(?:# CUDA devices:|# torch version: |import torch$|from nvfuser(?:_direct)? import |def nvfuser_)"
 )

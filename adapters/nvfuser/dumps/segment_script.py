@@ -20,7 +20,7 @@ __all__ = ["Built", "build_segment", "head_of"]
 _DEFAULT: Final = 8  # the size that is taken where none is known
 _SHAPE: Final = re.compile(r"Tensor: shape: \[([\d, ]*)\], dtype: (.+?), device:")
 _DEFINED: Final = re.compile(r"\bfd\.define_(tensor|scalar)\(([^\n]*)\)")
-_SYMBOL: Final = re.compile(r"[a-z]+\d+")
+_SYMBOL: Final = re.compile(r"[a-z]+\d{1,18}")
 _NAMES: Final = re.compile(r"\bdef (\w+)\(")
 
 
@@ -97,7 +97,9 @@ def _from_definition(cut: Cut, group: Group, built: Built) -> Built:
                 inputs.append("1.0" if "Double" in about or "Float" in about else "1")
                 built.notes.append(f"number {len(inputs)} of the inputs isn't said: {inputs[-1]}")
             continue
-        shape = [int(word) for word in re.findall(r"-?\d+", (re.search(r"shape=\[([^\]]*)\]", about) or ["", ""])[1])]
+        shape = [
+            int(word) for word in re.findall(r"-?\d{1,18}", (re.search(r"shape=\[([^\]]*)\]", about) or ["", ""])[1])
+        ]
         dtype = (re.search(r"DataType\.(\w+)", about) or ["", "Float"])[1]
         known = next((size for size, kind in told if _fits(size, kind, shape, dtype)), None)
         if known is not None:

@@ -24,9 +24,9 @@ _EDGE: Final = re.compile(
     r"^\s*e\{ ?(?P<from>\w+\{[\d, ]*\})(?: \(merged\))? -> (?P<to>\w+\{[\d, ]*\})(?: \(merged\))?"
 )
 _DETAIL: Final = re.compile(r"^g\{(?:\((?P<scheduler>\w+)\))?\s*$")
-_ID: Final = re.compile(r"^group id: (\d+)$")
-_SCALAR: Final = re.compile(r"^  ([a-z]\d+) (\S+)$")
-_NUMBER: Final = re.compile(r"^\((\d+)\)$")
+_ID: Final = re.compile(r"^group id: (\d{1,18})$")
+_SCALAR: Final = re.compile(r"^  ([a-z]\d{1,18}) (\S+)$")
+_NUMBER: Final = re.compile(r"^\((\d{1,18})\)$")
 
 
 @dataclass(slots=True)

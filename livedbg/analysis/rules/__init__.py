@@ -9,6 +9,7 @@ from livedbg.analysis.rules import (
     closed,
     cycles,
     device,
+    ends,
     groups,
     holders,
     outside,
@@ -34,6 +35,7 @@ PROVED: Final[tuple[Chapter, ...]] = (
 GENERAL: Final[tuple[Chapter, ...]] = (
     ("Devices", device.rules),
     ("Processes", processes.rules),
+    ("How a job ended", ends.rules),
     ("Control groups", groups.rules),
     ("Uninterruptible sleep", uninterruptible.rules),
     ("Work without progress", progress.rules),

@@ -8,6 +8,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.ends import how_ended, is_crash, is_interrupt
 from livedbg.analysis.rules.places import waiting
 from livedbg.analysis.rules.words import name_of
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
@@ -18,6 +19,10 @@ __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
 _FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "assert", "signal", "uncaught", ENDED})
 """Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
+_DUMPED: Final = frozenset(
+    -number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGQUIT)
+)
+"""Exit statuses of a process whose memory the kernel dumps, where core dumps are on (signal(7))."""
 
 
 _SURE_NS: Final = 200_000_000
@@ -98,10 +103,12 @@ class Crash:
 
     name = "crash"
     doc = (
-        "A process was ended by a signal, or its log shows something that a process doesn't survive: "
+        "A process ended by a signal or with a non-zero status, or its log shows something that a process doesn't "
+        "survive: "
         "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error, a report with which "
         "a sanitizer ends it (other reports of sanitizers are warnings). A Python traceback counts when no "
-        "process is alive that could have caught it; otherwise it is reported only."
+        "process is alive that could have caught it; otherwise it is reported only. The end of a child is no crash of "
+        "the job if it was asked to end (SIGTERM), if the job ended well, or while the job makes progress."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -109,7 +116,7 @@ class Crash:
         snapshot = state.snapshot
         explained = set()
         for hit in snapshot.exceptions.values():
-            if hit.catchpoint is None or not hit.catchpoint.startswith("log"):
+            if hit.catchpoint is None or not hit.catchpoint.startswith("log") or is_interrupt(hit):
                 continue
             if state.judged.explained(hit, snapshot):
                 explained.add(hit.process)
@@ -120,8 +127,11 @@ class Crash:
             yield finding
         for process in snapshot.processes.values():
             status = process.exit_status
-            if process.exited and status is not None and status < 0 and process.id not in explained:
-                yield self._killed(process, -status, state)
+            if not process.exited or not status or process.id in explained or (status > 0 and explained):
+                continue
+            crashed = is_crash(process, state)
+            if crashed or status < 0:
+                yield self._ended(process, status, crashed, state)
 
     def _logged(self, hit: ExceptionHit, state: RuleInput) -> Finding:
         snapshot = state.snapshot
@@ -151,20 +161,22 @@ class Crash:
             state=VerdictState.CRASHED if fatal else None,
         )
 
-    def _killed(self, process: Process, number: int, state: RuleInput) -> Finding:
-        try:
-            word = signal.Signals(number).name
-        except ValueError:
-            word = f"signal {number}"
-        hint = "dmesg | grep -i oom   tells whether the kernel killed it for memory" if number == 9 else ""
+    def _ended(self, process: Process, status: int, crashed: bool, state: RuleInput) -> Finding:
+        how = how_ended(status)
+        name = sentence_case(name_of(process.id, state.snapshot))
+        hint = "read its last log lines, and run it again under `livedbg launch -- COMMAND`"
+        if status in _DUMPED:
+            hint = "coredumpctl info   shows its core dump, where one is kept"
+        elif status == -signal.SIGKILL:
+            hint = "dmesg | grep -i oom   tells whether the kernel killed it for memory"
         return Finding(
             rule=self.name,
-            severity=Severity.CRITICAL,
-            sentence=f"{sentence_case(name_of(process.id, state.snapshot))} was ended by {word}.",
+            severity=Severity.WARNING if not crashed else Severity.CRITICAL if status < 0 else Severity.ERROR,
+            sentence=f"{name} was ended {how}." if status < 0 else f"{name} ended {how}.",
             entities=(process.id,),
-            evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=f"signal {number} ({word})"),),
-            next=(hint,) if hint else ("coredumpctl info   shows its core dump, where one is kept",),
-            state=VerdictState.CRASHED,
+            evidence=(Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),),
+            next=(hint,),
+            state=VerdictState.CRASHED if crashed else None,
         )
 
 

@@ -1,0 +1,42 @@
+"""Workers of Python's own pools that wait for the next job, told by their stacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from livedbg.model import Frame
+
+__all__ = ["waits_for_job"]
+
+_WORKERS: Final = frozenset(
+    {
+        ("concurrent/futures/process.py", "_process_worker"),
+        ("concurrent/futures/thread.py", "_worker"),
+        ("multiprocessing/forkserver.py", "main"),
+        ("multiprocessing/pool.py", "worker"),
+        ("multiprocessing/resource_tracker.py", "main"),
+    }
+)
+"""Functions of the standard library that take a job, do it, and take the next one (3.11 to 3.14)."""
+
+_QUEUES: Final = re.compile(r"/(multiprocessing/(queues|connection|synchronize)|queue|threading|selectors)\.py$")
+"""What they call to take it. A job that runs has other files above them."""
+
+
+def waits_for_job(frames: Sequence[Frame]) -> bool:
+    """Whether a thread is in such a function and in nothing but its queue.
+
+    Args:
+        frames: innermost first; frames of other languages are left out.
+    """
+    for frame in frames:
+        file = frame.file or ""
+        if frame.language != "python":
+            continue
+        if any(frame.function == function and file.endswith(f"/{name}") for name, function in _WORKERS):
+            return True
+        if not _QUEUES.search(file):
+            return False
+    return False

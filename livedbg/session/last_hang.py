@@ -1,0 +1,62 @@
+"""Keeps the last hang that was found, for when the job ends: its locks and waits are gone then.
+
+Invariants:
+    last_hang.H1. A hang that was the verdict lately, when a process ends, is put on the stream before that end: a
+        recording and a replay have it as the live session does. One that was over by then is marked as resolved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from livedbg.analysis.diagnosis import Verdict, VerdictState
+from livedbg.model import HANG_SEEN, Diagnostic, Severity
+from livedbg.model.events import DiagnosticSeen, Event, ProcessExited, Stamp
+
+__all__ = ["LastHang"]
+
+_LATELY_S: Final = 5.0  # a program that handles Ctrl-C may run for a while before it ends
+
+
+class LastHang:
+    """The newest verdict that was a hang.
+
+    Args:
+        stamp: makes the stamp of an event.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, stamp: Callable[[], Stamp], clock: Callable[[], float] = time.monotonic) -> None:
+        self._stamp = stamp
+        self._clock = clock
+        self._hang: Verdict | None = None
+        self._seen_s = 0.0
+        self._told = False
+
+    def note(self, verdict: Verdict) -> None:
+        """Take in a verdict."""
+        if verdict.state in (VerdictState.DEADLOCK, VerdictState.STALLED):
+            self._hang, self._seen_s = verdict, self._clock()
+
+    def before(self, batch: Sequence[Event]) -> list[Event]:
+        """The events to put before a batch (H1)."""
+        hang = self._hang
+        if hang is None or not any(isinstance(event, ProcessExited) for event in batch):
+            return []
+        over = self._clock() - self._seen_s > _LATELY_S
+        if over and not self._told:
+            return []
+        self._told = not over
+        seen = Diagnostic(
+            id=HANG_SEEN,
+            system="livedbg",
+            code="hang",
+            severity=Severity.WARNING,
+            sentence=hang.sentence,
+            entities=hang.roots,
+            attributes={"state": hang.state.value, **({"resolved": "yes"} if over else {})},
+            at_wall_ns=hang.since_wall_ns,
+        )
+        return [DiagnosticSeen(diagnostic=seen, **self._stamp())]

@@ -1,0 +1,88 @@
+"""Real programs that wait for a key, for a change of a file, and for a child."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from livedbg.adapters.proc.idle import idle_attributes
+from livedbg.analysis import VerdictState
+from livedbg.linux.descriptors import Descriptor
+from livedbg.linux.procfs import parse_stat
+from livedbg.model import IDLE
+from livedbg.model.snapshot import Snapshot
+from livedbg.session.rulebook import diagnose
+from tests.adapters.proc.conftest import at_rest
+from tests.conftest import eventually
+
+
+def said(pid: int, observe: Callable[..., Snapshot]) -> str:
+    """The verdict's sentence of a program that is idle."""
+    at_rest(pid)
+    found = diagnose(observe(pid)).verdict
+    assert found.state is VerdictState.RUNNING, found
+    return found.sentence
+
+
+def test_a_shell_that_reads_a_key_waits_for_it_and_so_does_its_parent(observe: Callable[..., Snapshot]) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv("/bin/sh", ["sh", "-c", "echo ready; sh -c 'read line'; :"])
+    try:
+        assert b"ready" in os.read(terminal, 100)
+        eventually(lambda: bool(Path(f"/proc/{pid}/task/{pid}/children").read_text()))
+        sentence = said(pid, observe)
+        assert "(sh) waits for a key (read of /dev/pts/" in sentence
+        waits = {thread.waits_in or "" for thread in observe(pid).threads.values()}
+        assert any(wait.startswith("waitpid of its child") and wait.endswith("(sh)") for wait in waits), waits
+    finally:
+        os.kill(pid, 9)
+        os.close(terminal)
+        os.waitpid(pid, 0)
+
+
+def test_tail_f_waits_for_changes_of_its_file(tmp_path: Path, observe: Callable[..., Snapshot]) -> None:
+    log = tmp_path / "a log"
+    log.write_text("first\n")
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(["tail", "-f", log], stdin=quiet, stdout=subprocess.PIPE, stderr=quiet) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"first\n"
+        sentence = said(process.pid, observe)
+        assert f"waits for changes of {log}" in sentence
+        process.kill()
+
+
+def test_a_shell_that_waits_for_a_sleep_will_go_on(observe: Callable[..., Snapshot]) -> None:
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(
+        ["/bin/sh", "-c", "sleep 10000; :"], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+    ) as process:
+        eventually(lambda: bool(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()))
+        assert "(sleep) is in sleep" in said(process.pid, observe)
+        os.killpg(process.pid, 9)
+
+
+def test_only_a_read_of_a_terminal_for_people_is_a_key() -> None:
+    me = os.getpid()
+    terminal = Descriptor(0, "tty", "/dev/pts/7", "", 1)
+    assert idle_attributes(me, terminal, "r") == {IDLE: "a key"}
+    assert idle_attributes(me, terminal, "w") == {}  # stopped by Ctrl-S
+    assert idle_attributes(me, Descriptor(9999, "tty", "/dev/ttyS3", "", 1), "r") == {}  # an instrument
+    assert idle_attributes(me, Descriptor(9999, "inotify", "anon_inode:inotify", "", 0), "r") == {
+        IDLE: "changes of files"
+    }
+    assert idle_attributes(me, Descriptor(3, "file", "/dev/pts/x", "", 1), "r") == {}
+
+
+def test_the_controlling_terminal_is_told_by_its_device_number() -> None:
+    fields = b" ".join(b"0" for _ in range(60))
+    for device in (os.makedev(136, 7), os.makedev(136, 300), os.makedev(4, 64)):
+        major, minor = os.major(device), os.minor(device)
+        number = major << 8 | (minor & 0xFF) | (minor & ~0xFF) << 12
+        text = b"1 (sh) S 1 1 1 %d " % number + fields
+        assert parse_stat(text).terminal == device
+    assert parse_stat(b"1 (sh) S 1 1 1 0 " + fields).terminal == 0
