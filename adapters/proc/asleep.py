@@ -13,8 +13,7 @@ The ways in which the kernel wakes a task, and where each is looked for:
 
 Invariants:
     asleep.Z1. What can't be seen is a way to wake it: `outside` names it.
-    asleep.Z2. A process is looked at only when none of its threads ran between two looks, or, by the kernel, for
-        LONG_NS.
+    asleep.Z2. A process is looked at only when none of its threads has run for LONG_NS, by our looks or by the kernel.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from livedbg.adapters.proc.threads import ThreadLook
 from livedbg.adapters.proc.unseen import unseen_relative
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import UNTOLD, Wait
-from livedbg.adapters.proc.wakers import wakers
-from livedbg.linux.descriptors import fd_links
+from livedbg.adapters.proc.wakers import driven, wakers
 from livedbg.linux.kcmp import same_memory
 from livedbg.linux.maps import Mapping as MemoryMapping
 from livedbg.linux.maps import find_mapping, parse_maps
@@ -40,7 +38,7 @@ from livedbg.model import ThreadState, ids
 __all__ = ["AWAKE", "LONG_NS", "Asleep", "AsleepReader"]
 
 LONG_NS: Final = 1_000_000_000
-"""A thread that has not run for so long, by the kernel's clock, was asleep before it was first looked at."""
+"""What runs more often is not asleep; to look costs milliseconds."""
 
 _EVERY: Final = 16
 """Looks after which a process that sleeps on is looked at again: others may begin to trace it or map its memory."""
@@ -48,8 +46,6 @@ _EVERY: Final = 16
 _HELD_BACK: Final = re.compile(r"refrigerator|freez|seccomp|ptrace|signal_stop")
 """Kernel functions in which a thread waits for something else than its system call says."""
 
-_PLAIN_DEVICES: Final = re.compile(r"/dev/(?:null|zero|full|u?random|tty\w*|pts/\d+|ptmx|console|shm/.*)")
-_PLAIN_KINDS: Final = re.compile(r"anon_inode:(?:\[(?:eventpoll|eventfd|timerfd|signalfd|pidfd)\]|inotify)")
 _DESCRIPTORS: Final = frozenset({"pipe", "socket", "eventfd", "flock"})
 
 
@@ -89,13 +85,16 @@ class AsleepReader:
         self._known = AWAKE
         self._of: tuple[dict[int, Wait], int] | None = None
         self._turn = 0
+        self._since_ns: int | None = None
 
     def look(self, looks: Collection[ThreadLook], changed: Collection[ThreadLook], waits: Mapping[int, Wait]) -> Asleep:
         """What could wake the process; AWAKE when some thread of it runs or will wake by itself."""
         self._turn += 1
         alive = [look for look in looks if look.state not in (ThreadState.ZOMBIE, ThreadState.DEAD)]
+        self._note(alive, changed)
         calls = {look.tid: waits.get(look.tid, Wait(None)) for look in alive}
-        if not alive or not _sleeps(alive, changed) or any(wait.timed for wait in calls.values()):
+        sleeps = all(_waits(look) for look in alive) and time.monotonic_ns() - (self._since_ns or 0) >= LONG_NS
+        if not alive or not sleeps or any(wait.timed for wait in calls.values()):
             self._of = None
             return AWAKE
         now = (calls, self._view.scene.version)
@@ -103,6 +102,15 @@ class AsleepReader:
             self._known = self._read(alive, calls)
             self._of = (calls, self._view.scene.version)  # it may have become another one
         return self._known
+
+    def _note(self, looks: Collection[ThreadLook], changed: Collection[ThreadLook]) -> None:
+        """Note since when no thread has run; `ThreadLook.last_ran_ns` is of the first look alone."""
+        now_ns = time.monotonic_ns()
+        if self._since_ns is None:
+            ran = (now_ns if look.last_ran_ns is None else look.last_ran_ns for look in looks)
+            self._since_ns = max(ran, default=now_ns)
+        elif changed:
+            self._since_ns = now_ns
 
     def _read(self, alive: Iterable[ThreadLook], calls: Mapping[int, Wait]) -> Asleep:
         try:
@@ -145,7 +153,7 @@ class AsleepReader:
         kinds = {w.resource.kind for wait in calls for w in wait.waited if w.resource is not None}
         shared = any(w.wakers.shared_at is not None for wait in calls for w in wait.waited)
         children = any(wait.waits_in is not None and wait.waits_in.startswith("wait") for wait in calls)
-        found = [wakers(self._pid), self._tracer(), self._shares_memory(), self._driven("eventfd" in kinds, mappings)]
+        found = [wakers(self._pid), self._tracer(), self._shares_memory(), driven(self._pid)]
         if kinds & _DESCRIPTORS or (shared and any(mapping.shared for mapping in mappings)):
             found.append(unseen_relative(self._pid, self._view.scene.index().denied))
         if children:
@@ -182,35 +190,10 @@ class AsleepReader:
         other = next((pid for pid in process_ids() if pid != self._pid and own and _maps(pid) == own), None)
         return "" if other is None else f"may share its memory with process {other}"
 
-    def _driven(self, eventfd: bool, mappings: Iterable[MemoryMapping]) -> str:
-        """What in the kernel could act for it: requests of io_uring, which may wake futexes too; of an eventfd also
-        asynchronous I/O and what drives an open device."""
-        try:
-            links = set(fd_links(self._pid).values())
-        except OSError:
-            return "may have descriptors that can't be seen"
-        if "anon_inode:[io_uring]" in links:
-            return "has an io_uring"
-        if not eventfd:
-            return ""
-        if any(mapping.path == "/[aio]" for mapping in mappings):
-            return "does asynchronous I/O"
-        for link in sorted(links):
-            device = link.startswith("/dev/") and not _PLAIN_DEVICES.fullmatch(link)
-            if device or (link.startswith("anon_inode:") and not _PLAIN_KINDS.fullmatch(link)):
-                return f"has {link} open, whose driver may signal its eventfd"
-        return ""
 
-
-def _sleeps(alive: Iterable[ThreadLook], changed: Collection[ThreadLook]) -> bool:
-    """Whether no thread ran between two looks, or none has run for long (Z2)."""
-    now_ns = time.monotonic_ns()
-    for look in alive:
-        if look.state is not ThreadState.WAITING or not isinstance(look.call, BlockedSyscall) or look.runs is None:
-            return False
-        if look in changed and (look.last_ran_ns is None or now_ns - look.last_ran_ns < LONG_NS):
-            return False
-    return True
+def _waits(look: ThreadLook) -> bool:
+    """Whether a thread is blocked, and the kernel counts when it runs."""
+    return look.state is ThreadState.WAITING and isinstance(look.call, BlockedSyscall) and look.runs is not None
 
 
 def _maps(pid: int) -> bytes:

@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import Final
 
 from livedbg.adapters.proc.fd_waits import FdWaits
+from livedbg.adapters.proc.file_lock_waits import FileLockWaits
 from livedbg.adapters.proc.view import ProcessView
-from livedbg.adapters.proc.waits import Holding, Wait, Waited, Wakers
+from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux import memory
-from livedbg.linux.descriptors import describe, fdinfo
-from livedbg.linux.file_locks import blocking_locks
 from livedbg.linux.procfs import BlockedSyscall, child_pids, read_stat
-from livedbg.model import Resource, ids
+from livedbg.model import ids
 from livedbg.text.sanitize import clean_bytes, clean_line
 
 __all__ = ["SyscallWaits"]
@@ -46,7 +45,6 @@ _PLAIN: Final = {
     "vfork": "vfork (until the child runs another program)",
 }
 _FILE_CALLS: Final = frozenset({"fsync", "fdatasync", "ioctl", "getdents64", "fallocate", "ftruncate", "close"})
-_SETLKW: Final = {7: ("fcntl lock", "POSIX"), 38: ("open file description lock", "OFDLCK")}  # F_SETLKW, F_OFD_SETLKW
 _SIGNAL: Final = "a signal"
 _RECEIVES: Final = "a time-out of the socket, SO_RCVTIMEO or SO_SNDTIMEO, can't be read"
 _OPENS: Final = "any process that opens the other end"
@@ -62,6 +60,7 @@ class SyscallWaits:
         self._view = view
         self._pid = view.pid
         self._fds = FdWaits(view)
+        self._locks = FileLockWaits(view)
         self._by_name: dict[str, Callable[[BlockedSyscall], Wait]] = {
             "poll": lambda call: self._poll(call, _int(call.args[2]) >= 0),
             "ppoll": lambda call: self._poll(call, call.args[2] != 0),
@@ -74,8 +73,8 @@ class SyscallWaits:
             "clock_nanosleep": lambda call: self._sleep(call.args[2], absolute=bool(call.args[1] & 1)),
             "wait4": lambda call: self._wait_for_child(_int(call.args[0]), "waitpid"),
             "waitid": self._waitid,
-            "flock": lambda call: self._file_lock(_int(call.args[0]), "flock", "FLOCK"),
-            "fcntl": self._fcntl,
+            "flock": self._locks.flock,
+            "fcntl": self._locks.fcntl,
             "rt_sigtimedwait": lambda call: Wait("sigwait (waits for a signal)", call.args[2] != 0, outside=_SIGNAL),
             "semtimedop": lambda call: Wait("semop (System V semaphore)", call.args[3] != 0),
             "openat": lambda call: Wait(f"open of {self._path(call.args[1])}", outside=_OPENS),
@@ -178,43 +177,6 @@ class SyscallWaits:
             waited = self._fds.waited(number, "r", polled=False)
             return Wait("waitid of a pidfd", False, tuple(waited))
         return self._wait_for_child(number if sort == 1 else -1 if sort == 0 else 0, "waitid")
-
-    def _fcntl(self, call: BlockedSyscall) -> Wait:
-        words = _SETLKW.get(_int(call.args[1]))
-        return self._file_lock(_int(call.args[0]), *words) if words else Wait("fcntl")
-
-    def _file_lock(self, fd: int, verb: str, kind: str) -> Wait:
-        found = describe(self._pid, fd)
-        if found is None or not found.number:
-            return Wait(f"{verb} of descriptor {fd}")
-        host = self._view.scene.host
-        name = self._fds.name(fd)
-        waited = []
-        for lock in blocking_locks(self._view.scene.locks(), kind, self._pid, found.number):
-            pids = self._lock_holders(found.link, found.number) or ([lock.pid] if lock.pid > 0 else [])
-            target = ids.fd_object("flock", host, lock.file)
-            attributes = {"kind": lock.kind, "mode": lock.mode, "range": lock.range, "path": name}
-            resource = Resource(id=target, kind="flock", name=name, state="locked", attributes=attributes)
-            text = f"/proc/locks {lock.number}: {lock.kind} {lock.mode} {lock.pid} {lock.file} {lock.range}"
-            if lock.kind == "POSIX":
-                pids = [lock.pid] if lock.pid > 0 else pids
-            holders = tuple(Holding(ids.process(host, pid), text) for pid in pids)
-            unseen = "" if pids else f"who holds the lock of {name} can't be seen"
-            waited.append(Waited(target, text, resource, holders, wakers=Wakers(frozenset(pids), outside=unseen)))
-        return Wait(f"{verb} of {name}", False, tuple(waited))
-
-    def _lock_holders(self, link: str, inode: int) -> list[int]:
-        """The processes in whose open files the kernel shows a lock on that inode (fdinfo `lock:`):
-        the one that took it may have ended, and its children have it."""
-        pids = set()
-        for pid, fd in self._view.scene.index().opened(link):
-            try:
-                lines = fdinfo(pid, fd)
-            except OSError:
-                continue
-            if any(name == "lock" and f":{inode} " in f"{value} " and "->" not in value for name, value in lines):
-                pids.add(pid)
-        return sorted(pids)
 
     def _path(self, address: int) -> str:
         try:

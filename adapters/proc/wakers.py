@@ -14,16 +14,18 @@ Invariants:
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from livedbg.linux.descriptors import Descriptor, Holder
+from livedbg.linux.descriptors import Descriptor, Holder, fd_links
+from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import living_task, read_file, status_fields
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["outside", "unseen_end", "wakers"]
+__all__ = ["driven", "outside", "unseen_end", "wakers"]
 
 _FAULTS: Final = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGABRT}
@@ -34,6 +36,10 @@ _INTERNAL: Final = frozenset({32, 33, 34})
 """Signals that C libraries keep for themselves (SIGCANCEL, SIGSETXID, SIGSYNCCALL)."""
 
 _PYTHON: Final = "python"
+
+_PLAIN_DEVICES: Final = re.compile(r"/dev/(?:null|zero|full|u?random|tty\w*|pts/\d+|ptmx|console|shm/.*)")
+_PLAIN_KINDS: Final = re.compile(r"anon_inode:(?:\[(?:eventpoll|eventfd|timerfd|signalfd|pidfd)\]|inotify)")
+"""What signals nobody's eventfd."""
 
 
 def wakers(pid: int) -> str:
@@ -54,6 +60,26 @@ def wakers(pid: int) -> str:
     return " and ".join(found)
 
 
+def driven(pid: int) -> str:
+    """What in the kernel could act for a process: requests of io_uring, which may wake futexes too; of one that has an
+    eventfd also asynchronous I/O and the driver of a device that it has open. "" for nothing."""
+    try:
+        links = set(fd_links(pid).values())
+        if "anon_inode:[io_uring]" in links:
+            return "has an io_uring"
+        if "anon_inode:[eventfd]" not in links:
+            return ""
+        if any(mapping.path == "/[aio]" for mapping in parse_maps(pid)):
+            return "does asynchronous I/O, which may signal its eventfd"
+    except OSError:
+        return "may have descriptors that can't be seen"
+    for link in sorted(links):
+        device = link.startswith("/dev/") and not _PLAIN_DEVICES.fullmatch(link)
+        if device or (link.startswith("anon_inode:") and not _PLAIN_KINDS.fullmatch(link)):
+            return f"has {clean_line(link, 100)} open, whose driver may signal its eventfd"
+    return ""
+
+
 def outside(found: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -> str:
     """Why a wait for a descriptor may be ended by something else than a thread that can be seen to serve it.
 
@@ -68,7 +94,7 @@ def outside(found: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -
     if reason := _opened(found, holders):
         return reason
     for pid in sorted(pids):
-        if reason := wakers(pid):
+        if reason := wakers(pid) or (driven(pid) if found.kind == "eventfd" else ""):
             return f"process {pid} {reason}"
     return ""
 

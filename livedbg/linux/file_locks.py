@@ -51,17 +51,19 @@ def _parse(line: str) -> FileLock:
     return FileLock(int(field[0].rstrip(":")), field[1], field[3], int(field[4]), field[5], f"{start} {end}", waits)
 
 
-def blocking_locks(locks: list[FileLock], kind: str, pid: int, inode: int) -> list[FileLock]:
+def blocking_locks(locks: list[FileLock], kind: str, pid: int, inode: int, span: str | None = None) -> list[FileLock]:
     """The locks on the file with that inode that a wait of that kind stands behind.
 
     Args:
         kind: of the wait: `FLOCK`, `POSIX` or `OFDLCK`.
         pid: who waits; open-file-description locks (`OFDLCK`) show no pid, so it doesn't count there.
+        span: the range that is waited for, as in `FileLock.range`; None where it isn't known.
     """
     suffix = f":{inode}"
     wanted = {
         lock.number
         for lock in locks
         if lock.waits and lock.kind == kind and lock.pid in (pid, -1) and lock.file.endswith(suffix)
+        if span is None or lock.range == span
     }
     return [lock for lock in locks if lock.number in wanted and not lock.waits]

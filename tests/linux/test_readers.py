@@ -173,6 +173,18 @@ def test_file_locks_and_who_stands_behind_them() -> None:
     assert [lock.number for lock in blocking_locks(locks, "OFDLCK", 5, 99)] == [3]
 
 
+def test_of_two_waits_for_one_file_each_stands_behind_the_lock_of_its_range() -> None:
+    locks = parse_locks(
+        b"1: OFDLCK ADVISORY  WRITE -1 fe:00:99 0 99\n"
+        b"1: -> OFDLCK ADVISORY  WRITE -1 fe:00:99 10 19\n"
+        b"2: OFDLCK ADVISORY  READ -1 fe:00:99 200 EOF\n"
+        b"2: -> OFDLCK ADVISORY  WRITE -1 fe:00:99 300 309\n"
+    )
+    assert [lock.range for lock in blocking_locks(locks, "OFDLCK", 5, 99, "10 19")] == ["0 99"]
+    assert [lock.range for lock in blocking_locks(locks, "OFDLCK", 5, 99, "300 309")] == ["200 EOF"]
+    assert len(blocking_locks(locks, "OFDLCK", 5, 99)) == 2
+
+
 @given(st.binary(max_size=400))
 def test_maps_text_of_any_bytes_never_makes_up_a_mapping(data: bytes) -> None:
     """Lines that aren't mappings are refused or ignored, nothing else happens."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
@@ -22,7 +22,7 @@ from livedbg.linux.abi import native_abi
 from livedbg.linux.libc import detect_libc
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import BlockedSyscall, Running
-from livedbg.model import Resource, ThreadState
+from livedbg.model import ThreadState
 from tests.adapters.proc.conftest import HOST, at_rest, observe_once
 
 OPEN: Final = {
@@ -73,7 +73,10 @@ def programs(
         for process in started.values():
             at_rest(process.pid)
         pids = {mode: process.pid for mode, process in started.items()}
-        yield pids, closed_sets(observe_once(*pids.values()))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asleep, "LONG_NS", 0)
+            found = closed_sets(observe_once(*pids.values()))
+        yield pids, found
     finally:
         for process in started.values():
             subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
@@ -114,50 +117,34 @@ def seen(**changed: object) -> ThreadLook:
     return ThreadLook(tid=os.getpid(), name="", cpu_ns=0, wait_channel=str(what.pop("channel", "futex")), **what)  # type: ignore[arg-type]
 
 
+LONG_AGO: Final = seen(last_ran_ns=0)
+
+
 @pytest.mark.invariant("asleep.Z2")
-def test_Z2_only_a_process_that_sleeps_is_looked_at() -> None:
+def test_Z2_only_a_process_that_sleeps_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     pid = os.getpid()
     waits = {pid: Wait("sem_wait", False, (Waited("sem:x", "", wakers=Wakers(frozenset({pid}))),))}
-    assert reader(pid).look([seen()], [], waits).threads == {pid: (frozenset({pid}), "")}
-    assert reader(pid).look([seen()], [seen()], waits) is AWAKE
-    long_ago, just_now = time.monotonic_ns() - 2 * asleep.LONG_NS, time.monotonic_ns()
-    one = seen(last_ran_ns=long_ago)
-    assert reader(pid).look([one], [one], waits).outside is not None
-    one = seen(last_ran_ns=just_now)
-    assert reader(pid).look([one], [one], waits) is AWAKE
-    for one in (seen(state=ThreadState.RUNNING), seen(call=Running()), seen(call=None), seen(runs=None)):
-        assert reader(pid).look([one], [], waits) is AWAKE
-    assert reader(pid).look([seen()], [], {pid: Wait("sem_timedwait", True)}) is AWAKE
-    assert reader(pid).look([seen(state=ThreadState.ZOMBIE)], [], {}) is AWAKE
+    clock = iter(range(10**10, 10**12, asleep.LONG_NS // 4))
+    monkeypatch.setattr(asleep, "time", SimpleNamespace(monotonic_ns=lambda: next(clock)))
+    assert reader(pid).look([LONG_AGO], [LONG_AGO], waits).threads == {pid: (frozenset({pid}), "")}
+    for one in (seen(last_ran_ns=10**10), seen(last_ran_ns=None)):
+        assert reader(pid).look([LONG_AGO, one], [], waits) is AWAKE
+    watched = reader(pid)
+    first = [watched.look([seen()], [], waits) is AWAKE for _ in range(4)]  # two times of the clock a look
+    assert first == [True, True, False, False]
+    assert watched.look([LONG_AGO], [LONG_AGO], waits) is AWAKE  # it has run since
+    for more in ({"state": ThreadState.RUNNING}, {"call": Running()}, {"call": None}, {"runs": None}):
+        assert reader(pid).look([seen(last_ran_ns=0, **more)], [], waits) is AWAKE
+    assert reader(pid).look([LONG_AGO], [], {pid: Wait("sem_timedwait", True)}) is AWAKE
+    assert reader(pid).look([seen(last_ran_ns=0, state=ThreadState.ZOMBIE)], [], {}) is AWAKE
 
 
 def test_a_thread_that_is_frozen_or_whose_call_is_intercepted_does_not_wait_for_what_its_call_says() -> None:
     pid = os.getpid()
     waits = {pid: Wait("sem_wait", False, (Waited("sem:x", "", wakers=Wakers(frozenset({pid}))),))}
     for channel in ("__refrigerator", "seccomp_do_user_notification", "ptrace_stop"):
-        found = reader(pid).look([seen(channel=channel)], [], waits)
+        found = reader(pid).look([seen(channel=channel, last_ran_ns=0)], [], waits)
         assert found.of(HOST, pid) == ((), f"it is held in {channel}")
-
-
-@pytest.mark.parametrize(
-    ("links", "eventfd", "reason"),
-    [
-        (["pipe:[3]", "/dev/null", "anon_inode:[eventfd]", "/dev/pts/3"], True, ""),
-        (["anon_inode:[io_uring]"], False, "has an io_uring"),
-        (["/dev/fancy0"], False, ""),
-        (["/dev/fancy0"], True, "has /dev/fancy0 open, whose driver may signal its eventfd"),
-        (["anon_inode:kvm-vm"], True, "has anon_inode:kvm-vm open, whose driver may signal its eventfd"),
-    ],
-)
-def test_drivers_signal_eventfds_and_io_uring_wakes_anything(
-    links: list[str], eventfd: bool, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asleep, "fd_links", lambda _: dict(enumerate(links)))
-    pid = os.getpid()
-    resource = Resource(id="eventfd:box/1", kind="eventfd") if eventfd else None
-    waits = {pid: Wait("poll", False, (Waited("x", "", resource, wakers=Wakers(frozenset({pid}))),))}
-    outside = reader(pid).look([seen()], [], waits).outside or ""
-    assert (reason in outside) if reason else "driver" not in outside and "io_uring" not in outside
 
 
 def test_a_hidden_process_counts_if_it_may_have_inherited_the_same() -> None:
@@ -176,5 +163,5 @@ def test_without_kcmp_the_same_mappings_may_be_the_same_memory(
     monkeypatch.setattr(asleep, "same_memory", lambda *_: None)
     waits = {os.getpid(): Wait("sem_wait", False)}
     pid = programs[0]["clone-vm"]
-    assert "may share its memory with process" in (reader(pid).look([seen()], [], waits).outside or "")
-    assert "may share" not in (reader(os.getpid()).look([seen()], [], waits).outside or "")
+    assert "may share its memory with process" in (reader(pid).look([LONG_AGO], [], waits).outside or "")
+    assert "may share" not in (reader(os.getpid()).look([LONG_AGO], [], waits).outside or "")

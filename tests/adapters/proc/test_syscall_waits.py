@@ -111,7 +111,8 @@ def test_file_locks_are_held_by_a_process(look: Looker, mode: str, kind: str) ->
     seen = look(mode)
     (lock,) = seen.waits(seen.thread_id("main"))
     assert lock.startswith("flock:box/")
-    assert lock.endswith(f":{seen.told['inode']}")
+    assert lock.endswith(f":{seen.told['inode']}{'' if kind == 'FLOCK' else ':10-29'}")
+    assert seen.resource(lock).name.startswith("/" if kind == "FLOCK" else "bytes 10 to 29 of /")
     assert set(seen.holders(lock)) == {seen.process_id("child")}
     assert seen.resource(lock).attributes["kind"] == kind
     assert seen.resource(lock).attributes["path"].endswith("/file")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.proc import wakers as module
-from livedbg.adapters.proc.wakers import outside, wakers
+from livedbg.adapters.proc.wakers import driven, outside, unseen_end, wakers
 from livedbg.linux.descriptors import Descriptor, Holder
 
 PIPE = Descriptor(3, "pipe", "pipe:[9]", "pipe:[9]", 9)
@@ -83,3 +83,31 @@ def test_a_named_fifo_can_be_opened_by_others_and_an_end_for_both_is_a_way_to_sl
     handles = python("signal.signal(signal.SIGTERM, print)")
     assert outside(PIPE, [], [handles]) == f"process {handles} handles SIGINT, SIGTERM"
     os.kill(handles, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("links", "reason"),
+    [
+        (["pipe:[3]", "/dev/null", "anon_inode:[eventfd]", "/dev/pts/3"], ""),
+        (["anon_inode:[io_uring]"], "has an io_uring"),
+        (["/dev/fancy0"], ""),
+        (["/dev/fancy0", "anon_inode:[eventfd]"], "has /dev/fancy0 open, whose driver may signal its eventfd"),
+        (["anon_inode:kvm", "anon_inode:[eventfd]"], "has anon_inode:kvm open, whose driver may signal its eventfd"),
+    ],
+)
+def test_drivers_signal_eventfds_and_io_uring_wakes_anything(
+    links: list[str], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "fd_links", lambda _: dict(enumerate(links)))
+    monkeypatch.setattr(module, "wakers", lambda _: "")
+    pid = os.getpid()
+    assert driven(pid) == reason
+    eventfd = Descriptor(3, "eventfd", "anon_inode:[eventfd]", "eventfd:7", 7)
+    assert outside(eventfd, (), [pid]) == (f"process {pid} {reason}" if reason else "")
+    assert outside(PIPE, (), [pid]) == ""
+
+
+def test_a_pipe_without_an_end_that_can_be_seen_has_one_that_can_t() -> None:
+    assert unseen_end(PIPE, [Holder(1, 3, "r")], []) == "no process that can be seen has the other end of pipe 3"
+    assert unseen_end(PIPE, [Holder(1, 3, "r"), Holder(2, 3, "w")], [2]) == ""
+    assert "for reading and writing" in unseen_end(PIPE, [Holder(1, 3, "rw")], [1])
