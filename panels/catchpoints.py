@@ -173,7 +173,7 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
 
 
 def _left_s(look: Look, point: Catchpoint) -> int:
-    """For how many seconds a thread will stand at most."""
+    """For how many more seconds a thread can be stopped, at most."""
     return max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // 1_000_000_000
 
 

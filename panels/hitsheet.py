@@ -24,7 +24,7 @@ __all__ = ["caught_sheet"]
 _MOST: Final = 20
 _MOST_FRAMES: Final = 64
 _MOST_TASKS: Final = 50_000
-"""Among more tasks none is looked for: an open sheet is made anew with every update."""
+"""Among more tasks none is searched for: an open sheet is made anew with every update."""
 _SPARKS: Final = 60
 _S: Final = 1_000_000_000
 _AROUND_NS: Final = 10 * _S

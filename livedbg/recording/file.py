@@ -54,7 +54,7 @@ class Header(msgspec.Struct, frozen=True):
         schema: version of the event schema (livedbg.model.events.SCHEMA_VERSION).
         livedbg: version of the program that wrote it.
         host: host that it was written on.
-        title: what was looked at.
+        title: the target.
         started_wall_ns: when it began.
     """
 
@@ -72,7 +72,7 @@ class Recorder:
     Args:
         path: a file that must not exist yet, unless `replace`.
         host: this host.
-        title: what is looked at.
+        title: the target.
 
     Raises:
         RecordingError: the file exists or can't be made.
