@@ -96,7 +96,7 @@ class HeaderBar(_Bar):
         frozen = ("FROZEN", ink.style(Role.WARN, bold=True)) if self.frozen else ("", dim)
         touched = ink.style(Role.WARN, bold=True) if look.snapshot.paused_ns else dim
         caught = armed(look)
-        stopped = any(point.standing for point in look.snapshot.catchpoints.values())
+        stopped = any(point.stopped_thread for point in look.snapshot.catchpoints.values())
         attached = armed(look, stopping=True) > 0
         word = "catching" if attached else "tracing"
         right: list[tuple[int, str, Style]] = [
