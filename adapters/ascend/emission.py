@@ -53,6 +53,7 @@ class Emitter:
         self._rings_seen: dict[int, str] = {}
         self._former: set[int] = set()
         self._abandoned: set[int] = set()
+        self._finished: list[Task] = []
 
     def forget(self, former: Run) -> None:
         """A new run begins: its edges are others, and what the former one left open will never complete.
@@ -63,6 +64,8 @@ class Emitter:
         live = set(self._job.live.open_tasks) if self._job.live is not None else set()
         self._abandoned.update(raw for raw, record in former.tasks.items() if record.open and raw not in live)
         self._former.update(former.tasks)
+        ended = (former.tasks[raw] for raw in sorted(former.changed) if former.phase == "completed")
+        self._finished += [record.to_task(self._job.names, self._job.kernels) for record in ended if not record.open]
         self._edges.clear()
         self._inferred.clear()
         self._running_edges.clear()
@@ -128,7 +131,8 @@ class Emitter:
 
     def _task_events(self, stamp: Stamp) -> list[Event]:
         changed, self._job.run.changed = sorted(self._job.run.changed), set()
-        tasks = [self._abandoned_task(raw) for raw in sorted(self._abandoned)]
+        tasks = [*self._finished, *(self._abandoned_task(raw) for raw in sorted(self._abandoned))]
+        self._finished.clear()
         self._abandoned.clear()
         for raw in changed:
             record = self._job.run.tasks[raw]
@@ -208,12 +212,11 @@ class Emitter:
         changed, self._job.run.changed_cores = sorted(self._job.run.changed_cores), set()
         resources = [self._job.run.cores[core].to_resource(self._job.names) for core in changed]
         ring = self._job.trouble.ring
-        if ring is not None and ring.ring is not None and self._rings_seen.get(ring.ring) != ring.active:
-            self._rings_seen[ring.ring] = ring.active
-            state = f"full, {ring.active} slots" if ring.active else "full"
-            resources.append(
-                Resource(id=self._job.names.ring(ring.ring), kind="ring", name=f"task ring {ring.ring}", state=state)
-            )
+        if ring is not None and ring.ring is not None and self._rings_seen.get(ring.ring) != ring.level:
+            self._rings_seen[ring.ring] = ring.level
+            state = f"full, {ring.level}" if ring.level else "full"
+            name = f"heap of ring {ring.ring}" if ring.heap else f"task ring {ring.ring}"
+            resources.append(Resource(id=self._job.names.ring(ring.ring), kind="ring", name=name, state=state))
         return [ResourcesSeen(resources=tuple(resources), **stamp)] if resources else []
 
     def _counter_events(self, stamp: Stamp) -> list[Event]:

@@ -55,6 +55,16 @@ def _ring_head(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ..
     return (job.names.task(head),) if head is not None else ()
 
 
+def _heap_state(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    job.trouble.heap_state(fields)
+    return (job.names.ring(number(fields, "ring")),)
+
+
+def _heap_request(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+    job.trouble.heap_request(fields)
+    return ()
+
+
 def _scope_head(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
     job.trouble.scope_head(fields)
     return ()
@@ -185,6 +195,8 @@ FAILURE_HANDLERS: Final[dict[str, Handler]] = {
     "fatal_code": _fatal_code,
     "fatal_seen": _fatal_seen,
     "fault_kernel": _fault_kernel,
+    "heap_request": _heap_request,
+    "heap_state": _heap_state,
     "host_error": _host_error,
     "limits_ignored": _limits_ignored,
     "not_run": _not_run,

@@ -80,6 +80,7 @@ class Job:
         chips_at_work: the pids of those whose run has begun and not ended.
         process: identifier of the process whose log it is; "" where there is none.
         environment: what that process was started with; None where it isn't known.
+        ended: its process has ended, with a status that is known.
         live: what the memory of its process shows, where that is read.
         run_ended: is called with the former run when a new one begins.
     """
@@ -101,6 +102,7 @@ class Job:
         self.chips_at_work: set[int] = set()
         self.process = ""
         self.environment: dict[str, str] | None = None
+        self.ended = False
         self.timeouts = Timeouts()
         self.live: MemoryView | None = None
         self.run_ended: Callable[[Run], None] = _nothing

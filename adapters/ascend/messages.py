@@ -199,6 +199,14 @@ _SHAPES: Final[tuple[tuple[str, str, str, bool], ...]] = (
         r" scope_released=(?P<released>[01])",
         False,
     ),
+    (
+        "heap_state",
+        "Heap ring ",
+        r"Heap ring (?P<ring>\d+): top=\d+, tail=\d+, size=(?P<size>\d+), used=(?P<used>\d+),"
+        r" available=(?P<available>\d+)",
+        False,
+    ),
+    ("heap_request", "Requested:", r"Requested: +(?P<bytes>\d+) bytes", False),
     ("scope_head", "Head task ", r"Head task (?P<local>\d+) is the oldest task owned by an open scope", False),
     (
         "fatal_seen",

@@ -124,13 +124,18 @@ class AscendModel:
         return record.job
 
     def processes_seen(self, processes: Mapping[str, Process]) -> bool:
-        """Take what the jobs' processes were started with; whether that was new."""
+        """Take what the jobs' processes were started with, and how they ended; whether that was new."""
         news = False
         for job in self.jobs:
             process = processes.get(job.process)
             if process is not None and job.environment is None:
                 job.environment = dict(process.environment)
                 news = job.stale = True
+            if process is not None and process.exited and process.exit_status is not None and not job.ended:
+                job.ended = news = True
+                status = process.exit_status
+                how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
+                job.exited(process.exit_status, Mark(f"wait status of process {process.pid}", how, kind="proc"))
         return news
 
     def near(self, source: str) -> Job | None:

@@ -59,6 +59,8 @@ class RingFull:
         consumers_left: tasks that still read its output.
         scope_released: the scope that it belongs to has ended.
         by_scope: the runtime proved that an open scope pins the head.
+        heap: what is full is the ring's heap, not its slots.
+        heap_size, heap_used, heap_free, requested: bytes; None where the log has not told.
         host_built: the whole graph must fit (host_build_graph): nothing is stuck, it is too big.
     """
 
@@ -71,7 +73,28 @@ class RingFull:
     scope_released: bool = True
     by_scope: bool = False
     host_built: bool = False
-    active: str = ""
+    active: int | None = None
+    window: int = 0
+    heap: bool = False
+    heap_size: int | None = None
+    heap_used: int | None = None
+    heap_free: int | None = None
+    requested: int | None = None
+
+    @property
+    def level(self) -> str:
+        """How full it is: `15 of 15 usable slots`; `196,608 of 262,144 bytes used, 65,536 wanted`; "" if unknown.
+
+        The allocator keeps one slot free (PTO2TaskAllocator::alloc, pto_ring_buffer.h). A heap may be full with room
+        left: a task's output has to lie in one piece.
+        """
+        if not self.heap:
+            return f"{self.active} of {max(self.active, self.window - 1)} usable slots" if self.active else ""
+        if self.heap_size is None:
+            return ""
+        wanted = f", {self.requested:,} wanted" if self.requested is not None else ""
+        piece = f", {self.heap_free:,} free in one piece" if self.heap_free else ""
+        return f"{self.heap_used:,} of {self.heap_size:,} bytes used{piece}{wanted}"
 
 
 @dataclass(slots=True)
@@ -167,14 +190,27 @@ class Trouble:
             self.ring = RingFull(int(ring[1]) if ring else None, text, mark)
             self.ring.host_built = "Exhausted!" in text and "Deadlock" not in text
             self.ring.by_scope = code == 1
+            self.ring.heap = code == 2
 
     def ring_state(self, fields: Fields) -> None:
         """`Task ring R: current=…, last_alive=…, active=15/16`."""
         if self.ring is not None:
             self.ring.ring = number(fields, "ring")
-            self.ring.active = f"{fields['active']}/{fields['window']}"
+            self.ring.active, self.ring.window = number(fields, "active"), number(fields, "window")
             if self.ring.head is None:
                 self.ring.head = raw_id(self.ring.ring, number(fields, "alive"))
+
+    def heap_state(self, fields: Fields) -> None:
+        """`Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full."""
+        if self.ring is not None:
+            size, used, free = (number(fields, name) for name in ("size", "used", "available"))
+            self.ring.heap_size, self.ring.heap_free = size, free
+            self.ring.heap_used = used if used or free else size  # it counts modulo the size: 0 is also what full is
+
+    def heap_request(self, fields: Fields) -> None:
+        """`Requested:  65536 bytes`."""
+        if self.ring is not None:
+            self.ring.requested = number(fields, "bytes")
 
     def ring_head(self, fields: Fields, run: Run) -> None:
         """`Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""

@@ -27,6 +27,7 @@ _CHECK_S: Final = 0.5  # between two checks which threads have begun to wait
 _FIRST_S: Final = 0.05
 _PATIENCE: Final = 100  # naps in which the first threads are waited for; on a busy box each takes longer
 _LIMIT: Final = Limit(cpu=0.01, wall=0.2, least_s=3.0)  # of captures that nobody asked for: gdb's CPU time, and ours
+_SILENT_S: Final = 5.0  # after which a gdb that has given no stacks is named
 _LIMIT_S: Final = 30.0  # for one capture with its unwinding
 _LIMIT_ASKED_S: Final = 60.0  # the same when somebody asked for it
 _MOST_THREADS: Final = 1024
@@ -143,7 +144,7 @@ class NativeAdapter(Adapter):
                 due = due[:_MOST_THREADS]
                 moving: set[str] = set()
                 try:
-                    moving = await self._take(context, process, [thread for thread, _ in due], _LIMIT_S)
+                    moving = await self._told(context, process, [thread for thread, _ in due])
                 except GdbTimeout as error:  # a busy box: once more, after a rest
                     moving = {thread.id for thread, _ in due}
                     self._report(context, process.id, error)
@@ -156,6 +157,21 @@ class NativeAdapter(Adapter):
                 cost_s = after_s - before_s if after_s >= before_s else after_s  # that of a new one
                 pause_s = _LIMIT.rest_s(Cost(cost_s, time.monotonic() - started))
                 watched.next_s = time.monotonic() + pause_s
+
+    async def _told(self, context: Context, process: Process, threads: list[Thread]) -> set[str]:
+        """`_take`, and a status where gdb lets us wait: who looks once must not guess why there are no stacks."""
+        taking = asyncio.ensure_future(self._take(context, process, threads, _LIMIT_S))
+        try:
+            if not (await asyncio.wait({taking}, timeout=_SILENT_S))[0]:
+                gdb = find_gdb(context.request.gdb)
+                what = f"{gdb} has not answered for {_SILENT_S:g} s."
+                remedy = f"try it alone: {gdb} -nx -batch; or --gdb PATH, or --no-native"
+                self._report(context, process.id, GdbTimeout(what, remedy, "gdb-slow"))
+            return await taking
+        finally:
+            if not taking.done():
+                taking.cancel()
+                await _whatever_comes(taking)
 
     async def _take(self, context: Context, process: Process, threads: list[Thread], limit_s: float) -> set[str]:
         """Copy, unwind, emit.
@@ -186,6 +202,15 @@ class NativeAdapter(Adapter):
             await self._pool.drop(process.pid)
             raise
         context.emit(self._event(unwound, ids, taken_ns, context))
+        for sentence in unwinder.too_slow:
+            status = SourceStatus(
+                source=self.name,
+                target=process.id,
+                health=SourceHealth.DEGRADED,
+                code="symbols-too-slow",
+                sentence=f"{sentence} Frames in it have no names, and stacks may end there.",
+            )
+            context.emit(StatusSeen(status=status, **context.stamp()))
         return moving
 
     def _event(self, unwound: dict[int, Unwound], ids: dict[int, str], taken_ns: int, context: Context) -> Event:

@@ -31,6 +31,7 @@ __all__ = ["GdbEngine", "find_gdb"]
 
 _READ: Final = 1 << 18
 _LINE_LIMIT: Final = 64 << 20
+_OUTPUT_LIMIT: Final = 256 << 20  # bytes between two prompts
 _START_S: Final = 60.0
 _REST_S: Final = 1.0  # for what gdb wrote before it ended
 _INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13
@@ -71,6 +72,8 @@ class GdbEngine:
         self._ready: asyncio.Future[None] | None = None
         self._lock = asyncio.Lock()
         self._memory = -1
+        self._unasked = 0  # bytes of output since the last prompt
+        self._why = ""  # it was ended
 
     @property
     def alive(self) -> bool:
@@ -120,7 +123,7 @@ class GdbEngine:
             word = clean_line(text.split(maxsplit=1)[0])
             raise GdbTimeout(f"gdb did not answer {word} within {timeout_s:g} s.", "", "gdb-timeout") from None
         except (BrokenPipeError, ConnectionResetError):
-            raise GdbGone("gdb has ended.", "", "gdb-gone") from None
+            raise GdbGone(self._why or "gdb has ended.", "", "gdb-gone") from None
         finally:
             self._waiting.pop(token, None)
         if record.name == "error":
@@ -220,18 +223,20 @@ class GdbEngine:
             await asyncio.wait([output], timeout=_REST_S)
         finally:
             output.cancel()
-        gone = GdbGone("gdb has ended.", "", "gdb-gone")
+        gone = GdbGone(self._why or "gdb has ended.", "", "gdb-gone")
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(gone)
         if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(GdbGone(f"{self._argv[0]} exited at once.", "", "gdb-gone"))
+            self._ready.set_exception(GdbGone(self._why or f"{self._argv[0]} exited at once.", "", "gdb-gone"))
 
     async def _output(self, process: asyncio.subprocess.Process, stdout: asyncio.StreamReader) -> None:
         rest = b""
         while data := await stdout.read(_READ):
             *lines, rest = (rest + data).split(b"\n") if b"\n" in data else [rest + data]
-            if len(rest) > _LINE_LIMIT:
+            self._unasked += len(data)
+            if len(rest) > _LINE_LIMIT or self._unasked > _OUTPUT_LIMIT:
+                self._why = f"{self._argv[0]} wrote {self._unasked >> 20} MB without an answer and was ended."
                 process.kill()
                 break
             for line in lines:
@@ -239,6 +244,7 @@ class GdbEngine:
 
     def _take(self, line: bytes) -> None:
         if line.startswith(b"(gdb)"):
+            self._unasked = 0
             if self._ready is not None and not self._ready.done():
                 self._ready.set_result(None)
             return

@@ -16,6 +16,22 @@ def _threads(tids):
             yield thread
 
 
+def _named(frame):
+    """Its function, file and line; None for what gdb can't give, such as a name that is no text."""
+    name = file = line = None
+    try:
+        name = frame.name()
+    except (gdb.error, ValueError):
+        pass
+    try:
+        place = frame.find_sal()
+        line = place.line or None
+        file = place.symtab.filename if place.symtab is not None else None
+    except (gdb.error, ValueError):
+        pass
+    return [name, file, line]
+
+
 def livedbg_counters(tids, depth):
     """tid -> program counters, innermost first."""
     found = {}
@@ -50,13 +66,11 @@ def livedbg_frames(tids, depth):
                 inlined = frame.type() == gdb.INLINE_FRAME
                 key = (pc, inlined, len(frames) == 0)
                 if inlined or key not in names:
-                    place = frame.find_sal()
-                    file = place.symtab.filename if place.symtab is not None else None
-                    names[key] = [pc, frame.name(), file, place.line or None]
+                    names[key] = [pc, *_named(frame)]
                 frames.append(names[key])
                 older = frame.older()
                 if older is None:
-                    whole = frame.unwind_stop_reason() == _OUTERMOST or frame.name() in ("main", "_start")
+                    whole = frame.unwind_stop_reason() == _OUTERMOST or _named(frame)[0] in ("main", "_start")
                 frame = older
         except gdb.error:
             pass

@@ -19,7 +19,8 @@ from livedbg.linux import procfs
 from livedbg.unwind.capture import Capture
 from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.core import write_core
-from livedbg.unwind.modules import Modules
+from livedbg.unwind.modules import Module, Modules
+from livedbg.unwind.symbols import SymbolsTooSlow
 from livedbg.unwind.walk import Unwound, Walker
 
 __all__ = ["Unwinder", "Unwound"]
@@ -51,6 +52,7 @@ class Unwinder:
         self._engine = GdbEngine(gdb)
         self._walker = Walker(self._engine)
         self._one_at_a_time = asyncio.Lock()
+        self._too_slow: dict[Module, SymbolsTooSlow] = {}
 
     @property
     def alive(self) -> bool:
@@ -70,6 +72,11 @@ class Unwinder:
             return 0.0 if pid is None else procfs.read_stat(pid).cpu_ticks * procfs.CLOCK_TICK_NS / 1e9
         except OSError:
             return 0.0
+
+    @property
+    def too_slow(self) -> list[str]:
+        """A sentence for each file whose symbols gdb could not read."""
+        return [error.message for error in self._too_slow.values()]
 
     @property
     def loaded(self) -> list[str]:
@@ -105,22 +112,30 @@ class Unwinder:
         """End the gdb."""
         await self._engine.close()
 
-    async def _renew(self) -> None:
-        """Continue with a fresh gdb."""
+    async def _renew(self, patience_s: float = 2.0) -> None:
+        """Continue with a fresh gdb; the former one may take `patience_s` to end."""
         engine = GdbEngine(self._gdb)
-        walker = Walker(engine)
+        walker = Walker(engine, self._too_slow)
         try:
             await _prepare(engine, walker)
         except BaseException:
             await engine.close()
             raise
         before, self._engine, self._walker = self._engine, engine, walker
-        await before.close()
+        await before.close(patience_s)
 
     async def _unwind(self, capture: Capture, end: float) -> dict[int, Unwound]:
         modules = Modules(self.pid, capture.mappings)
         if self._walker.symbols.outdated(modules):
             await self._renew()
+        while True:
+            try:
+                return await self._walked(capture, modules, end)
+            except SymbolsTooSlow as slow:  # without them, the other frames have names
+                self._too_slow[slow.module] = slow
+                await self._renew(0.0)
+
+    async def _walked(self, capture: Capture, modules: Modules, end: float) -> dict[int, Unwound]:
         with copy_folder() as folder:
             core = folder / "core"
             write_core(core, capture, modules)

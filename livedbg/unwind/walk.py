@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -48,11 +48,12 @@ class Walker:
 
     Args:
         engine: the gdb.
+        too_slow: files whose symbols an earlier gdb could not read in time.
     """
 
-    def __init__(self, engine: GdbEngine) -> None:
+    def __init__(self, engine: GdbEngine, too_slow: Iterable[Module] = ()) -> None:
         self._engine = engine
-        self.symbols = Symbols(engine)
+        self.symbols = Symbols(engine, too_slow)
 
     async def prepare(self, limit_s: float = 10.0) -> None:
         """Teach gdb to walk.

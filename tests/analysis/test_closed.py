@@ -161,3 +161,13 @@ def test_a_deadlock_is_reported_as_that_alone() -> None:
     world.waits("thread:box/1/2", "thread:box/1/1")
     assert world.diagnosis().verdict.state is VerdictState.DEADLOCK
     assert world.finding("no-waker") is None
+
+
+def test_of_many_sets_those_after_the_first_are_one_finding() -> None:
+    world = World()
+    for pid in range(1, 21):
+        world.process(pid, threads=1, outside="")
+        world.thread(pid, pid=pid, timed=False, wakers=(f"process:box/{pid}",))
+    found = [f for f in world.later(20 * SECOND).diagnosis().findings.values() if f.rule == "no-waker"]
+    assert len(found) == 17
+    assert found[-1].sentence == "Nothing can wake 4 more processes."

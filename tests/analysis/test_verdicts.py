@@ -159,6 +159,40 @@ def test_fork_held_lock_instead_of_dead_owner() -> None:
     assert world.finding("dead-owner") is None
 
 
+def forked(others: int, wait_s: int) -> World:
+    """A child that waits for a Python lock that its parent held at the fork, beside other threads."""
+    world = World()
+    world.process(2)
+    child, lock = world.thread(2, pid=2), world.lock(0x10, "pylock", pid=2, evidence="held in its parent at the fork")
+    world.waits(child, lock)
+    for tid in range(3, 3 + others):
+        world.thread(tid, pid=2, waits_in="poll of 1 descriptor")
+    return world.later(wait_s * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("others", "wait_s", "state", "words"),
+    [
+        (0, 1, VerdictState.STALLED, "no thread of the child can release it"),
+        (1, 9, VerdictState.UNKNOWN, "only the other thread of the child, which did not take it, can release it"),
+        (2, 10, VerdictState.STALLED, "only the 2 other threads of the child, which did not take it, can release it"),
+    ],
+)
+def test_another_thread_of_a_forked_child_can_release_a_python_lock(
+    others: int, wait_s: int, state: VerdictState, words: str
+) -> None:
+    finding = forked(others, wait_s).found("fork-held-lock")
+    assert (finding.state, finding.inferred) == (state, others > 0)
+    assert words in finding.sentence
+
+
+def test_who_waits_for_the_same_lock_can_not_release_it() -> None:
+    world = forked(0, 1)
+    world.waits(world.thread(3, pid=2), "pylock:box/2/0x10")
+    world.waits(world.thread(4, pid=2), "thread:box/2/3")
+    assert not world.later().found("fork-held-lock").inferred
+
+
 def gil(
     holder: ThreadState,
     waits_in: str = "read of socket 3",

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone, GdbTimeout, find_gdb
+from livedbg.gdbmi import engine as engine_module
 from livedbg.gdbmi.records import c_string, parse_line
 
 
@@ -150,6 +151,19 @@ async def test_a_gdb_that_ends_at_once_or_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(GdbGone, match="can't be started"):
         await GdbEngine(str(tmp_path / "none")).start()
     assert find_gdb(str(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize("babble", ["x\\n", "x", '~\\"x\\"\\n'])
+async def test_a_gdb_that_babbles_is_named_and_ended(
+    tmp_path: Path, babble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_OUTPUT_LIMIT", 1 << 20)
+    body = f"print('(gdb) ', flush=True)\nsys.stdin.readline()\nwhile True: sys.stdout.write('{babble}' * 10_000)\n"
+    engine = GdbEngine(pretend(tmp_path, body))
+    await engine.start()
+    with pytest.raises(GdbGone, match=r"wrote \d+ MB without an answer"):
+        await engine.command("-gdb-version", 60)
+    await engine.close()
 
 
 async def test_an_old_gdb_without_mi4_is_asked_for_mi3(tmp_path: Path) -> None:

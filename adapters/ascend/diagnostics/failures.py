@@ -41,13 +41,17 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
     attributes = {
         "head": job.names.task(ring.head) if ring.head is not None else "",
         "head_open": "yes" if head_open else "no",
-        "active": ring.active,
+        "active": f"{ring.active}/{ring.window}" if ring.active is not None else "",
+        "level": ring.level,
+        "heap": "yes" if ring.heap else "no",
+        "heap_size": f"{ring.heap_size:,}" if ring.heap_size is not None else "",
         "by_scope": "yes" if ring.by_scope else "no",
         "host_built": "yes" if ring.host_built else "no",
         "code": _named_code(fatal.code if fatal is not None else 0),
         "advice": error_code(fatal.code).advice if fatal is not None and fatal.code else "",
     }
-    sentence = f"{ring.resource.rstrip('!')}: the orchestrator can't submit another task{head}."
+    level = f" ({ring.level})" if ring.level else ""
+    sentence = f"{ring.resource.rstrip('!')}: the orchestrator can't submit another task{level}{head}."
     return statement(
         job, "ring-full", Severity.ERROR, sentence, entities=entities, attributes=attributes, marks=(ring.mark,)
     )

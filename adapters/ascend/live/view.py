@@ -98,7 +98,7 @@ class LiveView:
                 self._ended(former, wall_ns)
             return
         if look.fresh:
-            self._begin(look)
+            self._begin(look, wall_ns)
         self._look = look
         self._unreturned = ()
         moved = self._progress.take(look, wall_ns)
@@ -163,7 +163,7 @@ class LiveView:
             self._job.run.phase = "failed"
         self._job.stale = True
 
-    def _begin(self, look: Look) -> None:
+    def _begin(self, look: Look, wall_ns: int) -> None:
         """A run that the reader sees for the first time; the log may know it, or a former one."""
         run = self._job.run
         other = any(
@@ -172,6 +172,8 @@ class LiveView:
         )
         ended = look.over or any(look.errors)  # what the log says of how it ended is of this run
         if not ended and (other or run.phase in {"completed", "failed"} or self._look is not None):
+            if self._look is not None and run.phase == "running" and not any(self._look.errors):
+                self._finish(Mark(self._source, "the next run has begun", wall_ns, True, "memory", True))
             if run.tasks:
                 self._job.run.phase = "completed" if run.phase == "completed" else "running"
                 self._job.begin(on_device=True)

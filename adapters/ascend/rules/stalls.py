@@ -24,6 +24,7 @@ from livedbg.adapters.ascend.rules.sentences import (
     pid_of,
     progress_of,
     quiet_for_s,
+    ring_variable,
     shared,
     waiters_of,
     where_of,
@@ -122,9 +123,10 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
 def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput) -> str:
     """A sentence on the orchestrator where it waits for the roots, or ""."""
     if blocked.ring is not None:
+        what = "memory of the heap" if blocked.ring.attributes.get("heap") == "yes" else "a slot"
         return (
             f" The runtime reports “{blocked.ring.sentence.partition(':')[0]}”{code_of(blocked.ring)}. That is a "
-            "symptom: a slot is freed only when the oldest task completes, so the orchestrator waits."
+            f"symptom: {what} is freed only when the oldest task completes, so the orchestrator waits."
         )
     if blocked.tensor is not None:
         return f" The orchestrator waited for its output until a time-out{code_of(blocked.tensor)}."
@@ -213,8 +215,9 @@ def _next(roots: Sequence[Task], job: JobDiagnostics, pid: str) -> tuple[str, ..
     else:
         steps.append(f"check {kernel} for an endless loop, or a wait for a flag or signal that is never set")
     steps.append(f"livedbg stacks {pid} --glance   (on the simulator: the stack of the AICore thread shows the line)")
-    if job.first("ring-full") is not None:
-        steps.append("do not raise PTO2_RING_TASK_WINDOW first: more tasks would only queue behind the stuck one")
+    full = job.first("ring-full")
+    if full is not None:
+        steps.append(f"do not raise {ring_variable(full)} first: more tasks would only queue behind the stuck one")
     if roots[0].kernel is None:
         steps.append("livedbg launch --recipe ascend-log -- COMMAND   (to log kernels, cores and dispatches)")
     if job.state.attributes.get("graph") != "yes":

@@ -22,6 +22,7 @@ from livedbg.adapters.ascend.rules.sentences import (
     evidence,
     jobs,
     ring_name,
+    ring_variable,
 )
 from livedbg.adapters.ascend.rules.stalls import stall
 from livedbg.adapters.ascend.rules.unreturned import unreturned
@@ -90,7 +91,8 @@ def rules() -> Sequence[Rule]:
         ),
         AscendRule(
             "ascend-scope-deadlock",
-            "The orchestrator waits for a slot of a ring that only the end of its own open scope can free.",
+            "The orchestrator waits for a slot of a ring, or for memory of its heap, that only the end of its own open "
+            "scope can free.",
             _scope_deadlock,
         ),
         AscendRule(
@@ -144,20 +146,21 @@ def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterato
     ring = job.first("ring-full")
     if ring is None or job.completed or ring.attributes.get("by_scope") != "yes":
         return
+    level = ring.attributes.get("level", "")
     yield Finding(
         rule=rule,
         state=VerdictState.DEADLOCK,
         roots=tuple(entity for entity in ring.entities if not entity.startswith(job.task_prefix)),
         severity=Severity.CRITICAL,
         sentence=(
-            f"The orchestrator waits for itself: {ring_name(ring.entities)} is full, and only the orchestrator can end "
-            "the scope of its oldest task."
+            f"The orchestrator waits for itself: {ring_name(ring)} is full, and only the orchestrator can end "
+            f"the scope of its oldest task.{f' {level[0].upper()}{level[1:]}.' if level else ''}"
         ),
         entities=ring.entities,
         evidence=evidence(ring),
         next=(
             "split the scope into smaller ones",
-            "or raise PTO2_RING_TASK_WINDOW to hold the scope's largest live set",
+            f"or raise {ring_variable(ring)} to hold the scope's largest live set",
         ),
         since_wall_ns=ring.at_wall_ns,
     )

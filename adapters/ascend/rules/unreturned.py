@@ -29,7 +29,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     names = ", ".join(_core(said, job, state) for said in left)
     many = len(left) > 1
     limit = limit_words(job)
-    watchdog = f" Its watchdog does that after {limit} without progress." if limit else ""
+    watchdog = f" It does that for a fatal error, and after {limit} without progress." if limit else ""
     yield Finding(
         rule=rule,
         state=VerdictState.STALLED if stalled else VerdictState.UNKNOWN,

@@ -17,7 +17,7 @@ from livedbg.text.wording import sentence_case
 __all__ = ["NoWaker", "rules"]
 
 _SHOWN: Final = 16
-"""Threads and processes of a set that become evidence."""
+"""Sets that are findings of their own; threads and processes of a set that become evidence."""
 
 _SURE_NS: Final = 200_000_000
 """From the first look to the second one."""
@@ -42,13 +42,26 @@ class NoWaker:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a closed set; none for one that has a deadlock in it."""
+        """One finding a closed set, those after the first in one; none for a set that has a deadlock in it."""
         cyclic = {member for cycle in state.graph.cycles for member in cycle}
-        for found in closed_sets(state.snapshot).sets:
-            lasts = found.waited_ns >= state.settings.thread_stall_ns
-            targets = any(process.target for process in found.processes)
-            if lasts and targets and _looked_at_twice(found, state.snapshot) and cyclic.isdisjoint(_ids(found)):
-                yield self._finding(found, state.snapshot)
+        stuck = [
+            found
+            for found in closed_sets(state.snapshot).sets
+            if found.waited_ns >= state.settings.thread_stall_ns
+            and any(process.target for process in found.processes)
+            and _looked_at_twice(found, state.snapshot)
+            and cyclic.isdisjoint(_ids(found))
+        ]
+        yield from (self._finding(found, state.snapshot) for found in stuck[:_SHOWN])
+        if rest := stuck[_SHOWN:]:
+            count = sum(len(found.processes) for found in rest)
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR,
+                sentence=f"Nothing can wake {many(count, 'more process', 'more processes')}.",
+                entities=tuple(found.threads[0].id for found in rest[:_SHOWN]),
+                state=VerdictState.STALLED,
+            )
 
     def _finding(self, found: ClosedSet, snapshot: Snapshot) -> Finding:
         mains = [thread for thread in found.threads if _is_main(thread)] or [found.threads[0]]

@@ -42,6 +42,14 @@ def _proofs(pairs: Iterable[tuple[str, str]], state: RuleInput) -> list[Evidence
     return [proof for proof in found if proof is not None]
 
 
+def _who_can(others: int) -> str:
+    """Which threads of a forked child can release a lock; the child has `others` that don't wait for it."""
+    if not others:
+        return "no thread of the child can"
+    threads = "other thread" if others == 1 else f"{others:,} other threads"
+    return f"only the {threads} of the child, which did not take it, can"
+
+
 def _more(count: int) -> str:
     return f" {many(count, 'more thread waits', 'more threads wait')} for it." if count > 0 else ""
 
@@ -134,8 +142,10 @@ class ForkHeldLock:
     name = "fork-held-lock"
     doc = (
         "A forked child waits for a lock that another thread of its parent held at the moment of the fork. fork(2) "
-        "copies the lock as taken and the one calling thread only, so nobody in the child can release it. Rests on "
-        "the owner word (a thread of the parent) or on the same Python lock being held in the parent."
+        "copies the lock as taken and the one calling thread only, so nobody in the child can release it. A Python "
+        "lock can be released by any thread: where the child has threads that don't wait for it, this is inferred, and "
+        "a stall only once it has lasted for the threshold (10 s). Rests on the owner word (a thread of the parent) or "
+        "on the same Python lock being held in the parent."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -148,6 +158,7 @@ class ForkHeldLock:
             told = resource.attributes.get("evidence", "") if resource.kind == "pylock" else ""
             if owner is None and "fork" not in f"{told} {resource.state}":
                 continue
+            others = 0 if owner is not None else self._others(waiters, lock, state)
             by = f"{name_of(owner.id, state.snapshot)} of the parent process held it" if owner else told.rstrip(".")
             proofs = _proofs([(waiter, lock) for waiter in waiters], state)
             if told:
@@ -157,8 +168,8 @@ class ForkHeldLock:
                 severity=Severity.CRITICAL,
                 sentence=(
                     f"{sentence_case(name_of(waiters[0], state.snapshot))} waits for "
-                    f"{thing_name(lock, state.snapshot)} that was held when its process was forked: no thread of the "
-                    f"child can release it.{_more(state.graph.behind(lock) - 1)} At the fork, {by}."
+                    f"{thing_name(lock, state.snapshot)} that was held when its process was forked: "
+                    f"{_who_can(others)} release it.{_more(state.graph.behind(lock) - 1)} At the fork, {by}."
                 ),
                 entities=(lock, *waiters),
                 evidence=tuple(proofs),
@@ -166,9 +177,24 @@ class ForkHeldLock:
                     *_stacks(waiters),
                     "use the start method `spawn` or `forkserver` (Python), exec after fork, or pthread_atfork",
                 ),
-                state=VerdictState.STALLED,
+                inferred=bool(others),
+                state=VerdictState.STALLED if not others or self._lasts(waiters, state) else VerdictState.UNKNOWN,
                 roots=(waiters[0], lock),
             )
+
+    def _others(self, waiters: Sequence[str], lock: str, state: RuleInput) -> int:
+        """How many threads of the child could still release a lock that any thread can release."""
+        child = state.snapshot.threads.get(waiters[0])
+        threads = state.snapshot.threads_of(child.process) if child is not None else ()
+        return sum(
+            thread.state not in (ThreadState.ZOMBIE, ThreadState.DEAD) and lock not in state.graph.chain(thread.id)
+            for thread in threads
+        )
+
+    def _lasts(self, waiters: Iterable[str], state: RuleInput) -> bool:
+        threads = (state.snapshot.threads[name] for name in waiters if name in state.snapshot.threads)
+        waits = (waited_ns(thread, state.snapshot) or 0 for thread in threads)
+        return max(waits, default=0) >= state.settings.thread_stall_ns
 
 
 class GilHeld:

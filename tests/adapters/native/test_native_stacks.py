@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.pacing import Limit
+from livedbg.unwind import symbols
 from livedbg.unwind.capture import Capture, capture
 from livedbg.unwind.core import write_core
 from livedbg.unwind.unwinder import Unwinder, Unwound
@@ -298,6 +300,37 @@ def test_a_gdb_that_was_too_late_is_asked_again(waiting: Target, monkeypatch: py
     with watching(waiting.pid) as view:
         until(view, done)
     assert len(limits) == 2
+
+
+async def test_a_name_that_gdb_can_not_demangle_costs_the_names_of_that_file_alone(
+    build_target: Callable[..., Path], spawn: Callable[..., Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(symbols, "_CPU_S", 0.5)
+    target = spawn([build_target("endless_name", "-rdynamic")])
+    settled(target.pid)
+    ours, unwinder = await unwind(target.pid)
+    (said,) = unwinder.too_slow
+    assert "symbols of endless_name" in said
+    (stack,) = ours.values()
+    assert "pause" in stack.frames[0].function and stack.frames[0].module != "endless_name"
+
+
+def test_a_gdb_that_lets_us_wait_is_named(waiting: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "_SILENT_S", 0.05)
+    named = threading.Event()
+
+    async def silent(self: Unwinder, copied: Capture, limit_s: float) -> dict[int, Unwound]:
+        await asyncio.to_thread(named.wait, 100)
+        return {}
+
+    def said(snapshot: Snapshot) -> set[SourceHealth]:
+        return {t.health for t in snapshot.statuses.values() if t.code == "gdb-slow" and GDB in t.sentence}
+
+    monkeypatch.setattr(Unwinder, "unwind", silent)
+    with watching(waiting.pid) as view:
+        until(view, lambda s: SourceHealth.DEGRADED in said(s))
+        named.set()
+        until(view, lambda s: {t.health for t in s.statuses.values() if t.code == "gdb-slow"} == {SourceHealth.OK})
 
 
 def test_stacks_that_are_asked_for_are_taken_anew(waiting: Target) -> None:

@@ -162,6 +162,14 @@ def test_two_slow_rounds_are_never_a_stall_and_do_not_flap() -> None:
     assert unknown not in states[21:]
 
 
+def test_what_a_kernel_took_is_known_though_the_next_run_began_between_two_samples() -> None:
+    watching, states = Watching(MINUTE), []
+    for _ in range(2):
+        states += [watching.says(sample(task(0, RUNS, 10), fresh=second == 0), 1.0).state for second in range(20)]
+    assert watching.snapshot.kernels["ascend", "func 2"].longest_ns == 20_000_000_000
+    assert VerdictState.UNKNOWN in states[:20] and set(states[20:]) == {VerdictState.RUNNING}
+
+
 def test_the_limit_of_the_watchdog_is_the_threshold() -> None:
     watching = Watching(MINUTE)
     states = {second: watching.says(sample(*HUNG), 1.0).state for second in range(1, 64)}
