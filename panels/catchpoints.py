@@ -179,7 +179,9 @@ def _left_s(look: Look, point: Catchpoint) -> int:
 
 def _note(look: Look, point: Catchpoint) -> str:
     """The note on it; first of all that a thread is stopped."""
-    return f"{look.names.label(point.stopped_thread)}: R resumes it; {point.note}" if point.stopped_thread else point.note
+    if point.stopped_thread is None:
+        return point.note
+    return f"{look.names.label(point.stopped_thread)}: R resumes it; {point.note}"
 
 
 def armed(look: Look, *, stopping: bool = False) -> int:
