@@ -11,7 +11,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.ends import heads, how_ended, is_crash, is_interrupt
 from livedbg.analysis.rules.places import waiting
 from livedbg.analysis.rules.survived import survived
-from livedbg.analysis.rules.words import name_of
+from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.text.wording import sentence_case
@@ -89,6 +89,32 @@ class TracedProcess:
                     f"cat /proc/{process.pid}/status | grep TracerPid",
                 )
                 yield _process_finding(self.name, process, f"{name} is stopped by a debugger ({by}).", steps, state)
+        yield from self._single_threads(state)
+
+    def _single_threads(self, state: RuleInput) -> Iterable[Finding]:
+        """Threads that a debugger has stopped for the threshold, while their process runs (gdb's non-stop mode)."""
+        snapshot = state.snapshot
+        for thread in snapshot.threads.values():
+            activity, process = snapshot.activity.get(thread.id), snapshot.processes.get(thread.process)
+            if thread.state is not ThreadState.TRACED or thread.exited or activity is None or process is None:
+                continue
+            for_ns = snapshot.now(process.host).mono_ns - activity.changed_mono_ns
+            if process.state is ThreadState.TRACED or for_ns < state.settings.thread_stall_ns:
+                continue
+            waiters = tuple(state.graph.waiters_of(thread.id))
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR if waiters else Severity.WARNING,
+                sentence=(
+                    f"{sentence_case(name_of(thread.id, snapshot))} is stopped by a debugger for {duration(for_ns)} or "
+                    f"more{f'; {waiting(thread.id, state)} for it' if waiters else ''}."
+                ),
+                entities=(thread.id, *waiters),
+                evidence=(thread_evidence(thread, snapshot),),
+                next=("continue it in that debugger, or detach", f"grep TracerPid /proc/{process.pid}/status"),
+                state=VerdictState.STALLED if waiters else None,
+                roots=(thread.id,) if waiters else (),
+            )
 
     def _stays(self, process: Process, state: RuleInput) -> bool:
         """Whether none of its threads has changed for a while."""
