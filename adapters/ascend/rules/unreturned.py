@@ -34,7 +34,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     names = ", ".join(_core(said, job, state) for said in left[:_SHOWN]) + more
     names = f"The kernels of {len(left)} cores ({names})" if many else f"{names[0].upper()}{names[1:]}"
     limit = limit_words(job)
-    watchdog = f" It does that for a fatal error, and after {limit} without progress." if limit else ""
+    watchdog = f" The scheduler ends a run for a fatal error, and after {limit} without progress." if limit else ""
     yield Finding(
         rule=rule,
         state=VerdictState.STALLED if stalled else VerdictState.UNKNOWN,
