@@ -83,6 +83,7 @@ class TracingCatchpoint:
         self._calls = CallStacks(self._pid, pool, follow=catchpoint.follow)
         self._hits = Hits(context.request.host, catchpoint.id)
         self._tracer: Tracer | None = None
+        self._disarmed: tuple[Tracer, CatchpointState, str] | None = None  # stopped, and not reported yet
         self._waiting: dict[Place, list[tuple[Kind, TracedCall]]] = {}  # the first one of each has its stack
         self._unwinding: asyncio.Task[None] | None = None
         self._traced = 0
@@ -175,9 +176,13 @@ class TracingCatchpoint:
         if tracer is not None:
             await asyncio.to_thread(tracer.stop)
             await asyncio.sleep(0)  # what it traced last
-            if self._unwinding is not None:
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([self._unwinding], timeout=patience_s)
+            self._disarmed = (tracer, state, remedy)
+        if self._disarmed is not None and self._unwinding is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([self._unwinding], timeout=patience_s)
+        if self._disarmed is not None:  # else another `disarm`, with less patience, has reported it
+            tracer, state, remedy = self._disarmed
+            self._disarmed = None
             while self._waiting:
                 for kind, traced in self._waiting.popitem()[1]:
                     self._count_in(kind, traced)

@@ -67,6 +67,7 @@ class SourceFeed:
         self._format: str | None = None
         self._last_data = time.monotonic()
         self._described = 0.0
+        self._newest_ns: int | None = None
 
     @property
     def skimming(self) -> bool:
@@ -114,7 +115,7 @@ class SourceFeed:
         """
         records: list[LogRecord] = []
         if self._skimmer is None and isinstance(self.tail, Tail) and self.tail.backlog > _BACKLOG:
-            records = self._decoding.feed(self._assembler.flush(), stamp)
+            records = self._fed(self._assembler.flush(), stamp)
             self._skim(self.tail.size)
         limit = SLICE if self._skimmer is None else min(_SKIM_SLICE, self._skim_until - self.tail.offset)
         piece = self.tail.read(max(limit, 1))
@@ -125,11 +126,11 @@ class SourceFeed:
         if piece.restart:
             return self._restart(stamp)
         if self._skimmer is not None:
-            self._decoding.feed(self._skimmer.feed(piece.data), stamp)
+            self._fed(self._skimmer.feed(piece.data), stamp)
             if self.tail.offset >= self._skim_until:
                 self._end_skim(stamp)
             return records
-        return self._decoding.feed(self._assembler.feed(self._cutter.feed(piece.data)), stamp)
+        return self._fed(self._assembler.feed(self._cutter.feed(piece.data)), stamp)
 
     def settle(self, stamp: Stamp, final: bool = False) -> list[LogRecord]:
         """Nothing more is there now: end what was held back, if it was quiet long enough.
@@ -144,7 +145,7 @@ class SourceFeed:
             records += self._assembler.feed(self._cutter.flush())
         if final or (self._assembler.waiting and quiet_s >= _QUIET_S):
             records += self._assembler.flush()
-        return self._decoding.feed(records, stamp)
+        return self._fed(records, stamp)
 
     def rest(self, at_once: bool) -> None:
         """Close the file while nothing happens to it; it is opened again when something does."""
@@ -164,14 +165,29 @@ class SourceFeed:
         """The description of the log, when it has changed and it is time to say so."""
         number = None if self._skimmer is not None else self._cutter.number
         lines = None if number is None else number - 1 + self._cutter.open
+        errors, last_error = self._decoding.errors.get(self.source.id, (0, ""))
         now = msgspec.structs.replace(
-            self.source, size=self.tail.size, lines=lines, format=self._assembler.format or self._format
+            self.source,
+            size=self.tail.size,
+            lines=lines,
+            format=self._assembler.format or self._format,
+            last_wall_ns=self._newest_ns,
+            errors=errors,
+            last_error=last_error,
         )
         if now == self.source or not (force or time.monotonic() - self._described > _DESCRIBE_S):
             return None
         self.source = now
         self._described = time.monotonic()
         return now
+
+    def _fed(self, records: list[LogRecord], stamp: Stamp) -> list[LogRecord]:
+        """Feed the decoders, and keep the newest time."""
+        for record in reversed(records):
+            if record.wall_ns is not None:
+                self._newest_ns = max(record.wall_ns, self._newest_ns or 0)
+                break
+        return self._decoding.feed(records, stamp)
 
     def _skim(self, until: int) -> bool:
         """Pass over what has no trigger up to `until`; False when the decoders want everything."""
@@ -190,8 +206,8 @@ class SourceFeed:
         if self._skimmer is None:
             return
         if isinstance(self.tail, PackedFile):
-            self._decoding.feed(self._skimmer.feed(b"\n"), stamp)  # its last line may have no end
-        self._decoding.feed(self._skimmer.flush(), stamp)
+            self._fed(self._skimmer.feed(b"\n"), stamp)  # its last line may have no end
+        self._fed(self._skimmer.flush(), stamp)
         self._cutter = LineCutter(self._skimmer.offset, self._skimmer.number)
         self.tail.seek(self._skimmer.offset)
         self._skimmer = None
@@ -199,13 +215,13 @@ class SourceFeed:
     def _restart(self, stamp: Stamp) -> list[LogRecord]:
         """The file was rotated or truncated: end what the old one held."""
         if self._skimmer is not None:
-            self._decoding.feed(self._skimmer.flush(), stamp)
+            self._fed(self._skimmer.flush(), stamp)
             self._skimmer = None
             records = []
         else:
             records = self._assembler.feed(self._cutter.flush()) + self._assembler.flush()
         self._cutter = LineCutter()
-        return self._decoding.feed(records, stamp)
+        return self._fed(records, stamp)
 
     def _preview(self, size: int) -> list[LogRecord]:
         """The newest records of a big log, without links and numbers: the decoders have not come there."""
@@ -221,4 +237,5 @@ class SourceFeed:
         first = block.find(b"\n") + 1 if begin else 0
         records = assembler.feed(LineCutter(begin + first, None).feed(block[first:])) + assembler.flush()
         self._format = assembler.format
+        self._newest_ns = max((record.wall_ns for record in records if record.wall_ns is not None), default=None)
         return records[-_PREVIEW_RECORDS:]

@@ -115,7 +115,7 @@ class Watch:
         return known if known is not None else self.process.tid_of(thread.thread_id)
 
     def _emit_stacks(self, threads: list[SpyThread], everything: bool) -> None:
-        """Put the stacks that differ from what was last emitted (or all) on the stream."""
+        """Put stacks on the stream: of threads that run, and those that differ from what was last emitted (or all)."""
         stamp = self._context.stamp()
         sample = self.process.last
         waiters = {wait.tid for wait in sample.gil_waits}

@@ -14,7 +14,7 @@ import click
 
 from livedbg.app.options import AppOptions, check_terminal
 from livedbg.cli.common import Look, look_options, warn
-from livedbg.recording.file import Recorder
+from livedbg.recording.recorder import Recorder
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 
@@ -63,7 +63,10 @@ def command(look: Look, record: Path | None, force: bool, screen: AppOptions) ->
         recorder = Recorder(record, host_name(), title, replace=force) if record is not None else None
         if recorder is not None:
             stack.callback(recorder.close)
-        code = run(LiveView(look.request(), sink=recorder), screen)
+        view = LiveView(look.request(), sink=recorder)
+        if recorder is not None:
+            recorder.keyframe = view.keyframe
+        code = run(view, screen)
     if recorder is not None and recorder.failed:
         warn(f"{recorder.failed}; {record} is incomplete.", "free disk space")
     return code

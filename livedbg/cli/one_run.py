@@ -15,7 +15,7 @@ from livedbg.cli.job import Job, job_of
 from livedbg.model import ExceptionHit, Stack
 from livedbg.model.snapshot import Snapshot
 from livedbg.recipes import Recipe
-from livedbg.recording.file import Recorder
+from livedbg.recording.recorder import Recorder
 from livedbg.repeats.devices import visible
 from livedbg.repeats.end_cause import end_cause
 from livedbg.repeats.marking import Ran, marked
@@ -121,6 +121,7 @@ def _watched(
     """The last state, the verdict, why livedbg killed it (None if it ended by itself), and its duration."""
     began_s = time.monotonic()
     view = LiveView(job.request(child), sink=recorder)
+    recorder.keyframe = view.keyframe
     job.arm(view, child)
     limit = None if timeout_s is None else time.monotonic() + timeout_s
     cause: How | None = None

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
+from msgspec.structs import replace
+
 from livedbg.logs.decoder import LogDecoder
 from livedbg.logs.sanitizers import HEADINGS as _SANITIZER_WORDS
 from livedbg.logs.sanitizers import sanitizer_report
@@ -57,6 +59,16 @@ _NATIVE_FRAME = re.compile(
 )
 
 
+_TEST_WORDS: Final = tuple(
+    f" {word} in ".encode()
+    for word in ("passed", "failed", "skipped", "error", "errors", "warning", "warnings", "deselected", "xfailed")
+)
+_TESTS: Final = re.compile(
+    r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b", re.MULTILINE
+)
+"""The last line of pytest (_pytest/terminal.py): the exceptions before it were those of tests."""
+
+
 class CrashDecoder(LogDecoder):
     """Makes an `ExceptionSeen` of every record that tells of a crash; the same crash again raises its count."""
 
@@ -79,12 +91,14 @@ class CrashDecoder(LogDecoder):
         b"_chunk(): ",
         b"detected ***",
         b"' failed.",
+        *_TEST_WORDS,
         *(word.encode() for word in _SANITIZER_WORDS),
     )
 
     def __init__(self) -> None:
         self._process: dict[str, str | None] = {}
         self._seen: dict[str, int] = {}
+        self._hits: dict[str, dict[str, ExceptionHit]] = {}
 
     def opened(self, source: LogSource) -> None:
         """Remember which process writes it."""
@@ -96,8 +110,19 @@ class CrashDecoder(LogDecoder):
         for kind, type_name, message, stack in _crashes(record.text):
             if kind == "traceback" and record.severity.rank < Severity.ERROR.rank:
                 continue  # somebody logged it as harmless
-            events.append(ExceptionSeen(hit=self._hit(record, kind, type_name, message, stack), **stamp))
+            hit = self._hit(record, kind, type_name, message, stack)
+            events.append(ExceptionSeen(hit=hit, **stamp))
+            self._remember(hit)
+        if not events and " in " in record.text and _TESTS.search(record.text):
+            known = self._hits.pop(record.source, {}).values()
+            went_on = (replace(hit, survived="the test run went on after it") for hit in known)
+            events += [ExceptionSeen(hit=hit, **stamp) for hit in went_on]
         return events, ()
+
+    def _remember(self, hit: ExceptionHit) -> None:
+        known = self._hits.setdefault(hit.source or "", {})
+        if len(known) < _REMEMBERED:
+            known[hit.id] = hit
 
     def _hit(
         self, record: LogRecord, kind: str, type_name: str, message: str, stack: tuple[Frame, ...]
@@ -117,6 +142,8 @@ class CrashDecoder(LogDecoder):
             at_wall_ns=record.wall_ns,
             catchpoint=f"log: {kind}",
             count=count,
+            source=record.source,
+            line=record.line + record.text.count("\n") if record.line is not None else None,
         )
 
 

@@ -296,6 +296,9 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         format: which shape was recognised (`syslog`, `glog`, `plain`, …).
         lines: lines seen so far, `None` while they are still being counted.
         size: bytes.
+        last_wall_ns: the newest time stamp of its records.
+        errors: records of severity ERROR or worse that no decoder understands.
+        last_error: the first line of the last of them.
     """
 
     id: str
@@ -305,6 +308,9 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: int | None = None
     size: int | None = None
     process: str | None = None
+    last_wall_ns: int | None = None
+    errors: int = 0
+    last_error: str = ""
 
 
 class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -384,6 +390,9 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         catchpoint: which catchpoint (or log rule) saw it.
         paused_ms: how long the target was paused.
         partial: the stack is not whole.
+        source: the log that shows it.
+        line: number of the last line of that record.
+        survived: what shows that its program went on after it, or "".
     """
 
     id: str
@@ -399,6 +408,9 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_wall_ns: int | None = None
     history: tuple[int, ...] = ()
     partial: bool = False
+    source: str | None = None
+    line: int | None = None
+    survived: str = ""
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):

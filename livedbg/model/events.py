@@ -38,6 +38,7 @@ from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceState
 from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
 from livedbg.model.launches import LaunchTrail
+from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, Touches
 from livedbg.text.json_text import clean_value
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Event",
     "EventBase",
     "ExceptionSeen",
+    "Keyframe",
     "LaunchesSeen",
     "LogSourceSeen",
     "LogsSeen",
@@ -63,6 +65,7 @@ __all__ = [
     "StacksSeen",
     "Stamp",
     "Stamper",
+    "StateCleared",
     "StatusSeen",
     "TasksSeen",
     "ThreadRolesSeen",
@@ -260,6 +263,38 @@ class StatusSeen(EventBase, frozen=True, tag="status"):
     status: SourceStatus
 
 
+class StateCleared(EventBase, frozen=True, tag="cleared"):
+    """The events from here to the next Keyframe stand for all earlier ones."""
+
+
+class Keyframe(EventBase, frozen=True, tag="keyframe"):
+    """What the state has kept of earlier events beside the entities; ends the events that stand for a state.
+
+    Attributes:
+        clocks: newest stamp of each host.
+        activity: by thread.
+        counters: all.
+        kernels: system, kernel, how long its completed runs took.
+        log_count: log records so far.
+        exited_threads: oldest first.
+        exited_processes: those that exited with 0 or an unknown status, oldest first.
+        failed_processes: the others, oldest first.
+        forgotten_processes: how many are no longer kept.
+        older_touches: intrusive actions that are no longer kept one by one, by target.
+    """
+
+    clocks: dict[str, Clock]
+    activity: dict[str, Activity]
+    counters: tuple[tuple[CounterKey, Counter], ...]
+    kernels: tuple[tuple[str, str, Durations], ...]
+    log_count: int
+    exited_threads: tuple[str, ...]
+    exited_processes: tuple[str, ...]
+    failed_processes: tuple[str, ...]
+    forgotten_processes: int
+    older_touches: dict[str, Touches]
+
+
 Event: TypeAlias = (
     Tick
     | ProcessSeen
@@ -286,6 +321,8 @@ Event: TypeAlias = (
     | DumpCompared
     | Touched
     | StatusSeen
+    | StateCleared
+    | Keyframe
 )
 
 _encoder = msgspec.json.Encoder()

@@ -1,12 +1,9 @@
 """The event stream in a file: zstd-compressed lines of JSON, appended and readable meanwhile.
 
 Layout: zstd frames of text lines. The first frame is one line, the header (`Header`); each line of the further
-ones is an event (livedbg.model.events). The writer ends a zstd block (RFC 8878, 3.1.1.2) at least each second while
-events come, so that a reader of the growing file sees all that is older, and a frame, which ends with a
-checksum, every _FRAME_S seconds.
+ones is an event (livedbg.model.events). livedbg.recording.recorder writes it.
 
 Invariants:
-    recording.R1. What was written before a flush can be read, however the writer ends.
     recording.R2. A truncated recording gives its events up to the last whole one, a damaged one those of the frames
         before the damage; both say so.
     recording.R3. An event that this version doesn't know is skipped and counted; a recording of another
@@ -17,31 +14,25 @@ Invariants:
 from __future__ import annotations
 
 import os
-import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 import zstandard
 
 from livedbg import __version__
-from livedbg.linux.private_files import open_private
 from livedbg.model.errors import RecordingError
-from livedbg.model.events import SCHEMA_VERSION, Event, encode
+from livedbg.model.events import SCHEMA_VERSION, Event
 from livedbg.model.gate import gated_line
 from livedbg.recording.old_names import renamed
-from livedbg.text.json_text import clean_value, json_bytes
+from livedbg.text.json_text import clean_value
 
-__all__ = ["MAGIC", "Header", "Recorder", "RecordingReader", "is_recording"]
+__all__ = ["MAGIC", "Header", "RecordingReader", "is_recording"]
 
 MAGIC: Final = "livedbg.recording"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_FLUSH_S: Final = 1.0
-_FRAME_S: Final = 15.0
 _MOST_HELD: Final = 100_000  # lines of one frame that wait for its checksum
-_LEVEL: Final = 3
 _READ: Final = 1 << 13  # what a hostile file unpacks from one read stays below some 300 MB
 _LONGEST_LINE: Final = 64 << 20
 
@@ -56,6 +47,7 @@ class Header(msgspec.Struct, frozen=True):
         host: host that it was written on.
         title: what was looked at.
         started_wall_ns: when it began.
+        dropped: a sentence that says since when it has events and why; "" if none were dropped.
     """
 
     format: str
@@ -64,71 +56,7 @@ class Header(msgspec.Struct, frozen=True):
     host: str
     title: str
     started_wall_ns: int
-
-
-class Recorder:
-    """Writes a recording; use it as the sink of a session, and close it at the end.
-
-    Args:
-        path: a file that must not exist yet, unless `replace`.
-        host: this host.
-        title: what is looked at.
-
-    Raises:
-        RecordingError: the file exists or can't be made.
-    """
-
-    def __init__(self, path: Path, host: str, title: str, *, replace: bool = False) -> None:
-        try:
-            self._file: BinaryIO = os.fdopen(open_private(path, replace=replace), "wb", buffering=0)
-        except FileExistsError:
-            raise RecordingError(f"{path} already exists.", "choose another name, or add --force", "exists") from None
-        except OSError as error:
-            raise RecordingError(f"{path} can't be written: {error.strerror}.", "choose another path with -o") from None
-        self._zstd = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
-        self._compress = self._zstd.compressobj()
-        self._lock = threading.Lock()
-        self._flushed = self._framed = time.monotonic()
-        self.failed = ""
-        header = Header(MAGIC, SCHEMA_VERSION, __version__, host, title, time.time_ns())
-        self._write(self._compress.compress(json_bytes(header) + b"\n"))
-        self._end_frame()
-
-    def __call__(self, events: Sequence[Event]) -> None:
-        """Append events. A full disk ends the recording (`failed` says so), never the session."""
-        with self._lock:
-            if self._file.closed or self.failed:
-                return
-            self._write(self._compress.compress(b"".join(encode(event) + b"\n" for event in events)))
-            if time.monotonic() - self._flushed >= _FLUSH_S:
-                self._flush()
-
-    def close(self) -> None:
-        """Write what is left and close the file."""
-        with self._lock:
-            if not self._file.closed:
-                if not self.failed:
-                    self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
-                self._file.close()
-
-    def _flush(self) -> None:
-        if time.monotonic() - self._framed >= _FRAME_S:
-            self._end_frame()
-        self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
-        self._flushed = time.monotonic()
-
-    def _end_frame(self) -> None:
-        self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
-        self._compress = self._zstd.compressobj()
-        self._framed = time.monotonic()
-
-    def _write(self, data: bytes) -> None:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[self._file.write(view) :]
-        except OSError as error:
-            self.failed = f"the recording ended: {error.strerror}"
+    dropped: str = ""
 
 
 class RecordingReader:
@@ -171,7 +99,7 @@ class RecordingReader:
     @property
     def incomplete(self) -> str:
         """What is wrong with the recording so far, one sentence, or ""."""
-        parts = [self.damage] if self.damage else []
+        parts = [part for part in (self.header.dropped, self.damage) if part]
         if self.skipped:
             events = "1 event is" if self.skipped == 1 else f"{self.skipped} events are"
             parts.append(f"{events} of a kind that this version does not know, and skipped.")

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogSource
+from livedbg.model.events import Event
 from livedbg.model.intents import Intent
 from livedbg.session.adapter import Adapter, Request
 from livedbg.session.latch import Latch
@@ -113,6 +114,10 @@ class LiveView:
     def stuck(self) -> bool:
         """After `stop`: whether something did not let go."""
         return self._thread.is_alive()
+
+    def keyframe(self) -> list[Event]:
+        """The events that stand for all that came before; only for the sink, while it is called."""
+        return self._session.keyframe()
 
     def latest(self) -> Update:
         """The newest update."""

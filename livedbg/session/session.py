@@ -165,6 +165,10 @@ class Session:
             self._intents.add(task)
             task.add_done_callback(self._intents.discard)
 
+    def keyframe(self) -> list[Event]:
+        """The events that stand for all that was folded. On the loop's thread, so that a sink can call it."""
+        return self._store.keyframe()
+
     # for the adapters' contexts
 
     def take(self, events: Sequence[Event]) -> None:

@@ -54,6 +54,13 @@ class EdgeTables:
         for scope in [scope for scope in self._scopes if not processes_in(scope).isdisjoint(processes)]:
             self.replace(scope, ())
 
+    def by_scope(self) -> dict[str, list[Edge]]:
+        """The edges of each scope."""
+        found: dict[str, list[Edge]] = {}
+        for key, edge in self.edges.freeze().items():
+            found.setdefault(self._scope_of[key], []).append(edge)
+        return found
+
     def ended(self, process: str) -> None:
         """The waits and holds of the threads of a process that has ended, in the scopes that are its own."""
         prefix = f"thread:{process.partition(':')[2]}/"

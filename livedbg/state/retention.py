@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Container, Set
+from collections.abc import Collection, Container, Iterable, Set
 from itertools import islice
 from typing import Final
 
@@ -48,6 +48,15 @@ class ExitedProcesses:
         other = ExitedProcesses()
         other.forgotten, other._well, other._failed = self.forgotten, dict(self._well), dict(self._failed)
         return other
+
+    @property
+    def order(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those that exited well, and those that failed, oldest first."""
+        return tuple(self._well), tuple(self._failed)
+
+    def restore(self, well: Iterable[str], failed: Iterable[str], forgotten: int) -> None:
+        """Take over what another one knew."""
+        self._well, self._failed, self.forgotten = dict.fromkeys(well), dict.fromkeys(failed), forgotten
 
     def note(self, process: Process) -> None:
         """Take in what is known of a process now."""

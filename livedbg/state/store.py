@@ -28,6 +28,7 @@ from livedbg.model import events as ev
 from livedbg.model.snapshot import Clock, Counter, CounterKey, Durations, Snapshot, StatusKey
 from livedbg.model.tables import Table
 from livedbg.state.edgetables import EdgeTables
+from livedbg.state.keyframe import Hidden, keyframe
 from livedbg.state.merging import activity_after, activity_with_stack, merge_task
 from livedbg.state.retention import ExitedProcesses, KernelObjects, Ledger
 from livedbg.state.stacks import merge_stacks
@@ -120,6 +121,8 @@ class Store:
             ev.DumpCompared: self._dump_compared,
             ev.Touched: self._touched,
             ev.StatusSeen: self._status_seen,
+            ev.StateCleared: self._clear,
+            ev.Keyframe: self._restore,
         }
 
     def apply(self, event: ev.Event) -> None:
@@ -180,6 +183,33 @@ class Store:
                 **self._frozen,
             )
         return self._snapshot
+
+    def keyframe(self) -> list[ev.Event]:
+        """The events from which a new store comes to this state (livedbg.state.keyframe)."""
+        hidden = Hidden(tuple(self._exited), *self._exited_processes.order, self._stack_layers, self._edges.by_scope())
+        return list(keyframe(self.snapshot(), hidden))
+
+    def _clear(self, _event: ev.StateCleared) -> None:
+        new = Store()
+        own = {name: value for name, value in vars(new).items() if name not in ("_folds", "_revision")}
+        vars(self).update(own)
+
+    def _restore(self, event: ev.Keyframe) -> None:
+        restored: dict[str, dict[Any, Any]] = {
+            "clocks": event.clocks,
+            "activity": event.activity,
+            "counters": dict(event.counters),
+            "kernels": {(system, kernel): took for system, kernel, took in event.kernels},
+        }
+        for name, table in restored.items():
+            own = self._dirty(name)
+            own.clear()
+            own.update(table)
+        self._log_count = event.log_count
+        self._exited = deque(event.exited_threads)
+        self._exited_processes.restore(event.exited_processes, event.failed_processes, event.forgotten_processes)
+        self._ledger.older = dict(event.older_touches)
+        self._frozen_touches = None
 
     def _dirty(self, name: str) -> dict[Any, Any]:
         """The table to write to; a later snapshot copies it again."""

@@ -14,7 +14,7 @@ import asyncio
 import time
 from typing import Final
 
-from livedbg.gdbmi import GdbCommandError, GdbEngine
+from livedbg.gdbmi import GdbCommandError, GdbEngine, GdbGone
 from livedbg.linux import procfs
 from livedbg.unwind.capture import Capture
 from livedbg.unwind.copies import copy_folder, sweep
@@ -52,6 +52,7 @@ class Unwinder:
         self._engine = GdbEngine(gdb)
         self._walker = Walker(self._engine)
         self._one_at_a_time = asyncio.Lock()
+        self._closed = False
         self._too_slow: dict[Module, SymbolsTooSlow] = {}
 
     @property
@@ -110,6 +111,7 @@ class Unwinder:
 
     async def close(self) -> None:
         """End the gdb."""
+        self._closed = True
         await self._engine.close()
 
     async def _renew(self, patience_s: float = 2.0) -> None:
@@ -121,6 +123,9 @@ class Unwinder:
         except BaseException:
             await engine.close()
             raise
+        if self._closed:  # meanwhile
+            await engine.close()
+            raise GdbGone("gdb has ended.", "", "gdb-gone")
         before, self._engine, self._walker = self._engine, engine, walker
         await before.close(patience_s)
 

@@ -151,6 +151,15 @@ def test_a_thread_that_stays_in_a_function_that_waits_spins_there() -> None:
     assert verdict(world).state is VerdictState.UNKNOWN
 
 
+def test_a_thread_that_spins_while_another_one_computes_may_wait_for_that_one() -> None:
+    """A team of threads that waits actively for the one that does the serial part."""
+    world = sampled(*[("barrier_wait", "parallel", "main")] * 4)
+    world.thread(2, "serial", state=ThreadState.RUNNING, cpu_ns=SECOND)
+    found = world.found("spinning")
+    assert found.state is None
+    assert "stall" not in found.sentence
+
+
 def test_a_thread_that_stays_in_one_function_computes_or_spins_there() -> None:
     found = sampled(("multiply:3", "main"), ("multiply:4", "main"), ("multiply:3", "main"), ("multiply:3", "main"))
     assert "computes or spins in multiply (train.py:3) for 13 s or more." in found.found("spinning").sentence

@@ -37,7 +37,7 @@ def test_a_process_that_nothing_can_wake_is_stalled_whatever_it_waits_for() -> N
     assert found.entities == ("thread:box/1/1", "thread:box/1/2")
     assert found.severity is Severity.ERROR and not found.inferred
     assert [proof.source for proof in found.evidence] == ["/proc/1", "/proc/1/task/1", "/proc/1/task/2"]
-    assert "no signal is handled or waited for, no timer is set" in found.evidence[0].text
+    assert "no signal is waited for, and none handled" in found.evidence[0].text
 
 
 @pytest.mark.invariant("closed.C1")
@@ -126,8 +126,7 @@ def two(second: str | None = "", *, wakers: tuple[str, ...] = (ONE,), target: bo
 
 def test_processes_that_only_each_other_could_wake_are_one_closed_set() -> None:
     assert two().diagnosis().verdict.sentence == (
-        "Main thread 1 (parent) is blocked in waitpid of 2 for 20 s or more; nothing can wake it or any other thread "
-        "of the 2 processes."
+        "Main thread 1 (parent) is blocked in waitpid of 2 for 20 s or more; nothing can wake these 2 processes."
     )
     assert two().diagnosis().verdict.roots == ("thread:box/1/1", "thread:box/2/2")
 

@@ -137,3 +137,16 @@ def test_a_program_that_is_traced_and_runs_on_is_not_stopped() -> None:
     world.thread(1, state=ThreadState.TRACED, waits_in="stopped by its tracer", cpu_ns=1000)
     assert world.finding("traced-process") is None
     assert world.later(SECOND).found("traced-process").state is VerdictState.STALLED
+
+
+def test_one_thread_that_a_debugger_has_stopped_stalls_those_that_wait_for_it() -> None:
+    world = World()
+    world.process(1, ThreadState.WAITING)
+    world.thread(1, waits_in="pthread_join")
+    world.thread(2, state=ThreadState.TRACED, waits_in="stopped by its tracer")
+    assert world.later(8 * SECOND).finding("traced-process") is None  # a catchpoint that holds it
+    assert world.later(4 * SECOND).found("traced-process").state is None
+    world.waits("thread:box/1/1", "thread:box/1/2")
+    found = world.found("traced-process")
+    assert found.state is VerdictState.STALLED
+    assert "thread 2 is stopped by a debugger for 12 s or more; 1 thread waits for it." in found.sentence.lower()

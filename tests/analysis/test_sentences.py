@@ -120,3 +120,32 @@ def test_a_thread_that_holds_a_lock_in_a_call() -> None:
     )
     stands(world, me, 31)
     assert "blocked in pause() (server.cpp:31) for 11 s" in first_sentence(world)
+
+
+def test_frames_of_the_interpreter_are_nobody_s_own() -> None:
+    world, (a, b) = ring("a", "b")
+    inner = (
+        Frame(
+            function="PyThread_acquire_lock_timed",
+            file="Python/thread_pthread.h",
+            line=497,
+            module="libpython3.11.so.1.0",
+        ),
+        Frame(function="acquire_timed", file="./Modules/_threadmodule.c", line=98, module="python3.11"),
+    )
+    for thread in (a, b):
+        stands(world, thread, 7, "/src/train.py", *inner)
+    assert first_sentence(world) == "Deadlock of 2 threads: a → b → a (train.py:7, :7)"
+
+
+@pytest.mark.parametrize("second", [1, 2])
+def test_what_nothing_can_wake_is_said_in_one_short_sentence(second: int) -> None:
+    world = World()
+    wakers = tuple(f"process:box/{pid}" for pid in sorted({1, second}))
+    for pid in {1, second}:
+        world.process(pid, threads=3 - len(wakers), outside="")
+    stands(world, world.thread(1, "python", timed=False, wakers=wakers), 7)
+    world.thread(2, "worker", pid=second, timed=False, wakers=wakers)
+    assert first_sentence(world.later(100 * SECOND)).startswith(
+        "Main thread 1 (python) is blocked in pthread_mutex_lock() (server.cpp:7) for"
+    )

@@ -11,7 +11,7 @@ from livedbg.app.options import AppOptions
 from livedbg.model import events as ev
 from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
 from livedbg.model.intents import CompareValues, LookAtValues
-from livedbg.recording.file import Recorder
+from livedbg.recording.recorder import Recorder
 from livedbg.session.filereaders import dump_readers
 from livedbg.session.replay import ReplayView
 from livedbg.values.preview import Previewer

@@ -22,7 +22,7 @@ import pytest
 
 from livedbg.adapters.ascend.dumps import depsfile
 from livedbg.cli import main
-from livedbg.recording.file import Recorder
+from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
 from tests.graphs.dot import read_dot

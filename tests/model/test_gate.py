@@ -13,7 +13,8 @@ from hypothesis import given
 from livedbg.model import LogRecord, LogSource, Process, Thread
 from livedbg.model import events as ev
 from livedbg.model.gate import gated, gated_line
-from livedbg.recording.file import Recorder, RecordingReader
+from livedbg.recording.file import RecordingReader
+from livedbg.recording.recorder import Recorder
 from livedbg.report.build import build
 from livedbg.report.json import to_json
 from livedbg.report.text import to_text

@@ -18,7 +18,8 @@ from livedbg.model import events as ev
 from livedbg.model.errors import RecordingError
 from livedbg.model.gate import gated
 from livedbg.model.launches import TRACED
-from livedbg.recording.file import MAGIC, Header, Recorder, RecordingReader, is_recording
+from livedbg.recording.file import MAGIC, Header, RecordingReader, is_recording
+from livedbg.recording.recorder import Recorder
 from livedbg.state.store import Store
 from tests.state.strategies import streams
 from tests.state.test_store import plain
@@ -73,12 +74,12 @@ def test_a_recording_gives_the_state_that_the_session_had(folder: Path, stream: 
     assert plain(replayed.snapshot()) == plain(live.snapshot())
 
 
-@pytest.mark.invariant("recording.R1")
-def test_R1_what_was_flushed_can_be_read_while_the_writer_lives(
+@pytest.mark.invariant("recorder.C1")
+def test_C1_what_was_flushed_can_be_read_while_the_writer_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
-    monkeypatch.setattr("livedbg.recording.file._FRAME_S", 1e9)
+    monkeypatch.setattr("livedbg.recording.recorder._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.recorder._FRAME_S", 1e9)
     path, events = tmp_path / "growing", ticks(300)
     recorder = written(path, events[:100], close=False)
     reader = RecordingReader(path)
@@ -110,8 +111,8 @@ def test_R2_a_cut_recording_gives_a_beginning_and_says_so(folder: Path, stream: 
 def test_R2_a_cut_between_two_flushes_says_that_it_ends_in_an_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
-    monkeypatch.setattr("livedbg.recording.file._FRAME_S", 1e9)
+    monkeypatch.setattr("livedbg.recording.recorder._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.recorder._FRAME_S", 1e9)
     path, events = tmp_path / "cut", ticks(50)
     written(path, events, 1, close=False)
     sizes = {}
@@ -133,8 +134,8 @@ def test_R2_a_cut_between_two_flushes_says_that_it_ends_in_an_event(
 @pytest.mark.parametrize("at", [0.3, 0.6, 0.9])
 @pytest.mark.invariant("recording.R2")
 def test_R2_damage_ends_it_and_is_said(tmp_path: Path, at: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
-    monkeypatch.setattr("livedbg.recording.file._FRAME_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.recorder._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.recorder._FRAME_S", 0.0)
     path, events = tmp_path / "damaged", ticks(2000)
     written(path, events, 50)
     data = bytearray(path.read_bytes())
@@ -232,8 +233,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[ev.Even
     """A short recording of several frames, and its events."""
     path, events = tmp_path_factory.mktemp("small") / "whole", ticks(12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
-        patch.setattr("livedbg.recording.file._FRAME_S", 0.0)
+        patch.setattr("livedbg.recording.recorder._FLUSH_S", 0.0)
+        patch.setattr("livedbg.recording.recorder._FRAME_S", 0.0)
         written(path, events, 3)
     return path.read_bytes(), events
 
@@ -282,8 +283,8 @@ def test_R3_a_recording_of_another_version_of_livedbg_and_the_same_schema_is_rea
 
 
 @given(stream=passed, sizes=st.lists(st.integers(1, 200), min_size=1, max_size=8))
-@pytest.mark.invariant("recording.R1")
-def test_R1_a_reader_behind_a_writer_sees_each_event_once(
+@pytest.mark.invariant("recorder.C1")
+def test_C1_a_reader_behind_a_writer_sees_each_event_once(
     folder: Path, stream: list[ev.Event], sizes: list[int]
 ) -> None:
     whole, growing = folder / "source", folder / "growing"

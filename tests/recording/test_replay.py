@@ -144,7 +144,7 @@ def test_P3_play_pause_and_speed(tmp_path: Path) -> None:
 
 @pytest.mark.invariant("replay.P2")
 def test_P2_a_growing_recording_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedbg.recording.file._FLUSH_S", 0.0)
+    monkeypatch.setattr("livedbg.recording.recorder._FLUSH_S", 0.0)
     path = tmp_path / "growing.ldbg"
     recorder = written(path, counting(5), close=False)
     with replaying(path) as view:

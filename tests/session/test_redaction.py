@@ -34,7 +34,8 @@ from livedbg.model.events import (
     Touched,
     encode,
 )
-from livedbg.recording.file import Recorder, RecordingReader
+from livedbg.recording.file import RecordingReader
+from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Adapter, Context, Request
 from livedbg.session.live import LiveView
 from livedbg.session.redaction import redacted

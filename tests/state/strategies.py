@@ -33,6 +33,7 @@ from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
 from livedbg.model.launches import Launch, LaunchTrail
+from livedbg.model.snapshot import Activity, Clock, Durations, Touches
 
 HOSTS = ("box", "node-2")
 PROCESSES = tuple(f"process:{host}/{pid}" for host in HOSTS for pid in (10, 20))
@@ -254,6 +255,24 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
     _event(
         ev.Touched,
         intrusion=st.builds(Intrusion, target=st.sampled_from(PROCESSES), what=words, why=words, paused_ns=small),
+    ),
+    _event(ev.StateCleared),
+    _event(
+        ev.Keyframe,
+        clocks=st.dictionaries(st.sampled_from(HOSTS), st.builds(Clock, small, small), max_size=2),
+        activity=st.dictionaries(st.sampled_from(THREADS), st.builds(Activity, small, small), max_size=2),
+        counters=st.just(()),
+        kernels=st.lists(
+            st.tuples(st.just("ascend"), words, st.builds(Durations, small, small, small)),
+            max_size=2,
+            unique_by=lambda kernel: kernel[1],
+        ).map(tuple),
+        log_count=small,
+        exited_threads=_several(st.sampled_from(THREADS)),
+        exited_processes=_several(st.sampled_from(PROCESSES)),
+        failed_processes=_several(st.sampled_from(PROCESSES)),
+        forgotten_processes=small,
+        older_touches=st.dictionaries(st.sampled_from(PROCESSES), st.builds(Touches, small, small, small), max_size=2),
     ),
     _event(
         ev.StatusSeen,

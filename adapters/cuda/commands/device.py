@@ -24,7 +24,7 @@ from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import SourceError, TouchRefused, UsageError
 from livedbg.model.events import Event, Stamper, Touched
-from livedbg.recording.file import Recorder
+from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
 from livedbg.session.targets import resolve

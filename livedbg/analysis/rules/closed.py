@@ -23,8 +23,9 @@ _SURE_NS: Final = 200_000_000
 """From the first look to the second one."""
 
 _CHECKED: Final = (
-    "all threads are in waits without a time limit; no signal is handled or waited for, no timer is set, nobody traces "
-    "it or shares all of its memory; only threads of these processes could end a wait"
+    "all threads are in waits without a time limit; no signal is waited for, and none handled (but for faults, and "
+    "Python's own KeyboardInterrupt); no timer is set, nobody traces it or shares all of its memory; only threads of "
+    "these processes could end a wait"
 )
 
 
@@ -100,11 +101,11 @@ def _main(thread: Thread, snapshot: Snapshot) -> str:
 
 
 def _whom(found: ClosedSet) -> str:
-    """`it`, `it or the 2 other threads`, `it or any other thread of the 3 processes`."""
+    """`it`, `it or the 2 other threads`, `these 3 processes`."""
     if len(found.threads) == 1:
         return "it"
     if len(found.processes) > 1:
-        return f"it or any other thread of the {many(len(found.processes), 'process', 'processes')}"
+        return f"these {len(found.processes):,} processes"
     others = len(found.threads) - 1
     return f"it or the {'other thread' if others == 1 else f'{others:,} other threads'}"
 

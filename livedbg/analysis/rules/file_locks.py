@@ -50,18 +50,17 @@ class FileLockHeld:
         first = threads[0] if threads else None
         where = ""
         if first is not None and first.waits_in:
-            where = (
-                f", blocked in {blocked_in(first, snapshot)} for {duration(waited_ns(first, snapshot) or 0)} or more"
-            )
+            lasts = duration(waited_ns(first, snapshot) or 0)
+            where = f" Its first thread is blocked in {blocked_in(first, snapshot)} for {lasts} or more."
         stuck = all(self._can_not_go_on(process, state) for process in holders)
-        others = f" with {len(holders) - 1} more" if len(holders) > 1 else ""
+        others = f" and {len(holders) - 1} more" if len(holders) > 1 else ""
         proofs = (edge_evidence(waiter.id, lock, snapshot), edge_evidence(lock, holder.id, snapshot))
         return Finding(
             rule=self.name,
             severity=Severity.ERROR if stuck else Severity.INFO,
             sentence=(
-                f"{sentence_case(name_of(waiter.id, snapshot))} waits for the lock of {name_of(lock, snapshot)}, which "
-                f"{name_of(holder.id, snapshot)} holds{others}{where}."
+                f"{sentence_case(name_of(waiter.id, snapshot))} waits for the lock of {name_of(lock, snapshot)}, "
+                f"held by {name_of(holder.id, snapshot)}{others}.{where}"
             ),
             entities=(waiter.id, lock, *(process.id for process in holders)),
             evidence=(

@@ -21,6 +21,9 @@ _NOT_OWN: Final = re.compile(
 """Files of Python's library, of installed packages, of system headers, of the C++ library (also of another toolchain),
 and of glibc, whose debug information has paths relative to its source."""
 
+_INTERPRETER: Final = re.compile(r"libpython\d|python\d?(?:\.\d+)?[a-z]?$")
+"""Modules of CPython itself, where the functions of a Python program are frames of their own."""
+
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*")
 _KINDS: Final = {
     "mutex": "a mutex",
@@ -39,7 +42,7 @@ def user_frame(thread: str, snapshot: Snapshot) -> Frame | None:
     if stack is None:
         return None
     own = (frame for frame in own_frames(stack.frames) if frame.file and frame.line)
-    return next((frame for frame in own if not _NOT_OWN.search(frame.file or "")), None)
+    return next((f for f in own if not _NOT_OWN.search(f.file or "") and not _INTERPRETER.match(f.module or "")), None)
 
 
 def place(frame: Frame) -> str:

@@ -8,17 +8,16 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.ends import how_ended, is_crash, is_interrupt
+from livedbg.analysis.rules.ends import heads, how_ended, is_crash, is_interrupt
 from livedbg.analysis.rules.places import waiting
-from livedbg.analysis.rules.words import name_of
+from livedbg.analysis.rules.survived import survived
+from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
 from livedbg.model import Evidence, ExceptionHit, Process, Severity, ThreadState
 from livedbg.text.wording import sentence_case
 
 __all__ = ["Crash", "StoppedProcess", "TracedProcess", "rules"]
 
-_FATAL: Final = frozenset({"terminate", "fatal-python-error", "glibc-abort", "assert", "signal", "uncaught", ENDED})
-"""Kinds of logged exceptions that a process doesn't survive (livedbg.logs.crashes)."""
 _DUMPED: Final = frozenset(
     -number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGQUIT)
 )
@@ -90,6 +89,32 @@ class TracedProcess:
                     f"cat /proc/{process.pid}/status | grep TracerPid",
                 )
                 yield _process_finding(self.name, process, f"{name} is stopped by a debugger ({by}).", steps, state)
+        yield from self._single_threads(state)
+
+    def _single_threads(self, state: RuleInput) -> Iterable[Finding]:
+        """Threads that a debugger has stopped for the threshold, while their process runs (gdb's non-stop mode)."""
+        snapshot = state.snapshot
+        for thread in snapshot.threads.values():
+            activity, process = snapshot.activity.get(thread.id), snapshot.processes.get(thread.process)
+            if thread.state is not ThreadState.TRACED or thread.exited or activity is None or process is None:
+                continue
+            for_ns = snapshot.now(process.host).mono_ns - activity.changed_mono_ns
+            if process.state is ThreadState.TRACED or for_ns < state.settings.thread_stall_ns:
+                continue
+            waiters = tuple(state.graph.waiters_of(thread.id))
+            yield Finding(
+                rule=self.name,
+                severity=Severity.ERROR if waiters else Severity.WARNING,
+                sentence=(
+                    f"{sentence_case(name_of(thread.id, snapshot))} is stopped by a debugger for {duration(for_ns)} or "
+                    f"more{f'; {waiting(thread.id, state)} for it' if waiters else ''}."
+                ),
+                entities=(thread.id, *waiters),
+                evidence=(thread_evidence(thread, snapshot),),
+                next=("continue it in that debugger, or detach", f"grep TracerPid /proc/{process.pid}/status"),
+                state=VerdictState.STALLED if waiters else None,
+                roots=(thread.id,) if waiters else (),
+            )
 
     def _stays(self, process: Process, state: RuleInput) -> bool:
         """Whether none of its threads has changed for a while."""
@@ -107,7 +132,8 @@ class Crash:
         "survive: "
         "`terminate called`, a failed assertion, an abort of the C library, a fatal Python error, a report with which "
         "a sanitizer ends it (other reports of sanitizers are warnings). A Python traceback counts when no "
-        "process is alive that could have caught it; otherwise it is reported only. The end of a child is no crash of "
+        "process is alive that could have caught it; otherwise it is reported only. An exception after which the same "
+        "log goes on, or whose process ended with status 0, was handled or survived. The end of a child is no crash of "
         "the job if it was asked to end (SIGTERM), if the job ended well, or while the job makes progress."
     )
 
@@ -137,14 +163,21 @@ class Crash:
         snapshot = state.snapshot
         kind = (hit.catchpoint or "").partition(": ")[2]
         owner = snapshot.processes.get(hit.process) if hit.process else None
-        alive = any(not p.exited for p in ([owner] if owner else snapshot.processes.values()))
-        fatal = kind != WARNED and ((kind in _FATAL and not (owner and alive)) or not alive)
+        about = [owner] if owner else heads(snapshot)
+        alive = any(not process.exited for process in about)
+        went_well = bool(about) and all(process.exited and process.exit_status == 0 for process in about)
+        went_on = survived(hit, snapshot) if not (alive or went_well) else ""
+        fatal = kind != WARNED and not (alive or went_well or went_on)
         first_line = hit.message.partition("\n")[0]
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         place = place_of(hit.stack) if kind in (ENDED, WARNED) else ""
         what_it_was = f"{hit.type}, in {place}" if place else hit.type
         text = f"{what_it_was}: {first_line}" if first_line else what_it_was
-        what = "Crashed" if fatal else "An exception was logged, and its process continues"
+        what = "Crashed" if fatal else "An exception was logged"
+        if owner is not None and alive:
+            what = "An exception was logged, and its process continues"
+        elif went_on:
+            what = f"An exception was logged and handled or survived ({went_on})"
         if kind == WARNED:
             what = "A sanitizer reported, without ending the program"
         steps = ["read the log lines before it"]

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from livedbg.analysis.diagnosis import Finding
+from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, Severity, Task, TaskState
 from livedbg.text.wording import sentence_case
@@ -103,6 +104,36 @@ class TaskFailed:
         )
 
 
+class ErrorLines:
+    """Error lines of logs that no decoder understands."""
+
+    name = "error-lines"
+    doc = (
+        "A log has lines of severity ERROR or worse that livedbg does not recognise; the last one is quoted. Where no "
+        "process is alive that could tell more, the verdict is `unknown` and not that nothing is wrong. Of a big log, "
+        "only lines written since livedbg reads it count."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """One finding a log."""
+        snapshot = state.snapshot
+        job = heads(snapshot)
+        silent = not any(not process.exited for process in job) and not (job and all(p.exit_status == 0 for p in job))
+        for source in snapshot.log_sources.values():
+            if not source.errors:
+                continue
+            lines = many(source.errors, "error line")
+            yield Finding(
+                rule=self.name,
+                severity=Severity.WARNING,
+                sentence=f"{source.name} has {lines} that livedbg does not recognise, the last: {source.last_error}",
+                entities=(source.process,) if source.process else (),
+                evidence=(Evidence(kind="log", source=source.name, text=source.last_error),),
+                next=("read these lines: livedbg can't tell whether they end the job",),
+                state=VerdictState.UNKNOWN if silent else None,
+            )
+
+
 def _errors(state: RuleInput) -> Iterator[Diagnostic]:
     """Diagnostics that are errors and still hold."""
     for diagnostic in state.snapshot.diagnostics.values():
@@ -126,4 +157,4 @@ def _evidence(task: Task) -> Evidence:
 
 def rules() -> Sequence[Rule]:
     """The rules of this module."""
-    return (ErrorReported(), TaskFailed())
+    return (ErrorReported(), TaskFailed(), ErrorLines())

@@ -10,7 +10,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import place, user_frame
 from livedbg.analysis.rules.words import duration, host_of, name_of, pids_of, thread_evidence
-from livedbg.model import Evidence, Frame, Severity, Thread
+from livedbg.model import Evidence, Frame, Severity, Thread, ThreadState
 from livedbg.state.stacks import waiting_frame
 from livedbg.text.wording import sentence_case
 
@@ -27,7 +27,8 @@ class Spinning:
         "A thread uses CPU time, makes no call, wait or page fault, and all its stacks of the threshold (10 s) and "
         "longer, at least three, are in the same functions. Where one of these is named like a wait (a spin lock, a "
         "receive, a barrier, a synchronisation), it spins there: a stall, unless what it waits for comes from outside. "
-        "Else it computes or spins there. No stall by itself: a long computation looks the same. Rests on Python "
+        "While another thread gets on or computes, that one may be what it waits for, and this is a note. Else it "
+        "computes or spins there. No stall by itself: a long computation looks the same. Rests on Python "
         "stacks, and on native ones that were asked for (glance)."
     )
 
@@ -51,11 +52,12 @@ class Spinning:
         waits = waiting_frame(stack.frames) if stack is not None else None
         frame = waits or user_frame(thread.id, snapshot) or (stack.frames[0] if stack and stack.frames else None)
         does = "spins" if waits is not None else "computes or spins"
-        rest = ": a stall, unless what it waits for comes from outside" if waits is not None else ""
+        alone = not _another_runs(thread, state)
+        rest = ": a stall, unless what it waits for comes from outside" if waits is not None and alone else ""
         waiters = tuple(state.graph.waiters_of(thread.id))
         return Finding(
             rule=self.name,
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if alone else Severity.INFO,
             sentence=(
                 f"{sentence_case(name_of(thread.id, snapshot))} {does} in {_named(frame, thread, state)} for "
                 f"{duration(for_ns)} or more{rest}."
@@ -70,9 +72,22 @@ class Spinning:
             next=tuple(f"livedbg stacks {pid} --glance" for pid in pids_of((thread.id,))),
             inferred=True,
             since_wall_ns=snapshot.now(host_of(thread.id)).wall_ns - for_ns,
-            state=VerdictState.UNKNOWN,
-            roots=(thread.id,),
+            state=VerdictState.UNKNOWN if alone else None,
+            roots=(thread.id,) if alone else (),
         )
+
+
+def _another_runs(thread: Thread, state: RuleInput) -> bool:
+    """Whether another thread runs, or got on within the threshold: this one may wait for it."""
+    snapshot = state.snapshot
+    since_ns = snapshot.now(host_of(thread.id)).mono_ns - state.settings.thread_stall_ns
+    for other in snapshot.threads.values():
+        if other.id == thread.id or other.exited:
+            continue
+        activity = snapshot.activity.get(other.id)
+        if other.state is ThreadState.RUNNING or (activity and activity.steps and activity.step_mono_ns > since_ns):
+            return True
+    return False
 
 
 def _named(frame: Frame | None, thread: Thread, state: RuleInput) -> str:

@@ -10,8 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.proc.scene import Scene
+from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.wait_reader import WaitReader
 from livedbg.analysis import VerdictState
+from livedbg.linux.abi import native_abi
 from livedbg.linux.cgroups import parse_mounts
+from livedbg.linux.libc import detect_libc
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.procfs import BlockedSyscall
+from livedbg.model import ThreadState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnose
 from tests.conftest import eventually
@@ -89,3 +98,25 @@ def test_a_throttled_process_runs_and_its_limit_is_named(
     assert "may use 0.05 cores" in found[0].sentence
     assert str(place / "cpu.cfs_quota_us") in found[0].next[0]
     assert diagnose(observe(pid)).verdict.state in (VerdictState.RUNNING, VerdictState.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("slept", "frozen", "readable", "text"),
+    [
+        ((ThreadState.DISK, "__refrigerator"), False, False, "a freeze of its control group"),
+        ((ThreadState.WAITING, "get_signal"), True, True, "a freeze of its control group"),
+        ((ThreadState.DISK, "folio_wait_bit"), False, True, "page fault"),
+        ((ThreadState.WAITING, "get_signal"), False, False, "page fault or frozen (its control group can't be read)"),
+        ((ThreadState.WAITING, "get_signal"), False, True, None),
+    ],
+)
+def test_a_sleep_in_no_system_call_is_a_freeze_or_a_page_fault_or_not_known(
+    slept: tuple[ThreadState, str], frozen: bool, readable: bool, text: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me, abi, scene = os.getpid(), native_abi(), Scene("box")
+    assert abi is not None
+    monkeypatch.setattr(scene.groups, "frozen", lambda _: frozen)
+    monkeypatch.setattr(scene.groups, "readable", lambda _: readable)
+    reader = WaitReader(ProcessView(scene, me, abi, detect_libc(me, parse_maps(me)), ThreadNumbers(me)))
+    look = ThreadLook(me, "x", slept[0], 0, 1, BlockedSyscall(-1, (), 0, 0), slept[1])
+    assert reader.look([look])[me].waits_in == text

@@ -22,7 +22,7 @@ from livedbg.model import SourceHealth
 from livedbg.model.dumps import ValueComparison, ValueLook
 from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
 from livedbg.model.snapshot import Snapshot
-from livedbg.recording.file import Recorder
+from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.filereaders import dump_readers
 from livedbg.session.live import LiveView

@@ -1,0 +1,196 @@
+"""Writes the event stream to a file (layout: livedbg.recording.file).
+
+A zstd block (RFC 8878, 3.1.1.2) ends at least each second while events come, so that a reader of the growing file has
+all that is older, and a frame, which ends with a checksum, every _FRAME_S seconds.
+
+At its size limit a recording loses its oldest part. It is written in parts, each of which begins with a keyframe:
+events that stand for the state there (livedbg.state.keyframe).
+
+Invariants:
+    recorder.C1. What was written before a flush can be read, however the writer ends.
+    recorder.C2. The file does not exceed its size limit by more than one batch of events and one keyframe, and replays
+        correctly from where it begins.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import zstandard
+
+from livedbg import __version__
+from livedbg.model.errors import RecordingError
+from livedbg.model.events import SCHEMA_VERSION, Event, encode
+from livedbg.recording.file import MAGIC, Header
+from livedbg.text.json_text import json_bytes
+from livedbg.text.private_files import open_private
+from livedbg.text.quantities import byte_size, clock
+
+__all__ = ["MOST_BYTES", "Keyframe", "Recorder", "encoded", "packed_header"]
+
+MOST_BYTES: Final = 2 << 30
+"""Size limit of a recording where none is given."""
+
+Keyframe = Callable[[], Sequence[Event]]
+"""Gives the events that stand for all events before the newest batch (livedbg.session.session.Session.keyframe)."""
+
+_FLUSH_S: Final = 1.0
+_FRAME_S: Final = 15.0
+_LEVEL: Final = 3
+_PARTS: Final = 3  # of the size limit: a part is begun after one, and the older one is dropped after two
+
+
+class Recorder:
+    """Writes a recording; use it as the sink of a session, and close it at the end.
+
+    Args:
+        path: a file that must not exist yet, unless `replace`.
+        host: this host.
+        title: what is looked at.
+        most_bytes: size limit.
+
+    Attributes:
+        keyframe: gives the state; without it, the recording ends at its size limit.
+        failed: why it ended early, or "".
+
+    Raises:
+        RecordingError: the file exists or can't be made.
+    """
+
+    def __init__(
+        self, path: Path, host: str, title: str, *, replace: bool = False, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.keyframe: Keyframe | None = None
+        self.failed = ""
+        self._path = path
+        self._title = (host, title)
+        self._most = most_bytes
+        self._file = open_recording(path, replace=replace)
+        self._zstd = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        self._compress = self._zstd.compressobj()
+        self._lock = threading.Lock()
+        self._flushed = self._framed = time.monotonic()
+        self._size = 0
+        self._part: int | None = None  # where the part begins that is kept
+        self._part_began_wall_ns = 0
+        self._write(packed_header(host, title))
+
+    def __call__(self, events: Sequence[Event]) -> None:
+        """Append events. A full disk ends the recording (`failed` says so), never the session."""
+        with self._lock:
+            if self._file.closed or self.failed:
+                return
+            if self._size < self._most // _PARTS or self._has_room():
+                self._write(self._compress.compress(encoded(events)))
+                if time.monotonic() - self._flushed >= _FLUSH_S:
+                    self._flush()
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        with self._lock:
+            if not self._file.closed:
+                if not self.failed:
+                    self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+                self._file.close()
+
+    def _has_room(self) -> bool:
+        """Begin a part where the first third is full, and drop the older one where two thirds are."""
+        if self.keyframe is None or not self._regular():
+            if self._size >= self._most:
+                self._give_up(f"it reached its size limit of {byte_size(self._most)}")
+        elif self._part is None:
+            self._end_frame()
+            self._part = self._size
+            self._write(self._compress.compress(encoded(self.keyframe())))
+            self._part_began_wall_ns = time.time_ns()
+            self._end_frame()
+        elif self._size >= 2 * self._most // _PARTS:
+            self._end_frame()
+            try:
+                self._drop(self._part)
+            except OSError as error:
+                self.failed = f"the recording ended: {error.strerror}"
+                return False
+            self._part = None
+            if self._size >= 2 * self._most // _PARTS:  # the state alone is too large
+                self._give_up(f"its size limit of {byte_size(self._most)} has no room for the state")
+        return not self.failed
+
+    def _drop(self, begin: int) -> None:
+        """Replace the file by one without what stands before `begin`; the old one stays until the new one is whole."""
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        file = os.fdopen(open_private(beside, replace=True), "wb", buffering=0)
+        try:
+            since = clock(self._part_began_wall_ns)
+            why = f"It begins at {since}: older events were dropped at its size limit of {byte_size(self._most)}."
+            file.write(packed_header(*self._title, dropped=why))
+            with self._path.open("rb") as old:
+                old.seek(begin)
+                shutil.copyfileobj(old, file, 1 << 20)
+            size = file.tell()
+            beside.replace(self._path)
+        except BaseException:
+            file.close()
+            beside.unlink(missing_ok=True)
+            raise
+        self._file.close()
+        self._file, self._size = file, size
+
+    def _regular(self) -> bool:
+        return self._path.is_file() and not self._path.is_symlink()
+
+    def _give_up(self, why: str) -> None:
+        self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+        self.failed = self.failed or f"the recording ended: {why}"
+
+    def _flush(self) -> None:
+        if time.monotonic() - self._framed >= _FRAME_S:
+            self._end_frame()
+        self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+        self._flushed = time.monotonic()
+
+    def _end_frame(self) -> None:
+        self._write(self._compress.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+        self._compress = self._zstd.compressobj()
+        self._framed = time.monotonic()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            view = memoryview(data)
+            while view:
+                written = self._file.write(view)
+                self._size += written
+                view = view[written:]
+        except OSError as error:
+            self.failed = f"the recording ended: {error.strerror}"
+
+
+def open_recording(path: Path, *, replace: bool) -> BinaryIO:
+    """A new file for a recording, that only its owner can read.
+
+    Raises:
+        RecordingError: it exists and is not to be replaced, or can't be made.
+    """
+    try:
+        return os.fdopen(open_private(path, replace=replace), "wb", buffering=0)
+    except FileExistsError:
+        raise RecordingError(f"{path} already exists.", "choose another name, or add --force", "exists") from None
+    except OSError as error:
+        raise RecordingError(f"{path} can't be written: {error.strerror}.", "choose another path with -o") from None
+
+
+def packed_header(host: str, title: str, dropped: str = "") -> bytes:
+    """The first frame of a recording."""
+    header = Header(MAGIC, SCHEMA_VERSION, __version__, host, title, time.time_ns(), dropped)
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(json_bytes(header) + b"\n")
+
+
+def encoded(events: Iterable[Event]) -> bytes:
+    """Events as lines."""
+    return b"".join(encode(event) + b"\n" for event in events)
