@@ -42,7 +42,9 @@ class Names:
 
     def process_label(self, process: Process) -> str:
         """`process 4711 python moe.py`."""
-        words = [PurePosixPath(process.command[0]).name, *_told(process.command[1:])[:2]] if process.command else []
+        words = (
+            [PurePosixPath(process.command[0]).name, *_own_words(process.command[1:])[:2]] if process.command else []
+        )
         rank = "" if process.rank is None else f"rank {process.rank} "
         return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
@@ -71,7 +73,7 @@ class Names:
         return None
 
     def cpu_share(self, thread: str) -> float | None:
-        """Share of one core that a thread used lately; None before the second look at it."""
+        """Share of one core that a thread used lately; None before its second sample."""
         seen = self.snapshot.activity.get(thread)
         if seen is None:
             return None
@@ -102,8 +104,8 @@ class Names:
         return None
 
 
-def _told(arguments: Sequence[str]) -> list[str]:
-    """What tells one command from another: arguments without the options before the first that is none."""
+def _own_words(arguments: Sequence[str]) -> list[str]:
+    """What distinguishes one command from another: arguments without the options before the first that is none."""
     first = next((place for place, word in enumerate(arguments) if not word.startswith("-")), 0)
     return list(arguments[first:])
 

@@ -52,7 +52,7 @@ class Recorder:
     Args:
         path: a file that must not exist yet, unless `replace`.
         host: this host.
-        title: what is looked at.
+        title: the target.
         most_bytes: size limit.
 
     Attributes:
