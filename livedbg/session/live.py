@@ -102,13 +102,13 @@ class LiveView:
         self._thread.start()
         self._up.wait()
 
-    def stop(self) -> None:
-        """Detach from everything; returns when that is done, or after `_STOP_S` (`stuck` says which)."""
+    def stop(self, limit_s: float = _STOP_S) -> None:
+        """Detach from everything; returns when that is done, or after `limit_s` (`stuck` says which)."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop ended in between
                 loop.call_soon_threadsafe(self._session.stop)
-            self._thread.join(_STOP_S)
+            self._thread.join(limit_s)
 
     @property
     def stuck(self) -> bool:

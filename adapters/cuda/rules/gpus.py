@@ -136,7 +136,7 @@ class GpuWaits:
         what = (
             "and its memory was not touched meanwhile: a kernel spins there"
             if quiet
-            else "a kernel runs that long, or many do: whether it spins or is slow, utilisation can't tell"
+            else "a kernel runs that long, or many do: whether it spins or is slow, utilisation does not say"
         )
         who = name_of(use.thread.id, snapshot)
         busy = f"busy with {name_of(use.thread.process, snapshot)}" if use.of_process else "busy"
