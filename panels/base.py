@@ -89,13 +89,13 @@ class LinePanel(ScrollView, can_focus=True):
         return None
 
     def look_changed(self, before: Look) -> None:
-        """Take over a new look: rebuild rows."""
+        """Take over a new state or selection: rebuild rows."""
 
     def filter(self, text: str) -> None:
         """Show only rows with `text`; every row when it is empty."""
 
     def placeholder(self) -> str:
-        """What stands there when there are no rows."""
+        """The text to show when there are no rows."""
         return ""
 
     @property
@@ -106,7 +106,7 @@ class LinePanel(ScrollView, can_focus=True):
     # what the app calls
 
     def show(self, look: Look) -> None:
-        """Draw another look."""
+        """Draw another state, selection or theme."""
         before, self.look = self.look, look
         self._showing = True  # one repaint in the end is enough
         try:
@@ -136,7 +136,7 @@ class LinePanel(ScrollView, can_focus=True):
         return self.line(self.cursor, 400).strip().text.strip() if self.count() else ""
 
     def title(self, text: str, right: str = "") -> None:
-        """Set the title and what stands on the lower border ."""
+        """Set the title and the text on the lower border."""
         if (text, right) == self._titles:
             return  # a title that is set is painted, and all of the panel with it
         self._titles = (text, right)
@@ -146,7 +146,7 @@ class LinePanel(ScrollView, can_focus=True):
     # drawing
 
     def resize_rows(self) -> None:
-        """Tell the scroll view how many lines there are."""
+        """Set how many lines the scroll view has."""
         count = self.count()
         self.cursor = max(0, min(self.cursor, count - 1))
         size = Size(self.scrollable_content_region.width, count + self.HEAD)
@@ -176,7 +176,7 @@ class LinePanel(ScrollView, can_focus=True):
         return self._painted.drawn(y, self.screen_line(y, self.scrollable_content_region.width))
 
     def screen_line(self, y: int, width: int) -> Strip:
-        """What stands in a line of the screen now."""
+        """A line of the screen as it is now."""
         if y < self.HEAD:
             head = Line(width, self.look.ink.base)
             self.draw_head(y, head)
@@ -205,7 +205,7 @@ class LinePanel(ScrollView, can_focus=True):
             self.scroll_to(y=self.cursor - rows + 1, animate=False)
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row and tell the app."""
+        """Put the cursor on a row and notify the app."""
         count = self.count()
         if not self.has_cursor:
             self.cursor = max(0, min(index, count - self.page_rows))

@@ -106,13 +106,13 @@ class CatchpointsPanel(TablePanel):
         quiet = dim if point.state is CatchpointState.DONE else None
         text = f'{point.pattern} with "{point.message}"' if point.message else point.pattern
         state = Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role))
-        if point.standing is not None:
+        if point.stopped_thread is not None:
             state = Cell("stopped", ink.style(Role.BAD, bold=True))
         return (
             state,
             Cell(text, quiet or ink.style(Role.TEXT, bold=True)),
             Cell(point.moment.value, dim),
-            Cell(f"{point.engine} {_left_s(self.look, point)}s" if point.standing else point.engine or "-", dim),
+            Cell(f"{point.engine} {_left_s(self.look, point)}s" if point.stopped_thread else point.engine or "-", dim),
             Cell(rate(point.seen), dim),
             Cell(rate(point.hits), ink.style(Role.WARN, bold=True) if point.hits else dim),
             Cell(rate(point.lost) if point.lost else "", ink.style(Role.WARN)),
@@ -129,7 +129,7 @@ class CatchpointsPanel(TablePanel):
             for title, wanted in (
                 ("LOST", any(point.lost for point in points)),
                 ("PROCESS", len({point.process for point in points}) > 1 or width > 150),
-                ("NOTE", any(point.note or point.standing for point in points)),
+                ("NOTE", any(point.note or point.stopped_thread for point in points)),
                 ("FIX", any(point.remedy for point in points)),
             )
             if not wanted
@@ -173,13 +173,15 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
 
 
 def _left_s(look: Look, point: Catchpoint) -> int:
-    """For how many seconds a thread will stand at most."""
+    """For how many more seconds a thread can be stopped, at most."""
     return max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // 1_000_000_000
 
 
 def _note(look: Look, point: Catchpoint) -> str:
     """The note on it; first of all that a thread is stopped."""
-    return f"{look.names.label(point.standing)}: R resumes it; {point.note}" if point.standing else point.note
+    if point.stopped_thread is None:
+        return point.note
+    return f"{look.names.label(point.stopped_thread)}: R resumes it; {point.note}"
 
 
 def armed(look: Look, *, stopping: bool = False) -> int:

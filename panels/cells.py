@@ -43,7 +43,7 @@ def fit(text: str, width: int, align: Align = "left", ellipsis: str = "…") -> 
 
 
 def shortened(text: str, width: int) -> str:
-    """`text`; where it is wider than `width`, addresses keep only their last digits, which tell them apart."""
+    """`text`; where it is wider than `width`, addresses keep only their last digits, in which they differ."""
     return _ADDRESS.sub(r"0x…\1", text) if "0x" in text and width_of(text) > width else text
 
 

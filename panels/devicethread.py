@@ -91,10 +91,10 @@ def _parts(state: DeviceState) -> Iterator[SheetLine]:
         yield SheetLine(state.focus, Role.HEADING, bold=True)
         for number, frame in enumerate(state.stack):
             yield SheetLine(f"#{number} {frame.function}  {frame_place(frame)}".rstrip(), indent=2)
-    told = [place for place in state.places[:_PLACES] if place.instruction]
-    if told:
+    known = [place for place in state.places[:_PLACES] if place.instruction]
+    if known:
         yield SheetLine("instructions", Role.HEADING)
-    for place in told:
+    for place in known:
         words = f"{place_name(place)}  {place.instruction}{f'   {place.meaning}' if place.meaning else ''}"
         yield SheetLine(words, Role.NATIVE, indent=2)
     for title, lines in (("barriers", state.barriers), ("contexts", state.contexts), ("managed", state.managed)):

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from livedbg.model import Process, Task, Thread, ids
 from livedbg.model.snapshot import Snapshot
-from livedbg.panels.marks import Glyphs, Mark, task_mark, thread_mark
+from livedbg.panels.marks import Glyphs, Mark, exit_mark, task_mark, thread_mark
 from livedbg.themes import Role
 
 __all__ = ["Names"]
@@ -42,7 +42,9 @@ class Names:
 
     def process_label(self, process: Process) -> str:
         """`process 4711 python moe.py`."""
-        words = [PurePosixPath(process.command[0]).name, *_told(process.command[1:])[:2]] if process.command else []
+        words = (
+            [PurePosixPath(process.command[0]).name, *_own_words(process.command[1:])[:2]] if process.command else []
+        )
         rank = "" if process.rank is None else f"rank {process.rank} "
         return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
@@ -55,7 +57,7 @@ class Names:
             return task_mark(task, stalled=entity in stalled)
         if (process := state.processes.get(entity)) is not None:
             if process.exited:
-                return Mark("done", "exited", Role.DONE)
+                return exit_mark(process.exit_status)
             return thread_mark(Thread(id="", process="", tid=0, state=process.state))
         if (resource := state.resources.get(entity)) is not None:
             return Mark("dot", resource.state or "", Role.DIM)
@@ -71,7 +73,7 @@ class Names:
         return None
 
     def cpu_share(self, thread: str) -> float | None:
-        """Share of one core that a thread used lately; None before the second look at it."""
+        """Share of one core that a thread used lately; None before its second sample."""
         seen = self.snapshot.activity.get(thread)
         if seen is None:
             return None
@@ -102,8 +104,8 @@ class Names:
         return None
 
 
-def _told(arguments: Sequence[str]) -> list[str]:
-    """What tells one command from another: arguments without the options before the first that is none."""
+def _own_words(arguments: Sequence[str]) -> list[str]:
+    """What distinguishes one command from another: arguments without the options before the first that is none."""
     first = next((place for place, word in enumerate(arguments) if not word.startswith("-")), 0)
     return list(arguments[first:])
 

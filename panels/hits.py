@@ -20,7 +20,7 @@ class HitGroup:
     """Hits that are shown as one.
 
     Attributes:
-        hits: never empty; the one that came last stands first.
+        hits: never empty; the newest one comes first.
     """
 
     hits: tuple[ExceptionHit, ...]

@@ -24,7 +24,7 @@ __all__ = ["caught_sheet"]
 _MOST: Final = 20
 _MOST_FRAMES: Final = 64
 _MOST_TASKS: Final = 50_000
-"""Among more tasks none is looked for: an open sheet is made anew with every update."""
+"""Among more tasks none is searched for: an open sheet is made anew with every update."""
 _SPARKS: Final = 60
 _S: Final = 1_000_000_000
 _AROUND_NS: Final = 10 * _S
@@ -151,9 +151,9 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         yield SheetLine("and its children", Role.DIM)
     lost = f", {count(point.lost)} dropped by the kernel" if point.lost else ""
     yield SheetLine(f"{count(point.seen)} seen, {many(point.hits, 'hit')}{lost}", lead="counts")
-    if point.standing is not None:
+    if point.stopped_thread is not None:
         left_s = max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // _S
-        yield link(look, point.standing, "stopped")
+        yield link(look, point.stopped_thread, "stopped")
         yield SheetLine(f"resumes in {left_s} s at the latest; R resumes it now", Role.WARN)
     if point.ending:
         yield SheetLine(f"the process {point.ending}", Role.WARN, "ended")

@@ -57,7 +57,7 @@ class LaunchesPanel(TablePanel):
         return id(look.snapshot.launches), id(look.snapshot.statuses)
 
     def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
-        """Those that launched nothing for longest stand first: that is what one looks for."""
+        """The threads that launched nothing for longest come first."""
         trails = look.snapshot.launches.values()
         found = [trail for trail in trails if trail.last and (not needle or needle in _text(look, trail))]
         found.sort(key=_order(look, sort))
@@ -109,7 +109,7 @@ class LaunchesPanel(TablePanel):
         return next(_trouble(self.look.snapshot), "No launches yet.")
 
     def action_launches(self) -> None:
-        """Begin or end to listen."""
+        """Start or stop tracing launches."""
         process = process_to_catch_in(self.look)
         if process is None:
             self.post_message(Noticed("Select a process or one of its threads first."))

@@ -1,6 +1,6 @@
 """A small directed graph in character cells: what is waited for above, who waits below.
 
-Where the boxes stand is found as for a page (`livedbg.graphs.layout`). Lines run along rows and columns here: between
+Boxes are placed as on a page (`livedbg.graphs.layout`). Lines run along rows and columns here: between
 two layers each bundle of horizontal lines has a track of its own, so that lines don't merge.
 """
 
@@ -23,7 +23,7 @@ _TURNED: Final = "turned"
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where a node stands; `layer` 0 is on top."""
+    """The place of a node; `layer` 0 is on top."""
 
     node: str
     x: int

@@ -342,6 +342,6 @@ class LogsPanel(LinePanel):
             left += len(label) + 3
 
     def on_unmount(self) -> None:
-        """Let go of the pages."""
+        """Close the pages."""
         if self._pages is not None:
             self._pages.close()

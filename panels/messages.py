@@ -1,4 +1,4 @@
-"""What panels tell the app. Dataclasses; the app handles each in one place."""
+"""The messages that panels send to the app. Dataclasses; the app handles each in one place."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Asked(Message):
 
 @dataclass
 class Noticed(Message):
-    """Something to tell the user."""
+    """A notice for the user."""
 
     text: str
     severity: str = "information"

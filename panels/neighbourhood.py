@@ -20,7 +20,7 @@ from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState
 __all__ = ["MAX_NODES", "Neighbourhood", "Scope", "around", "missing_edges"]
 
 MAX_NODES: Final = 60
-_ENDS: Final = 8  # entities of one finding that are looked at
+_ENDS: Final = 8  # entities of one finding that are drawn
 
 
 class Scope(StrEnum):

@@ -124,7 +124,7 @@ class Search:
         self._given_up = True
 
     def find(self, pattern: str, start: int, *, backwards: bool) -> None:
-        """Look for the next line with `pattern`."""
+        """Search for the next line with `pattern`."""
 
         def job() -> None:
             try:

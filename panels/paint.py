@@ -1,4 +1,4 @@
-"""Painting only what changed: which cells of a line differ from what stands on the screen."""
+"""Painting only what changed: which cells of a line differ from what is on the screen."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _same(first: Sequence[Segment], second: Sequence[Segment]) -> int:
 
 
 def _cells(segments: Iterable[Segment]) -> Iterator[tuple[str, Style | None]]:
-    """What stands in each cell; the second cell of a wide character is as its first one."""
+    """The content of each cell; the second cell of a wide character is as its first one."""
     for segment in segments:
         if segment.text.isascii():
             for sign in segment.text:

@@ -1,4 +1,4 @@
-"""All of one log record as text for a sheet: its whole text, where it stands, what it speaks of."""
+"""All of one log record as text for a sheet: its whole text, its place, and the entities that it names."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from livedbg.themes import Role
 
 __all__ = ["StackPanel", "draw_frame", "frame_place"]
 
-_SAME_LOOK_NS: Final = 1_000_000_000
-"""A thread that began to wait so little after its stack was taken was seen waiting by the next look only."""
+_SAME_SAMPLE_NS: Final = 1_000_000_000
+"""A thread that began to wait so little after its stack was taken was seen waiting by the next sample only."""
 
 _KEYS = (STACKS_KEY, Key("left", "←", "shift(-8)", "scroll left"), Key("right", "→", "shift(8)", "scroll right"))
 
@@ -50,7 +50,9 @@ class StackPanel(LinePanel):
         if self.thread not in look.snapshot.threads:
             self.thread = next(iter(look.diagnosis.verdict.roots), None)
         if self.thread not in look.snapshot.threads:
-            self.thread = next((t.id for t in look.snapshot.threads.values() if not t.exited), None)
+            threads = look.snapshot.threads.values()
+            last = next(iter(look.snapshot.stacks), None)  # after the end: what was seen last
+            self.thread = next((thread.id for thread in threads if not thread.exited), last)
         stacks = look.snapshot.stacks
         stack = stacks.get(self.thread or "")
         if stack is not self.stack or stacks is not before.snapshot.stacks:
@@ -84,7 +86,7 @@ class StackPanel(LinePanel):
             age = look.snapshot.now().mono_ns - self.stack.taken_mono_ns
             line.add(f"taken {elapsed(age)} ago", ink.style(Role.DIM))
             waited = look.names.age_ns(self.thread)
-            if age > _SAME_LOOK_NS and (waited is None or waited < age - _SAME_LOOK_NS):
+            if age > _SAME_SAMPLE_NS and (waited is None or waited < age - _SAME_SAMPLE_NS):
                 line.add(f" {look.glyphs.separator} it ran since; s: take again", ink.style(Role.WARN))
             if self.same:
                 tids = ", ".join(str(look.snapshot.threads[t].tid) for t in self.same if t in look.snapshot.threads)

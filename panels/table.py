@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in one column of one row."""
+    """The content of one column of one row."""
 
     text: str
     style: Style | None = None
@@ -116,7 +116,7 @@ class TablePanel(LinePanel):
         return Rows()
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """What stands in a row, column by column."""
+        """The content of a row, column by column."""
         return ()
 
     def widths(self, width: int) -> list[int]:

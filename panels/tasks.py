@@ -44,7 +44,7 @@ class TasksPanel(TablePanel):
     SORTS = ("state", "behind", "since", "name", "kernel")
 
     def source(self, look: Look) -> object:
-        """Tasks, and the roots of the verdict, which stand first."""
+        """Tasks, and the roots of the verdict, which come first."""
         return id(look.snapshot.tasks), look.diagnosis.verdict.roots
 
     def size_of(self, look: Look) -> int:

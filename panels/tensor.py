@@ -116,7 +116,7 @@ def _beneath(comparison: ValueComparison | None, dump: ValueDump | None) -> Iter
 
 
 def _wrapped(line: SheetLine, width: int) -> Iterator[SheetLine]:
-    if line.role is Role.NATIVE or line.lead:  # pictures and pairs stand as they are
+    if line.role is Role.NATIVE or line.lead:  # pictures and pairs stay as they are
         yield line
         return
     for text in wrap(line.text, max(width - line.indent, 10)) or [""]:

@@ -63,7 +63,7 @@ class ThreadsPanel(TablePanel):
         self._columns: tuple[Column, ...] = self.COLUMNS
 
     def source(self, look: Look) -> object:
-        """Threads, their stacks when merged, and the roots of the verdict, which stand first."""
+        """Threads, their stacks when merged, and the roots of the verdict, which come first."""
         shot = look.snapshot
         return id(shot.threads), id(shot.activity), id(shot.stacks), look.diagnosis.verdict.roots, self.merged
 

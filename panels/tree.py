@@ -27,8 +27,8 @@ class Row:
     Attributes:
         guide: for each level, whether a line goes on below (`True`) or not.
         last: it is the last child of its parent.
-        closes: it stands above already: the circle closes here.
-        repeats: what waits for it stands below its first row.
+        closes: it is above already: the cycle closes here.
+        repeats: what waits for it is below its first row.
         more: not an entity: so many more wait that are not shown.
     """
 
@@ -71,7 +71,7 @@ def _starts(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _grow(graph: WaitGraph, start: str) -> Iterator[Row]:
-    """Depth first; an entity's children are drawn once, where it first stands."""
+    """Depth first; an entity's children are drawn once, below its first row."""
     grown = set[str]()
     pending: list[tuple[Row, frozenset[str]]] = [(Row(start), frozenset())]
     while pending:
@@ -95,7 +95,7 @@ def _grow(graph: WaitGraph, start: str) -> Iterator[Row]:
 
 
 def _by_weight(graph: WaitGraph, entities: Sequence[str]) -> list[str]:
-    """Most waiters first, so that the chain that matters stands on top."""
+    """Most waiters first, so that the chain that matters is on top."""
     if len(entities) > 500:
         return list(entities)
     return sorted(dict.fromkeys(entities), key=lambda entity: -graph.behind(entity))

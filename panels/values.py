@@ -267,7 +267,7 @@ def _rank(verdict: str) -> int:
 
 
 def _places(look: Look) -> dict[str, str]:
-    """Where each dump lies; nothing to tell of a single one."""
+    """Where each dump is; "" for a single one."""
     dumps = look.snapshot.dumps
     if len(dumps) < 2:
         return dict.fromkeys(dumps, "")

@@ -80,10 +80,10 @@ class CudaAdapter(Adapter):
         settled = False
         since_ns = await asyncio.to_thread(_since, context.request)
         while True:
-            lines = await asyncio.to_thread(log.look)
+            lines = await asyncio.to_thread(log.read)
             fresh = [line for line in lines if line.since_boot_ns >= since_ns]
             if fresh:
-                self._tell(context, decoder, source, fresh)
+                self._report(context, decoder, source, fresh)
             if not settled:
                 settled = True
                 context.settled()
@@ -103,7 +103,7 @@ class CudaAdapter(Adapter):
         context.emit(StatusSeen(status=status, **context.stamp()))
 
     @staticmethod
-    def _tell(context: Context, decoder: CudaDecoder, source: LogSource, lines: Sequence[KernelLine]) -> None:
+    def _report(context: Context, decoder: CudaDecoder, source: LogSource, lines: Sequence[KernelLine]) -> None:
         stamp = context.stamp()
         booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         records: list[LogRecord] = []
@@ -115,8 +115,8 @@ class CudaAdapter(Adapter):
                 severity=Severity.CRITICAL,
                 wall_ns=booted_ns + line.since_boot_ns,
             )
-            told, links = decoder.feed(record, stamp)
-            events += told
+            fresh, links = decoder.feed(record, stamp)
+            events += fresh
             records.append(structs.replace(record, links=links))
         context.emit(LogSourceSeen(source=source, **stamp), LogsSeen(records=tuple(records), **stamp))
         context.emit(*events, *decoder.flush(stamp))

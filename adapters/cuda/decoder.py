@@ -53,7 +53,7 @@ class CudaDecoder(LogDecoder):
         return self._reader.feed(record, stamp)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """End what is open, and tell what was counted."""
+        """End what is open, and report what was counted."""
         return self._reader.flush(stamp) if self._reader is not None else ()
 
     def _load(self) -> CudaReader:

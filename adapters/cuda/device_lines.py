@@ -20,7 +20,7 @@ from livedbg.text.sanitize import clean_line
 
 __all__ = ["CoreDump", "DeviceStops", "device_assert", "torch_asserts"]
 
-_LONGEST: Final = 8_000  # characters of a frame; in a longer line it is looked for in vain for too long
+_LONGEST: Final = 8_000  # characters of a frame; in a longer line a failed search takes too long
 _ASSERT: Final = re.compile(
     r"(?<![^\s:\[\]])(?P<file>(?:[A-Za-z]:)?[^\s:\[\]]+):(?P<line>\d{1,9}): (?:(?P<function>.{1,2000}?): )?block: "
     r"\[(?P<block>\d+,\d+,\d+)\], thread: \[(?P<thread>\d+,\d+,\d+)\] Assertion [`'](?P<text>.*)[`'] failed"
@@ -78,28 +78,28 @@ def torch_asserts(text: str) -> list[Statement]:
     """The asserts that PyTorch lists when it was built with TORCH_USE_CUDA_DSA."""
     found = []
     for part in text.split("Assertion failure ")[1:]:
-        told = {match["name"].strip(): match["value"] for match in _TORCH.finditer(part)}
-        message = told.get("GPU assertion failure message")
+        fields = {match["name"].strip(): match["value"] for match in _TORCH.finditer(part)}
+        message = fields.get("GPU assertion failure message")
         if message is None:
             continue
-        file, _, line = told.get("File containing assertion", "").rpartition(":")
-        launch = told.get("File containing kernel launch", "")
+        file, _, line = fields.get("File containing assertion", "").rpartition(":")
+        launch = fields.get("File containing kernel launch", "")
         launched = (
-            f"{told.get('Function containing kernel launch', '?')} at {launch.rpartition('/')[2]}" if launch else ""
+            f"{fields.get('Function containing kernel launch', '?')} at {launch.rpartition('/')[2]}" if launch else ""
         )
         statement = Statement(
             "device-assert",
             f"Assertion `{message}` failed on the GPU",
             Severity.CRITICAL,
-            kernel=told.get("Name of kernel launched that led to failure", "")
-            or told.get("Device function containing assertion", ""),
+            kernel=fields.get("Name of kernel launched that led to failure", "")
+            or fields.get("Device function containing assertion", ""),
             where=place_of(file, line) if file else "",
             host=launched,
             hit="device-side assert",
             attributes={"assertion": message},
         )
         for name, words in (("block", "Block ID that failed assertion"), ("thread", "Thread ID that failed assertion")):
-            point = told.get(words, "").strip("[]")
+            point = fields.get(words, "").strip("[]")
             if re.fullmatch(r"\d+,\d+,\d+", point):
                 setattr(statement, name, _point(point))
         statement.key = (statement.where, statement.kernel)

@@ -25,7 +25,7 @@ _TEXT: Final = 2_000  # characters of evidence
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Whose errors belong together: those of one process, as far as a log tells.
+    """Whose errors belong together: those of one process, as far as a log says.
 
     Attributes:
         source: id of the log.
@@ -171,8 +171,8 @@ def _widen(entry: _Entry, statement: Statement) -> None:
 
 
 def _digest(statement: Statement, context: Context) -> str:
-    told = (context.source, context.owner, statement.code, statement.what, *statement.key)
-    return hashlib.blake2b("\n".join(told).encode(), digest_size=6).hexdigest()
+    parts = (context.source, context.owner, statement.code, statement.what, *statement.key)
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
 
 
 def _ids(entry: _Entry) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ def _ids(entry: _Entry) -> tuple[str, ...]:
 
 def _attributes(entry: _Entry) -> dict[str, str]:
     statement = entry.statement
-    told = {
+    attributes = {
         "what": statement.what,
         "kernel": statement.kernel,
         "thread": entry.threads.text() if entry.threads else "",
@@ -199,7 +199,7 @@ def _attributes(entry: _Entry) -> dict[str, str]:
         "order": str(entry.order),
         **statement.attributes,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in attributes.items() if value}
 
 
 def _diagnostic(entry: _Entry) -> Diagnostic:

@@ -240,4 +240,4 @@ WORDS: Final = (
 )
 
 
-"""One of these stands in every error of CUDA that a program on the host reports."""
+"""Every CUDA error that a program on the host reports contains one of these."""

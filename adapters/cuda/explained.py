@@ -13,7 +13,7 @@ _WORDS: Final = (
     *("CUDA error", "CUDA driver error", "CUDA out of memory", "cuDNN error", "unhandled cuda error", "Cuda failure"),
     *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),
 )
-"""Each stands in messages of exceptions that an error of CUDA causes."""
+"""Messages of exceptions that a CUDA error causes contain these."""
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:

@@ -44,7 +44,7 @@ _HOST: Final = re.compile(
 
 
 def device_place(text: str) -> Frame | None:
-    """The frame that stands behind `at ` or `Device Frame:`."""
+    """The frame after `at ` or `Device Frame:`."""
     text = text.strip()
     for pattern in (_OLD_FRAME, _AT_ADDRESS, _AT_FUNCTION):
         match = pattern.match(text)
@@ -60,7 +60,7 @@ def device_place(text: str) -> Frame | None:
 
 
 def host_frame(text: str) -> Frame | None:
-    """The frame that stands behind `Host Frame:`."""
+    """The frame after `Host Frame:`."""
     text = text.strip()
     match = _HOST_OLD.match(text) or _HOST.match(text)
     if match is None:
@@ -78,7 +78,7 @@ def host_frame(text: str) -> Frame | None:
 
 
 def with_module(frame: Frame, path: str) -> Frame:
-    """A host frame whose module stood in the next line."""
+    """A host frame whose module is in the next line."""
     return Frame(
         function=frame.function, file=frame.file, line=frame.line, module=_base(path) or None, address=frame.address
     )

@@ -1,6 +1,6 @@
 """Errors of CUDA as programs on the host report them: PyTorch, Triton, JAX, NCCL, cuBLAS, cuDNN, checking macros.
 
-Sources: PyTorch c10/cuda/CUDAException.cpp and CUDAMiscFunctions.cpp (what stands below `CUDA error:`; the line about
+Sources: PyTorch c10/cuda/CUDAException.cpp and CUDAMiscFunctions.cpp (the lines below `CUDA error:`; the line about
 asynchronous errors is left out under CUDA_LAUNCH_BLOCKING=1), CUDACachingAllocator.cpp (out of memory),
 aten/src/ATen/cuda/CUDABlas.cpp, aten/src/ATen/cudnn/Exceptions.h; ggml src/ggml-cuda/ggml-cuda.cu; NCCL
 src/include/checks.h (`Cuda failure 2 'out of memory'`); NVIDIA cuda-samples Common/helper_cuda.h (`CUDA error at F:L
@@ -18,7 +18,7 @@ from livedbg.model import Frame, Severity
 
 __all__ = ["host_error", "more_frames"]
 
-_LIMIT: Final = 200_000  # characters of a record that are looked at
+_LIMIT: Final = 200_000  # characters of a record that are searched
 _FRAMES: Final = 100
 _TORCH: Final = re.compile(r"CUDA (?:driver )?error: (?P<text>[^\n]+)")
 _LIBRARY: Final = re.compile(
@@ -65,7 +65,7 @@ _UNCAUGHT: Final = ("Traceback (most recent call last)", "terminate called", "te
 
 
 def host_error(text: str, severity: Severity) -> Statement | None:
-    """The error of CUDA that a record tells of.
+    """The CUDA error that a record reports.
 
     Args:
         text: the record, without the prefixes of its lines.
@@ -97,7 +97,7 @@ def host_error(text: str, severity: Severity) -> Statement | None:
 
 
 def more_frames(statement: Statement, text: str) -> None:
-    """The C++ frames of an error stood in a record of their own (`Exception raised from …`)."""
+    """The C++ frames of an error, in a record of their own (`Exception raised from …`)."""
     if not statement.frames:
         statement.frames = _native_frames(text)
 
@@ -126,7 +126,7 @@ def _coded(code: CudaError | None, text: str, call: str = "", place: str = "") -
 
 
 def _torch(text: str) -> Statement | None:
-    match = _told(_TORCH, text) or _told(_TRITON, text)
+    match = _outside_source(_TORCH, text) or _outside_source(_TRITON, text)
     if match is None:
         return None
     said = match["text"]
@@ -157,7 +157,7 @@ def _checked(text: str) -> Statement | None:
 
 
 def _named(text: str, severity: Severity) -> Statement | None:
-    """A line with the name or the text of a code, that tells of a failure."""
+    """A line with the name or the text of a code, that reports a failure."""
     for match in _NAMED.finditer(text):
         code = by_name(match["name"])
         if code is None or code.number == 600 or _quoted(text, match.start()):
@@ -166,7 +166,7 @@ def _named(text: str, severity: Severity) -> Statement | None:
         explained = bool(match["text"]) and match["text"].startswith(code.text)
         if explained or severity.rank >= Severity.ERROR.rank or _NAMED_FAILURE.search(line.replace(match["name"], "")):
             return _placed(code, line)
-    match_text = _told(_OF_KERNEL, text)
+    match_text = _outside_source(_OF_KERNEL, text)
     if match_text is not None:
         line = _line_of(text, match_text.start())
         if severity.rank >= Severity.ERROR.rank or _NAMED_FAILURE.search(line.replace(match_text[0], "")):
@@ -180,13 +180,13 @@ def _placed(code: CudaError | None, line: str) -> Statement:
     return _coded(code, line, call["call"] if call is not None else "", at)
 
 
-def _told(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _outside_source(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """The first match that is not in a program's source."""
     return next((match for match in pattern.finditer(text) if not _quoted(text, match.start())), None)
 
 
 def _quoted(text: str, position: int) -> bool:
-    """Whether something stands in a line of source: in a comment, or in a string in the line that a traceback shows."""
+    """Whether a position is in a line of source: in a comment, or in a string in the line that a traceback shows."""
     before = text[text.rfind("\n", 0, position) + 1 : position]
     begun = before.lstrip()
     return "// " in before or begun.startswith(("# ", "* ", "/*")) or (before[:4].isspace() and before[-1:] in "'\"")
@@ -200,7 +200,7 @@ def _line_of(text: str, position: int) -> str:
 
 def _library(text: str) -> Statement | None:
     """cuBLAS, cuDNN, and NCCL's word for an error of CUDA."""
-    match = _told(_LIBRARY, text)
+    match = _outside_source(_LIBRARY, text)
     if match is not None:
         status, call = match["status"], match["call"] or ""
         library = {"CUBLAS": "cuBLAS", "CUDNN": "cuDNN", "CUSPARSE": "cuSPARSE", "CUSOLVER": "cuSOLVER"}.get(
@@ -218,7 +218,7 @@ def _library(text: str) -> Statement | None:
 
 def _memory(text: str) -> Statement | None:
     """PyTorch's allocator ran out of memory."""
-    match = _told(_MEMORY, text)
+    match = _outside_source(_MEMORY, text)
     if match is None:
         return None
     attributes = {"error": "cudaErrorMemoryAllocation", "number": "2"}

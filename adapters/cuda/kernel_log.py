@@ -1,4 +1,4 @@
-"""The kernel's log, as far as it tells of NVIDIA's GPUs, from /dev/kmsg where everybody (or we) may read it.
+"""The kernel's log, as far as it is about NVIDIA's GPUs, from /dev/kmsg where everybody (or we) may read it.
 
 Source: Documentation/ABI/testing/dev-kmsg of the Linux kernel: each read gives one record,
 `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`, whose time is since boot; EAGAIN at the end, EPIPE where records were
@@ -20,7 +20,7 @@ __all__ = ["KernelLine", "KernelLog"]
 _RECORD: Final = re.compile(rb"\d{1,10},\d{1,20},(?P<time>\d{1,18}),[^;\n]*;(?P<text>[^\n]*)")
 _WANTED: Final = b"NVRM: Xid"
 _PIECE: Final = 16 * 1024  # bytes; a record is 8 KiB at most
-_MOST_READS: Final = 100_000  # in one look
+_MOST_READS: Final = 100_000  # in one call
 
 
 class KernelLine(NamedTuple):
@@ -46,8 +46,8 @@ class KernelLog:
         self._fd: int | None = None
         self._rest = b""
 
-    def look(self) -> list[KernelLine]:
-        """The messages about GPUs that came since the last look.
+    def read(self) -> list[KernelLine]:
+        """The messages about GPUs that came since the last call.
 
         Raises:
             OSError: it can't be read.
@@ -72,7 +72,7 @@ class KernelLog:
         return found
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -22,13 +22,13 @@ from livedbg.model.events import Event, Stamp
 
 __all__ = ["CudaReader"]
 
-_TELL_NS: Final = 1_000_000_000  # at least so often counts are told while a big log is read
+_REPORT_NS: Final = 1_000_000_000  # counts are reported at least this often while a large log is read
 _OWNERS: Final = 256  # ranks or workers in one log that are kept apart
 _RANK: Final = re.compile(r"\[(?:rank|default)(\d{1,6})\]|^ *(\d{1,6}): |\[\w+/(\d{1,6})\]|\[\d{1,6},(\d{1,6})\]<")
 _LAUNCHER: Final = re.compile(  # `mpirun --tag-output`, `srun --label`
     r"\[\d{1,6},\d{1,6}\]<std\w{3}>:? ?| *\d{1,6}: (?==========|/\S+\.cuh?:\d)"
 )
-_LONGEST: Final = 4_000  # characters of a line that are read: patterns look through longer ones for too long
+_LONGEST: Final = 4_000  # characters of a line that are read: patterns take too long on longer ones
 _FAR: Final = 60  # characters before the rule of a sanitizer, at most
 _WORKER: Final = re.compile(r"\([\w .-]{0,40}?pid=(?P<pid>\d{1,10})(?:, ip=[\w.:]+)?\) ?")
 _ASSERTS: Final = 1_000  # different asserts that are counted without being understood again
@@ -59,7 +59,7 @@ class _Stream:
     driver: DriverLog = field(default_factory=DriverLog)
     begun: dict[str, Place] = field(default_factory=dict)  # where what is open began
     last_error: Statement | None = None
-    asserts: dict[tuple[str, str], str] = field(default_factory=dict)  # what stands around the numbers -> its name
+    asserts: dict[tuple[str, str], str] = field(default_factory=dict)  # the text around the numbers -> its name
 
 
 class CudaReader:
@@ -69,7 +69,7 @@ class CudaReader:
         self.errors = ErrorCounts()
         self._sources: dict[str, LogSource] = {}
         self._names: dict[str, str] = {}
-        self._now_ns = self._told_ns = 0
+        self._now_ns = self._reported_ns = 0
         self._streams: dict[tuple[str, str], _Stream] = {}
 
     def opened(self, source: LogSource) -> None:
@@ -97,13 +97,13 @@ class CudaReader:
                 links.update(dict.fromkeys(ids))
         if not taken:
             links.update(dict.fromkeys(self._block(stream, record, "\n".join(plain))))
-        if not self.errors.fresh and self._now_ns - self._told_ns < _TELL_NS:
+        if not self.errors.fresh and self._now_ns - self._reported_ns < _REPORT_NS:
             return (), tuple(links)
-        self._told_ns = self._now_ns
+        self._reported_ns = self._now_ns
         return self.errors.collect(stamp), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """End what is open, and tell what was counted."""
+        """End what is open, and report what was counted."""
         for stream in self._streams.values():
             for opened in (
                 _one(stream.sanitizer.end()),
@@ -177,7 +177,7 @@ class CudaReader:
     def _opened(
         self, stream: _Stream, what: str, reader: CoreDump | DeviceStops, line: str, place: Place
     ) -> tuple[str, ...]:
-        """A line of something that goes over several: what is complete began where its first line stood."""
+        """A line of something that goes over several: what is complete began at its first line."""
         done = reader.line(line)
         begun = stream.begun.pop(what, place) if done else None
         if reader.opened:
@@ -221,7 +221,7 @@ class CudaReader:
 
 
 def _bounded(line: str) -> str:
-    """A line without the midst of one that is too long: names stand at its beginning, places at its end."""
+    """A line without the midst of one that is too long: names are at its beginning, places at its end."""
     half = _LONGEST // 2
     return line if len(line) <= _LONGEST else f"{line[:half]}…{line[-half:]}"
 
@@ -240,7 +240,7 @@ def _one(statement: Statement | None) -> list[Statement]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """A line as (what tells whose it is, the rest)."""
+    """A line as (what says whose it is, the rest)."""
     prefix, body = split_prefix(line)
     worker = _WORKER.match(body) or (_LAUNCHER.match(body) if not prefix else None)
     if worker is not None:

@@ -2,7 +2,7 @@
 
 Source: Compute Sanitizer documentation, "Compute Sanitizer Tool Examples" and the chapters of the tools. Every line
 begins with `=========`; a report's first line has one space behind it, what belongs to it five. Lines of the program
-itself may stand between them, and end nothing.
+itself may come between them, and end nothing.
 """
 
 from __future__ import annotations

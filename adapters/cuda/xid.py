@@ -41,7 +41,7 @@ _SWITCH: Final = re.compile(
 
 
 class XidKind(StrEnum):
-    """Who is to blame for an Xid, as far as its number tells."""
+    """Who is to blame for an Xid, as far as its number says."""
 
     PROGRAM = "program"  # usually the program on the GPU
     GPU = "gpu"  # the GPU, its memory, its links
@@ -161,7 +161,7 @@ class Xid:
 
 
 def parse_xid(line: str) -> Xid | None:
-    """The Xid that a line tells of."""
+    """The Xid that a line reports."""
     match = _LINE.search(line)
     if match is None:
         return None
@@ -177,7 +177,7 @@ def parse_xid(line: str) -> Xid | None:
 
 
 def parse_switch_xid(line: str) -> SwitchXid | None:
-    """The SXid that a line tells of."""
+    """The SXid that a line reports."""
     match = _SWITCH.search(line)
     if match is None:
         return None
@@ -190,7 +190,7 @@ def meaning_of(number: int) -> tuple[XidKind, str, tuple[str, ...]]:
 
 
 def xid_statement(line: str) -> Statement | None:
-    """The Xid or SXid that a line of the kernel's log tells of, in words."""
+    """The Xid or SXid that a line of the kernel's log reports, in words."""
     xid = parse_xid(line)
     if xid is None:
         return _switch_xid(line)

@@ -26,7 +26,7 @@ __all__ = ["FunctionTracer"]
 _GATHER_S: Final = 0.004  # calls that come within this are read at once
 _IDLE_S: Final = 0.2
 _LIBRARIES_S: Final = 1.0  # between two searches for libraries that were loaded meanwhile
-_LEARN: Final = 300  # calls of a type that nobody wants, until the kernel is told to drop it
+_LEARN: Final = 300  # calls of a type that nobody wants, until a kernel filter drops it
 _LEARNT_MOST: Final = 24  # types in one filter (it has a page: 4096 bytes)
 
 
@@ -106,7 +106,7 @@ class FunctionTracer(Tracer):
         self._read(probes)
 
     def _search(self, probes: FunctionProbes) -> None:
-        """Look for new libraries; arm anew where there is something new to tell the kernel."""
+        """Look for new libraries; arm anew where there is something new for the kernel's filter."""
         self._count()
         probes.keep_alive()
         with contextlib.suppress(OSError):  # what is armed so far still is

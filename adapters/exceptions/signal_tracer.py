@@ -40,7 +40,7 @@ _RINGS: Final = 4 << 20  # bytes: signals are few
 _PROCESSES: Final = 256
 _NULL: Final = 65536  # below: never mapped (/proc/sys/vm/mmap_min_addr)
 _DYING_NS: Final = 60_000_000_000  # how long a process that was killed is given until it is over
-_UNTOLD_NS: Final = 1_000_000_000  # how long it is waited for what ended one that is gone
+_UNREPORTED_NS: Final = 1_000_000_000  # how long to wait for the cause of an end that was missed
 _IDLE_S: Final = 0.2
 _CHECK_S: Final = 1.0  # between two checks which threads are left
 
@@ -139,7 +139,7 @@ class SignalTracer(Tracer):
             there = process_exists(pid)
             status = self._status(pid)
             age_ns = time.monotonic_ns() - sample.mono_ns
-            if status is None and age_ns < (_DYING_NS if there else _UNTOLD_NS) and not self._over.is_set():
+            if status is None and age_ns < (_DYING_NS if there else _UNREPORTED_NS) and not self._over.is_set():
                 continue
             del self._dying[pid]
             self._ended[pid] = None

@@ -159,7 +159,7 @@ class StoppingCatchpoint:
                 return
             await stopper.disarm()
             self._report_brushed(stopper)
-            self._put(seen=stopper.seen, lost=stopper.passed, standing=None, until_wall_ns=None, until_why="")
+            self._put(seen=stopper.seen, lost=stopper.passed, stopped_thread=None, until_wall_ns=None, until_why="")
             if self.catchpoint.state is not CatchpointState.FAILED:
                 self._put(state=CatchpointState.DONE)
 
@@ -231,8 +231,8 @@ class StoppingCatchpoint:
         until = time.time_ns() + int(hold_s * 1e9) if hold_s else None
         budget = self._budget() if hold_s < self._hold_s else None
         why = budget.sentence if budget is not None else ""
-        standing = thread if until else None
-        self._put(hits=self.catchpoint.hits + 1, standing=standing, until_wall_ns=until, until_why=why)
+        stopped = thread if until else None
+        self._put(hits=self.catchpoint.hits + 1, stopped_thread=stopped, until_wall_ns=until, until_why=why)
         if self._most and self.catchpoint.hits >= self._most and self._stopper is not None:
             self._stopper.enough()
 
@@ -242,7 +242,7 @@ class StoppingCatchpoint:
         self._hits[kind] = hit
         self._emit_hit(hit)
         self._touched("stop", f"{self.catchpoint.moment} of {stop.call.names[0]} in thread {stop.tid}", stopped_ns, 1)
-        self._put(standing=None, until_wall_ns=None, until_why="")
+        self._put(stopped_thread=None, until_wall_ns=None, until_why="")
         if self._most and self.catchpoint.hits >= self._most and self._ending is None:
             self._ending = asyncio.create_task(self.disarm())
 

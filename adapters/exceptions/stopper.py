@@ -53,7 +53,7 @@ _INSPECT_S: Final = 5.0
 _AT_S: Final = 2.0
 _THREADS_S: Final = 0.02  # between two checks for threads that were born
 _FILES_S: Final = 1.0
-_LEARN: Final = 3  # throws of a type that nobody wants, until the kernel is told to drop it
+_LEARN: Final = 3  # throws of a type that nobody wants, until a kernel filter drops it
 _UNWANTED_MOST: Final = 100  # a second
 
 

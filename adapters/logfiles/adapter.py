@@ -1,8 +1,8 @@
 """The adapter that reads logs, and feeds the decoders of all adapters.
 
-A look for new logs, a look at each log's size, then slices of those that have more, in turns, each
+A search for new logs, a check of each log's size, then slices of those that have more, in turns, each
 in a worker thread; what comes out goes on the stream before the next slice is read. Reading waits
-while the stream is full. Looks get rarer while nothing happens, and never take more than a
+while the stream is full. Searches get rarer while nothing happens, and never take more than a
 fiftieth of a core, nor a fifth of the time.
 """
 
@@ -35,7 +35,7 @@ _SLICES_S: Final = 0.05  # of slices before what came out goes on the stream
 _LIMIT: Final = Limit(cpu=0.02, wall=0.2)  # a file system may be slow, and so may a busy machine
 _SETTLE_S: Final = 0.7  # a live session does not wait longer for big logs
 _BATCH: Final = 1000  # records in one event
-_OPEN_AT_ONCE: Final = 200  # logs that are kept open between looks
+_OPEN_AT_ONCE: Final = 200  # logs that are kept open between checks
 
 
 @dataclass(slots=True)
@@ -87,14 +87,14 @@ class LogAdapter(Adapter):
         self._catalogue = Catalogue(context.request)
         self._budget = _WHOLE_BUDGET
         started = time.monotonic()
-        settled, look_at = False, 0.0
-        reads, looks = Backoff(0.1, 1.0, 1.3), Backoff(1.0, 5.0, 1.5)
+        settled, search_at = False, 0.0
+        reads, searches = Backoff(0.1, 1.0, 1.3), Backoff(1.0, 5.0, 1.5)
         while True:
-            if time.monotonic() >= look_at:
-                found, cost = await self._look(context)
-                look_gap_s = looks.reset() if found else looks.grow()
-                look_at = time.monotonic() + max(look_gap_s, _LIMIT.rest_s(cost))
-            ended = logs_ended(context)  # asked before the look: what was written until then is there
+            if time.monotonic() >= search_at:
+                found, cost = await self._search(context)
+                search_gap_s = searches.reset() if found else searches.grow()
+                search_at = time.monotonic() + max(search_gap_s, _LIMIT.rest_s(cost))
+            ended = logs_ended(context)  # asked before reading: what was written until then is there
             round_, cost = await asyncio.to_thread(timed, self._slices, context.stamp())
             self._emit(context, round_)
             await context.drain()
@@ -112,9 +112,9 @@ class LogAdapter(Adapter):
                     return
                 await context.sleep(reads.reset() if round_.records else max(reads.grow(), _LIMIT.rest_s(cost)))
 
-    # looking for logs
+    # finding logs
 
-    async def _look(self, context: Context) -> tuple[bool, Cost]:
+    async def _search(self, context: Context) -> tuple[bool, Cost]:
         """Find logs; whether there were new ones, and what it cost."""
         host = context.request.host
         pids = [
@@ -122,15 +122,15 @@ class LogAdapter(Adapter):
             for process in context.snapshot().processes.values()
             if context.request.tree and process.host == host and not process.exited
         ]
-        look, cost = await asyncio.to_thread(timed, self._catalogue.look, pids)
+        found, cost = await asyncio.to_thread(timed, self._catalogue.search, pids)
         stamp = context.stamp()
-        for status in look.statuses:
+        for status in found.statuses:
             context.emit(StatusSeen(status=status, **stamp))
-        for candidate in look.new:
+        for candidate in found.new:
             shown = await asyncio.to_thread(self._open, candidate, stamp)
             self._emit(context, shown)
             await context.drain()
-        return bool(look.new), cost
+        return bool(found.new), cost
 
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
         """Begin to read a log."""
@@ -183,13 +183,13 @@ class LogAdapter(Adapter):
             result.events.append(LogSourceSeen(source=source, **stamp))
 
     def _only_skims(self, started: float) -> bool:
-        """Whether all that is left of the first look is big logs that took long enough."""
+        """True if only large logs are still being read for the first time, and that takes long."""
         if time.monotonic() - started < _SETTLE_S:
             return False
         return all(feed.skimming or feed.tail.backlog == 0 for feed in self._feeds)
 
     async def _settle(self, context: Context) -> None:
-        """The first full look is done: end what is held back in logs that nobody writes to now."""
+        """The first full pass is done: end what is held back in logs that nobody writes to now."""
         self._end_buffered(context, [feed for feed in self._feeds if context.request.once or feed.old])
         context.settled()
 

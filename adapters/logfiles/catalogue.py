@@ -23,9 +23,9 @@ from livedbg.session.log_formats import no_log_suffixes
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 
-__all__ = ["Candidate", "Catalogue", "Look"]
+__all__ = ["Candidate", "Catalogue", "Found"]
 
-_HEAD_LEAST = 16  # bytes of a beginning that tell a file
+_HEAD_LEAST = 16  # bytes of a beginning that identify a file
 _PART = re.compile(r"(?:\.(?P<number>\d{1,3}))?(?:\.(?:gz|zst))?$")
 
 
@@ -39,8 +39,8 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Look:
-    """What a look for logs gave: new ones, and changes of what is to be said."""
+class Found:
+    """What a search for logs gave: new ones, and changes of what is to be reported."""
 
     new: list[Candidate]
     statuses: list[SourceStatus]
@@ -50,7 +50,7 @@ class Catalogue:
     """Finds logs. Not thread-safe; does file I/O.
 
     Args:
-        request: what the session looks at.
+        request: what the session debugs.
     """
 
     def __init__(self, request: Request) -> None:
@@ -60,8 +60,8 @@ class Catalogue:
         self._processes: dict[int, ProcessLogs] = {}
         self._said: dict[tuple[str, str], SourceStatus] = {}
 
-    def look(self, pids: Iterable[int]) -> Look:
-        """Look once.
+    def search(self, pids: Iterable[int]) -> Found:
+        """Search once.
 
         Args:
             pids: the processes whose logs are wanted, besides those that the request names.
@@ -71,7 +71,7 @@ class Catalogue:
         changed = [status for key, status in said.items() if self._said.get(key) != status]
         changed += [_well(status) for key, status in self._said.items() if key not in said]
         self._said = said
-        return Look(_oldest_first(new), changed)
+        return Found(_oldest_first(new), changed)
 
     def read(self, identity: Identity | None, head: bytes) -> None:
         """Remember what is being read (C1)."""
@@ -95,7 +95,7 @@ class Catalogue:
             for file in found.files:
                 path = file.path.absolute()
                 yield self._new(path, LogSource(id=_id(host, path), name=clean_line(file.name), path=str(path)))
-            for status in self._told(named, found):
+            for status in self._problems(named, found):
                 said[(status.target, status.code)] = status
         for pid in dict.fromkeys([*(target.pid for target in self._request.processes), *pids]):
             for log in self._processes.setdefault(pid, ProcessLogs(pid)).find():
@@ -134,8 +134,8 @@ class Catalogue:
         """Whether something that is or was read begins like this."""
         return any(len(other) >= _HEAD_LEAST and head.startswith(other) for other in self._identities.values())
 
-    def _told(self, named: str, found: Scan) -> Iterator[SourceStatus]:
-        """What is to be said of a named place."""
+    def _problems(self, named: str, found: Scan) -> Iterator[SourceStatus]:
+        """What is wrong with a named place."""
         target = clean_line(named)
         if found.missing:
             once = self._request.once

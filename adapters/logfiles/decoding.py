@@ -1,6 +1,6 @@
 """Feeding records to the decoders of the session.
 
-Each record is searched once for the triggers of all decoders (Aho-Corasick: looking for 65 triggers one by one costs
+Each record is searched once for the triggers of all decoders (Aho-Corasick: searching for 65 triggers one by one costs
 more than everything else that is done to a line).
 """
 
@@ -66,7 +66,7 @@ class Decoding:
 
     @property
     def beats(self) -> tuple[bytes, ...]:
-        """What stands in lines of which the last in a row is enough."""
+        """What lines contain of which the last in a row is enough."""
         return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.beats))
 
     def opened(self, source: LogSource, stamp: Stamp) -> None:

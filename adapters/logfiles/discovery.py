@@ -48,7 +48,7 @@ class ProcessLogs:
         self._environment: dict[str, str] | None = None
 
     def find(self) -> list[ProcessLog]:
-        """The logs that it has now. Empty when it is gone or can't be looked at."""
+        """The logs that it has now. Empty when it is gone or can't be read."""
         found: dict[Path, ProcessLog] = {}
         try:
             for log in [*self._open_files(), *self._named_by_environment()]:

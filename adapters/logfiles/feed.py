@@ -86,7 +86,7 @@ class SourceFeed:
         return ready
 
     def begin(self, whole_limit: int, stamp: Stamp) -> list[LogRecord]:
-        """The first look at what is there already.
+        """Read what is there already.
 
         Args:
             whole_limit: a log of more bytes is skimmed; the newest records are shown at once.
@@ -153,7 +153,7 @@ class SourceFeed:
             self.tail.release()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.tail.close()
 
     @property

@@ -144,8 +144,8 @@ class NativeAdapter(Adapter):
                 due = due[:_MOST_THREADS]
                 moving: set[str] = set()
                 try:
-                    moving = await self._told(context, process, [thread for thread, _ in due])
-                except GdbTimeout as error:  # a busy box: once more, after a rest
+                    moving = await self._take_reporting(context, process, [thread for thread, _ in due])
+                except GdbTimeout as error:  # a busy host: once more, after a rest
                     moving = {thread.id for thread, _ in due}
                     self._report(context, process.id, error)
                 except LivedbgError as error:
@@ -158,8 +158,8 @@ class NativeAdapter(Adapter):
                 pause_s = _LIMIT.rest_s(Cost(cost_s, time.monotonic() - started))
                 watched.next_s = time.monotonic() + pause_s
 
-    async def _told(self, context: Context, process: Process, threads: list[Thread]) -> set[str]:
-        """`_take`, and a status where gdb lets us wait: who looks once must not guess why there are no stacks."""
+    async def _take_reporting(self, context: Context, process: Process, threads: list[Thread]) -> set[str]:
+        """`_take`, and a status where gdb is slow: a report of one sample must say why there are no stacks."""
         taking = asyncio.ensure_future(self._take(context, process, threads, _LIMIT_S))
         try:
             if not (await asyncio.wait({taking}, timeout=_SILENT_S))[0]:

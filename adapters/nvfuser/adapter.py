@@ -23,7 +23,7 @@ __all__ = ["NvfuserAdapter"]
 
 _POLL_S: Final = 1.0
 _SLICE_S: Final = 0.5
-_LOGS_S: Final = 120.0  # how long one look waits for the logs
+_LOGS_S: Final = 120.0  # how long a session that reads once waits for the logs
 _ENVIRON: Final = 1 << 20
 
 
@@ -37,7 +37,7 @@ class NvfuserAdapter(Adapter):
     def __init__(self) -> None:
         self.model = NvfuserModel()
         self._follower = LogFollower(self.model)
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -45,7 +45,7 @@ class NvfuserAdapter(Adapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """What tells nvFuser's logs from others."""
+        """What recognises nvFuser's logs."""
         return (NvfuserDecoder(self.model),)
 
     async def run(self, context: Context) -> None:
@@ -62,11 +62,11 @@ class NvfuserAdapter(Adapter):
                 await context.drain()
             context.emit(*self.model.collect(context.stamp()))
             places = [*context.request.logs, *await self._named_traces(context)]
-            while await asyncio.to_thread(traces.look, places, _SLICE_S):
+            while await asyncio.to_thread(traces.read, places, _SLICE_S):
                 context.emit(*traces.events(context.stamp()))
                 await context.drain()
             context.emit(*traces.events(context.stamp()))
-            self._tell(context)
+            self._report(context)
             if not settled:
                 settled = True
                 context.settled()
@@ -75,7 +75,7 @@ class NvfuserAdapter(Adapter):
             await context.sleep(_POLL_S)
 
     async def _after_logs(self, context: Context) -> None:
-        """One look: the log adapter says which logs have nvFuser's text."""
+        """A session that reads once: the log adapter says which logs have nvFuser's text."""
         deadline = time.monotonic() + _LOGS_S
         while not self.model.settled and time.monotonic() < deadline:
             await context.sleep(0.01)
@@ -87,10 +87,10 @@ class NvfuserAdapter(Adapter):
         pids += [target.pid for target in context.request.processes]
         return await asyncio.to_thread(_traces_of, dict.fromkeys(pids))
 
-    def _tell(self, context: Context) -> None:
+    def _report(self, context: Context) -> None:
         for path, sentence in self._follower.problems.items():
-            if self._told.get(path) != sentence:
-                self._told[path] = sentence
+            if self._reported.get(path) != sentence:
+                self._reported[path] = sentence
                 status = SourceStatus(
                     source=self.name,
                     target=clean_line(path),

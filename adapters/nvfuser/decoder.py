@@ -1,7 +1,7 @@
-"""Tells logs with nvFuser's text from others, and links their records to the groups that they speak of.
+"""Recognises logs with nvFuser's text, and links their records to the groups that they name.
 
 The text itself is read by livedbg.adapters.nvfuser.dumps.statement_reader, from the file: its statements have dozens of
-lines, of which a log's records tell nothing.
+lines, which a log's records do not have.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NvfuserDecoder(LogDecoder):
     """Sees nvFuser's text in logs.
 
     Args:
-        model: what is told of it.
+        model: receives it.
     """
 
     name = "nvfuser"

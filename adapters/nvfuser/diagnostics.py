@@ -92,7 +92,7 @@ def _failed(
 
 
 def _log(job: Job, record: FusionRecord, error: Mark) -> str:
-    """Where the error, the dump and the script stand: a log, or the folder of several."""
+    """Where the error, the dump and the script are: a log, or the folder of several."""
     marks = [error, *([record.mark] if record.segmented is not None else []), *(mark for _, mark in job.scripts[-1:])]
     paths = {mark.path for mark in marks if mark.path}
     folders = {str(PurePath(path).parent) for path in paths}

@@ -15,7 +15,7 @@ from livedbg.text.wording import many
 
 __all__ = ["Emitter"]
 
-_REFUSED = 14  # schedulers whose reasons stand at a task
+_REFUSED = 14  # schedulers whose reasons are kept for a task
 _TEXT = 400
 
 
@@ -24,7 +24,7 @@ class Emitter:
 
     Args:
         job: the job.
-        label: what tells it from others in identifiers, or "".
+        label: what distinguishes it in identifiers, or "".
     """
 
     def __init__(self, job: Job, label: str) -> None:
@@ -142,9 +142,9 @@ class Emitter:
         errors = [(g.error, g.error_mark, f"group {g.number}: ") for g in record.groups.values() if g.error is not None]
         errors += [(failure, mark, "") for failure, mark in record.failures]
         for failure, mark, lead in errors:
-            told = "\n".join((self.scope, record.label, lead, failure.message, mark.source))
+            parts = "\n".join((self.scope, record.label, lead, failure.message, mark.source))
             yield ExceptionHit(
-                id=f"exception:nvfuser/{hashlib.blake2b(told.encode(), digest_size=6).hexdigest()}",
+                id=f"exception:nvfuser/{hashlib.blake2b(parts.encode(), digest_size=6).hexdigest()}",
                 type=type_of(failure),
                 message=lead + failure.message[:4096],
                 stack=tuple(failure.frames),

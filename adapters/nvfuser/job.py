@@ -196,10 +196,10 @@ class Job:
     def _nameless(self, record: FusionRecord, failure: Failure, mark: Mark) -> None:
         """An error that names no group: groups are compiled one by one (NVFUSER_DISABLE=parallel_compile), or it is
         the only one."""
-        told = {group for group in groups_in(failure) if group in record.groups}
+        named = {group for group in groups_in(failure) if group in record.groups}
         group, inferred = None, ""
-        if len(told) == 1:
-            group = record.groups[told.pop()]
+        if len(named) == 1:
+            group = record.groups[named.pop()]
         elif len(record.groups) == 1:
             (group,) = record.groups.values()
             inferred = "it is the only group of its fusion"

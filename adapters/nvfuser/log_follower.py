@@ -40,7 +40,7 @@ class LogFollower:
     """Reads the wanted logs. Blocking: call it in a thread.
 
     Args:
-        model: what is told of the statements; says which logs are wanted.
+        model: receives the statements; says which logs are wanted.
     """
 
     def __init__(self, model: NvfuserModel) -> None:
@@ -81,7 +81,7 @@ class LogFollower:
         if file.packed:
             if not file.live:
                 file.live, file.unpacked = True, read_statements(file.path)
-            for said in file.unpacked:  # goes on where the last look ended
+            for said in file.unpacked:  # goes on where the last call ended
                 with self._model.lock:
                     self._model.take(file.source, said, False, time.time_ns())
                 yield

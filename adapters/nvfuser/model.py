@@ -79,7 +79,7 @@ class NvfuserModel:
         return emitter
 
     def _label(self, key: tuple[str, str]) -> str:
-        """What tells this job from the others in identifiers: nothing for the first one, its rank, its name."""
+        """What distinguishes this job from the others in identifiers: nothing for the first one, its rank, its name."""
         rank = _RANK.search(key[1])
         if rank is not None:
             label = f"rank{rank[1]}"

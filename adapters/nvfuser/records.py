@@ -49,7 +49,7 @@ NOWHERE: Final = Mark("")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The log that a statement stands in.
+    """The log that contains a statement.
 
     Attributes:
         wall_ns: now, where the statement was seen as it came; None where it was there before.
@@ -75,7 +75,7 @@ class GroupRecord:
         expressions: how many it has, where a dump says so.
         refused: (scheduler, why) of those that did not take it.
         error: what it failed with.
-        error_mark: where that stands.
+        error_mark: where that is.
     """
 
     number: int

@@ -46,7 +46,7 @@ def _computes(said: Diagnostic, state: RuleInput) -> bool:
 
 
 def _goes_on(state: RuleInput) -> bool:
-    """Whether a process that is looked at is alive: it may have caught what was thrown."""
+    """Whether a process of the session is alive: it may have caught what was thrown."""
     return any(process.target and not process.exited for process in state.snapshot.processes.values())
 
 
@@ -145,7 +145,7 @@ class TraceStopped:
         "was written for longer than the threshold (10 s), or no process of its number runs here: the innermost such "
         "pass is where it stopped. Passes that are left by an exception end too, so an open one means a death or a "
         "hang, unless the process is seen computing (a kernel that takes long to compile). Without the process the "
-        "file alone can't tell a death from a hang. Inferred but where the process is seen to have ended."
+        "file alone does not distinguish a crash from a hang. Inferred but where the process is seen to have ended."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

@@ -50,7 +50,7 @@ class TraceWatch:
         self._said: dict[str, Task | Diagnostic] = {}
         self._find_at = 0.0
 
-    def look(self, paths: Iterable[str], for_s: float) -> bool:
+    def read(self, paths: Iterable[str], for_s: float) -> bool:
         """Find traces at or below some paths, and read on in them. Blocking: call it in a thread.
 
         Args:
@@ -100,7 +100,7 @@ class TraceWatch:
         yield from others
 
     def _recognised(self, path: Path) -> bool:
-        """Whether a file is a trace; one that is too short yet is looked at again when it has grown."""
+        """Whether a file is a trace; one that is too short yet is checked again when it has grown."""
         try:
             status = path.stat()
             if self._passed.get(path) == (status.st_ino, min(status.st_size, 4096)):

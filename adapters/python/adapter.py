@@ -29,7 +29,7 @@ from livedbg.session.pacing import Limit, Stopwatch
 
 __all__ = ["PythonAdapter"]
 
-_LOOK_AGAIN_S: Final = (1.0, 60.0)  # a process that runs no Python may come to: first and longest pause
+_RETRY_S: Final = (1.0, 60.0)  # a process that runs no Python may come to: first and longest pause
 
 _LIMIT: Final = Limit(cpu=0.005)  # for finding out what there is to sample
 
@@ -39,12 +39,12 @@ class _NotPython:
 
     def __init__(self, start_ticks: int) -> None:
         self.start_ticks = start_ticks
-        self.pause_s = _LOOK_AGAIN_S[0]
+        self.pause_s = _RETRY_S[0]
         self.next_s = time.monotonic() + self.pause_s
 
     def postpone(self) -> None:
         """Check again, later than last time."""
-        self.pause_s = min(2 * self.pause_s, _LOOK_AGAIN_S[1])
+        self.pause_s = min(2 * self.pause_s, _RETRY_S[1])
         self.next_s = time.monotonic() + self.pause_s
 
 
@@ -68,7 +68,7 @@ class PythonAdapter(Adapter):
         return bool(request.processes)
 
     async def run(self, context: Context) -> None:
-        """Watch until the targets have ended; in a one-look session, sample once."""
+        """Watch until the targets have ended; in a session that samples once, do that."""
         statuses = self._statuses = Statuses(context)
         self._spy = PySpy(context.request.options.get("python.py-spy", ""))
         first = True

@@ -57,7 +57,7 @@ class SpyThread(Struct, frozen=True):
     Attributes:
         thread_id: pthread identifier.
         os_thread_id: tid in the target's PID namespace; None before 3.11 when it is not stopped.
-        active: it ran, or may have run, when it was looked at.
+        active: it ran, or may have run, when it was sampled.
     """
 
     pid: int

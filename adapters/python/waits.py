@@ -31,7 +31,7 @@ _LIBRARY: Final = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py",
 _NEAR: Final = 3  # innermost frames that may have the lock among their values
 _STACK_REACH: Final = 1 << 16
 _EVENT_TO_IDENT: Final = 57 - 32  # ThreadHandle: PyEvent thread_is_exiting at 57, ident at 32 (3.13)
-_SIMPLE_QUEUE: Final = "_queue.SimpleQueue"  # its lock stands at +16 too, up to 3.12 (Modules/_queuemodule.c)
+_SIMPLE_QUEUE: Final = "_queue.SimpleQueue"  # its lock is at +16 too, up to 3.12 (Modules/_queuemodule.c)
 
 
 class GilWait(NamedTuple):

@@ -1,7 +1,7 @@
-"""The adapter: looks for dumps beside the logs, and reads of them what somebody asks for.
+"""The adapter: finds dumps beside the logs, and reads of them what the user asks for.
 
 Invariants:
-    values_adapter.V1. At most three threads read: one looks at a tensor, one compares, one lists. A look that is no
+    values_adapter.V1. At most three threads read: one previews a tensor, one compares, one lists. A preview that is no
         longer wanted is given up, and one that waits is dropped: a cursor that moves leaves no queue behind.
     values_adapter.V2. The state knows a dump by its sanitised path; only what was found here is opened.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ValuesAdapter"]
 
-_LIMIT: Final = Limit(wall=0.05, least_s=5.0)  # of looks at the folders
+_LIMIT: Final = Limit(wall=0.05, least_s=5.0)  # of searches of the folders
 _KEEP_S: Final = 60.0
 
 
@@ -50,11 +50,11 @@ class ValuesAdapter(Adapter):
         self._finder = Finder(self._readers.files)
         self._paths: dict[str, Path] = {}  # by the state's names
         self._goldens: dict[str, str] = {}  # what each was compared with
-        self._looks, self._compares = Turn(), Turn()
+        self._previews, self._compares = Turn(), Turn()
         self._listed: dict[str, ValueDump] = {}
         self._ill: dict[str, str] = {}  # by name: the code of what is wrong with it
         self._previewer: Previewer | None = None
-        self._looked_s = 0.0
+        self._previewed_s = 0.0
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -62,7 +62,7 @@ class ValuesAdapter(Adapter):
         return not request.once
 
     async def run(self, context: Context) -> None:
-        """Look for dumps that are new or have changed."""
+        """Search for dumps that are new or have changed."""
         first = True
         comparisons: set[asyncio.Task[None]] = set()
         try:
@@ -75,7 +75,7 @@ class ValuesAdapter(Adapter):
                 if first:
                     context.settled()
                     first = False
-                if self._looks.idle and began_s - self._looked_s > _KEEP_S:
+                if self._previews.idle and began_s - self._previewed_s > _KEEP_S:
                     self._previewer = None
                 if logs_ended(context):
                     await asyncio.gather(*comparisons)
@@ -86,7 +86,7 @@ class ValuesAdapter(Adapter):
                 task.cancel()
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Look at a tensor, or compare a dump.
+        """Preview a tensor, or compare a dump.
 
         Raises:
             SourceError: that dump was not found in this session.
@@ -100,12 +100,12 @@ class ValuesAdapter(Adapter):
             def emit(look: ValueLook) -> None:
                 context.emit(ValuesSeen(look=look, **context.stamp()))
 
-            self._looked_s = time.monotonic()
-            await self._looks.newest(lambda: self._look(intent, lambda look: _on(loop, emit, look)))
+            self._previewed_s = time.monotonic()
+            await self._previews.newest(lambda: self._preview(intent, lambda look: _on(loop, emit, look)))
         else:
             await self._compare(intent.path, intent.golden, context)
 
-    def _look(self, intent: LookAtValues, emit: Callable[[ValueLook], None]) -> None:
+    def _preview(self, intent: LookAtValues, emit: Callable[[ValueLook], None]) -> None:
         """In a thread."""
         from livedbg.values.preview import Previewer  # numpy is imported where there is a dump
 
@@ -147,7 +147,7 @@ class ValuesAdapter(Adapter):
         return found, listed(self._readers, path, name, differing)
 
     async def _changed(self, context: Context) -> list[str]:
-        """Tell what has changed.
+        """Report what has changed.
 
         Returns:
             The dumps that are to be compared.

@@ -1,4 +1,4 @@
-"""Where dumps are looked for: in the folders of the logs, and below them."""
+"""Where dumps are searched for: in the folders of the logs, and below them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Changes:
         dumps: those that are new or have changed.
         replaced: payloads whose manifest has come.
         gone: those that are there no more.
-        left_out: why not all were looked for, or "".
+        left_out: why not all were searched for, or "".
     """
 
     dumps: list[Path] = field(default_factory=list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from livedbg.app.options import AppOptions
 from livedbg.session.view import SessionView
+from livedbg.text.printed import drawing
 
 __all__ = ["AppOptions", "run"]
 
@@ -24,4 +25,5 @@ def run(view: SessionView, options: AppOptions | None = None) -> int:
     """
     from livedbg.app.runner import run_app  # Textual takes about 0.2 s to import
 
-    return run_app(view, options or AppOptions())
+    with drawing():
+        return run_app(view, options or AppOptions())

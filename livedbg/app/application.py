@@ -196,7 +196,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
         return not self.frozen
 
     def change(self, *, update: Update | None = None, selection: str | None = None, theme: str | None = None) -> None:
-        """Make a new look and show it everywhere."""
+        """Take over a new state, selection or theme, and show it everywhere."""
         old = self.look
         update = update or old.update
         selection = selection or old.selection
@@ -211,7 +211,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
         return bool(roots) and selection not in roots
 
     def render_look(self) -> None:
-        """Show the look in everything that can be seen; nothing when the app is about to end."""
+        """Draw everything that can be seen; nothing when the app is about to end."""
         if not self.main.is_attached or not self.main.query(FooterBar):
             return
         with self.batch_update():
@@ -343,7 +343,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
         self.tick()
 
     def action_refresh_now(self) -> None:
-        """Look again now."""
+        """Sample everything now."""
         self.view.send(Refresh())
         self.say("Scanning all sources")
 

@@ -53,7 +53,7 @@ class _Bar(Widget):
         self._painted = Painted(self.refresh)
 
     def show(self, look: Look) -> None:
-        """Draw another look."""
+        """Draw another state, selection or theme."""
         self.look = look
         self._painted.repaint(self.size.height, self.screen_line)
 
@@ -65,7 +65,7 @@ class _Bar(Widget):
         return self._painted.drawn(y, self.screen_line(y))
 
     def screen_line(self, y: int) -> Strip:
-        """What stands in a line now."""
+        """A line as it is now."""
         line = Line(self.size.width, self.look.ink.raised)
         if y == 0:
             self.draw(line)
@@ -73,7 +73,7 @@ class _Bar(Widget):
 
 
 class HeaderBar(_Bar):
-    """Who, what state, since when, how it is looked at, at what cost, what time it is."""
+    """The target, its state and since when, the level of the session, its cost, and the time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,11 +96,11 @@ class HeaderBar(_Bar):
         frozen = ("FROZEN", ink.style(Role.WARN, bold=True)) if self.frozen else ("", dim)
         touched = ink.style(Role.WARN, bold=True) if look.snapshot.paused_ns else dim
         caught = armed(look)
-        stands = any(point.standing for point in look.snapshot.catchpoints.values())
+        stopped = any(point.stopped_thread for point in look.snapshot.catchpoints.values())
         attached = armed(look, stopping=True) > 0
         word = "catching" if attached else "tracing"
         right: list[tuple[int, str, Style]] = [
-            (10, "THREAD STOPPED" if stands else "", ink.style(Role.BAD, bold=True)),
+            (10, "THREAD STOPPED" if stopped else "", ink.style(Role.BAD, bold=True)),
             (9, *frozen),
             (3, f"{word}: {caught}" if caught else "", ink.style(Role.ACCENT)),
             (3, ended, ink.style(Role.WARN)),
@@ -127,7 +127,7 @@ class HeaderBar(_Bar):
 
 
 class TimelineBar(_Bar):
-    """Where a replay stands, and the keys that move it."""
+    """The position of a replay, and the keys that move it."""
 
     KEYS_SHOWN = "p play  , . step  < > seek  ^ * speed"
 

@@ -9,8 +9,8 @@ from rich.text import Text
 from textual.app import App
 
 from livedbg.app import export
-from livedbg.linux.private_files import write_private
 from livedbg.panels.look import NO_LOOK, Look
+from livedbg.text.private_files import write_private
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.text.wording import many
 

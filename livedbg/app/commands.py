@@ -27,7 +27,7 @@ class Commands(Provider):
     _offers: Sequence[Again] = ()
 
     async def startup(self) -> None:
-        """Look, once a palette, which recipes fit."""
+        """Find, once a palette, which recipes fit."""
         app = self.app
         if isinstance(app, PromptingApp):
             self._offers = await asyncio.to_thread(offered, app.look, live=app.view.timeline is None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from livedbg.linux.private_files import write_private
 from livedbg.session.view import Update
+from livedbg.text.private_files import write_private
 
 __all__ = ["free_path", "write_report"]
 

@@ -1,4 +1,4 @@
-"""The last look at every line before it is written, whichever widget drew it.
+"""The last check of every line before it is written, whichever widget drew it.
 
 Invariants:
     filters.L1. No control, escape or bidirectional character leaves through a segment's text.

@@ -97,11 +97,11 @@ class PromptingApp(BasicApp):
 
     def action_resume_thread(self) -> None:
         """Resume all threads that stopped at a catchpoint."""
-        standing = [point for point in self.look.snapshot.catchpoints.values() if point.standing is not None]
-        for point in standing:
+        stopped = [point for point in self.look.snapshot.catchpoints.values() if point.stopped_thread is not None]
+        for point in stopped:
             self.view.send(Resume(catchpoint=point.id))
-        labels = ", ".join(self.look.names.label(point.standing or "") for point in standing)
-        self.say(f"Resuming {labels}" if standing else "No thread is stopped at a catchpoint.")
+        labels = ", ".join(self.look.names.label(point.stopped_thread or "") for point in stopped)
+        self.say(f"Resuming {labels}" if stopped else "No thread is stopped at a catchpoint.")
 
     @on(Input.Changed, "#prompt")
     def _typed(self, message: Input.Changed) -> None:

@@ -25,7 +25,7 @@ LAST_WORD_S: Final = 10.0
 """Long enough to put a terminal that is there after all in order, on a busy machine too."""
 
 SETTLED_S: Final = 2.0
-"""When the screens stand: what is there then is left out of later garbage collections, each of which would stop
+"""When the screens are built: what is there then is left out of later garbage collections, each of which would stop
 the screen for some 40 ms."""
 
 SWITCH_S: Final = 0.0005

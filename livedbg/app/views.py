@@ -1,4 +1,4 @@
-"""The screens of the app: which panels each has, mounted when it is first looked at."""
+"""The screens of the app: which panels each has, mounted when it is first shown."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class View(Container):
                 yield panel
 
     def show(self, look: Look) -> None:
-        """Hand a look to every panel that can be seen."""
+        """Show every panel that can be seen."""
         for panel in self.panels():
             panel.show(look)
 
@@ -73,7 +73,7 @@ class View(Container):
 
 
 class Overview(View):
-    """The first screen: tasks where a runtime tells of any, threads where none does."""
+    """The first screen: tasks where a runtime reports any, threads where none does."""
 
     def show(self, look: Look) -> None:
         """Choose between tasks and threads, then show."""

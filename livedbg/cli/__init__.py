@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from livedbg.cli.command_clock import clock
 from livedbg.cli.saying import warn
 from livedbg.cli.streams import drop_output, prepare_streams
 from livedbg.model.errors import LivedbgError, SourceError
@@ -24,9 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code (livedbg.cli.table.EXIT_CODES).
     """
+    clock.begin()
     try:
         prepare_streams()
-        code = _run(arguments)
+        code = clock.code = _run(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED

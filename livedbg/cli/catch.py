@@ -149,8 +149,8 @@ def _print_hits(
 
 def _resume_stopped(view: LiveView, snapshot: Snapshot) -> None:
     """Resume the stopped threads when Enter is pressed."""
-    standing = [point.id for point in snapshot.catchpoints.values() if point.standing]
-    if standing and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
+    stopped = [point.id for point in snapshot.catchpoints.values() if point.stopped_thread]
+    if stopped and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
         sys.stdin.readline()
-        for point in standing:
+        for point in stopped:
             view.send(Resume(catchpoint=point))

@@ -19,7 +19,6 @@ import click
 
 from livedbg.analysis.verdict import INCONCLUSIVE, exit_code, is_blind
 from livedbg.cli.saying import warn, warn_all
-from livedbg.linux.private_files import write_private
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
@@ -27,6 +26,7 @@ from livedbg.session.live import LiveView
 from livedbg.session.session import EventSink
 from livedbg.session.targets import Targets, resolve
 from livedbg.session.view import Update
+from livedbg.text.private_files import write_private
 
 __all__ = [
     "TIME_LIMIT",

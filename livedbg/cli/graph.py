@@ -20,12 +20,12 @@ from livedbg.graphs.fromstate import drawing_of_state
 from livedbg.graphs.lost import lost_orders
 from livedbg.graphs.orders import LostOrders
 from livedbg.graphs.readers import GraphReader, graph_files, reader_of
-from livedbg.linux.private_files import write_private
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.snapshot import Snapshot
 from livedbg.recording.file import is_recording
 from livedbg.session.filereaders import graph_readers
 from livedbg.session.replay import last_update
+from livedbg.text.private_files import write_private
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 

@@ -38,7 +38,7 @@ class HitPrinter:
         self._counts: dict[str, int] = {}
         self._armed: set[str] = set()
         self._failed: set[str] = set()
-        self._standing: set[str] = set()
+        self._stopped: set[str] = set()
         self._paused_ms: dict[str, float] = {}
 
     def show(self, snapshot: Snapshot) -> None:
@@ -53,13 +53,13 @@ class HitPrinter:
                 self._failed.add(point.id)
                 if self._error:  # else the command ends with it
                     warn(f"{point.pattern} is not caught: {point.note}", point.remedy)
-            if point.standing and point.standing not in self._standing:
+            if point.stopped_thread and point.stopped_thread not in self._stopped:
                 left_s = max(0.0, ((point.until_wall_ns or 0) - time.time_ns()) / 1e9)
                 why = f" {point.until_why}" if point.until_why else ""
                 click.echo(
                     f"livedbg: the thread is stopped for {left_s:.0f} s at most. Enter resumes it.{why}", err=True
                 )
-            self._standing = {other.standing for other in snapshot.catchpoints.values() if other.standing}
+            self._stopped = {other.stopped_thread for other in snapshot.catchpoints.values() if other.stopped_thread}
         for hit in snapshot.exceptions.values():
             if self._caught_only and hit.catchpoint not in snapshot.catchpoints:
                 continue

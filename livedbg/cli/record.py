@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from livedbg.cli.units import DURATION, SIZE
 from livedbg.model.errors import SourceError
 from livedbg.recording.recorder import MOST_BYTES, Recorder
 from livedbg.recording.ring import MOST_RING_BYTES, RingRecorder
+from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
 from livedbg.text.quantities import byte_size
@@ -64,7 +66,7 @@ def command(
             output, host_name(), title, last_s=last, replace=force, most_bytes=int(max_size or MOST_RING_BYTES)
         )
         box = BlackBox(ring)
-        view = LiveView(look.request(), sink=ring)
+        view = LiveView(_request(look), sink=ring)
         ring.keyframe = view.keyframe
         view.subscribe(box.look)
         try:
@@ -75,10 +77,15 @@ def command(
     return 0
 
 
+def _request(look: Look) -> Request:
+    """The request of a recording: it ends with its targets, also where logs were named."""
+    return replace(look.request(), ends_with_processes=bool(look.found.processes))
+
+
 def _to_file(look: Look, output: Path, seconds: float | None, most_bytes: int, title: str, *, force: bool) -> int:
     recorder = Recorder(output, host_name(), title, replace=force, most_bytes=most_bytes)
     try:
-        view = LiveView(look.request(), sink=recorder)
+        view = LiveView(_request(look), sink=recorder)
         recorder.keyframe = view.keyframe
         with started(view):
             _watch(view, seconds)

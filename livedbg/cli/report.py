@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Final
 
 import click
 
 from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, why_blind, write
+from livedbg.cli.time_limit import TimeLimit
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
 from livedbg.report import build, to_json, to_markdown, to_text
@@ -57,13 +57,17 @@ def command(look: Look, form: str, output: Path | None, seconds: float | None, t
             warn(damage)
         write(render(update, form), output)
         return code_of(update)
-    with quit_on_signals():
-        update, in_time = _look(look.resolved(), seconds, timeout)
-    write(render(update, form), output)
-    if form != "text" or output is not None:  # the text says it
-        why_blind(update)
-    if not in_time:
-        warn(f"the scan was not complete after {timeout:g} s; the report has what is known.", "--timeout SECONDS")
+    limit = TimeLimit(timeout)
+    with quit_on_signals(), running(look.resolved().request(once=seconds is None)) as view, limit.over(view):
+        in_time = view.wait_settled(limit.left_s or 0)
+        if seconds is not None:
+            view.wait_ended(min(seconds, limit.left_s or 0))
+        update = view.latest()
+        write(render(update, form), output)
+        if form != "text" or output is not None:  # the text says it
+            why_blind(update)
+        if not in_time:
+            warn(f"the scan was not complete after {timeout:g} s; the report has what is known.", "--timeout SECONDS")
     return code_of(update, in_time=in_time)
 
 
@@ -85,15 +89,6 @@ def _recording(look: Look) -> Path | None:
             "not-a-recording",
         )
     return files[0]
-
-
-def _look(look: Look, seconds: float | None, timeout: float) -> tuple[Update, bool]:
-    with running(look.request(once=seconds is None)) as view:
-        end = time.monotonic() + timeout
-        in_time = view.wait_settled(timeout)
-        if seconds is not None:
-            view.wait_ended(max(0.0, min(seconds, end - time.monotonic())))
-        return view.latest(), in_time
 
 
 def render(update: Update, form: str) -> str:

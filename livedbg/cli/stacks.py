@@ -9,6 +9,7 @@ import click
 
 from livedbg.analysis.rules.sight import blinds
 from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
+from livedbg.cli.time_limit import TimeLimit
 from livedbg.model import Frame, Stack, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import GLANCE_ONCE
@@ -39,8 +40,10 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     about 0.1 ms, one at a time, to get its native frames. Blocked threads are never stopped, because a stop would make
     some system calls (`epoll_wait`, `semop`, …) return EINTR.
     """
-    with quit_on_signals(), running(_request(look.resolved(), glance)) as view:
-        in_time = view.wait_settled(timeout)
+    limit = TimeLimit(timeout)
+    request = _request(look.resolved(), glance)
+    with quit_on_signals(), running(request) as view, limit.over(view, may_kill=not glance):
+        in_time = view.wait_settled(limit.left_s or 0)
         snapshot = view.latest().snapshot
     failed = [status for status in snapshot.statuses.values() if blinds(status, snapshot)]
     for status in failed:

@@ -3,7 +3,7 @@
 Invariants:
     streams.O1. No text that is printed sends a control character or an escape sequence to the terminal: what a name, an
         argument or an error message has of them is cleaned (livedbg.text.sanitize) as the last step. What `launch`
-        relays of its child goes by `buffer`, as bytes.
+        relays of its child goes by `buffer`, as bytes; the terminal app draws past it (livedbg.text.printed).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import select
 import sys
 from typing import TextIO
 
-from livedbg.text.sanitize import clean
+from livedbg.text.printed import clean_what_is_written
 
 __all__ = ["drop_output", "is_unread", "prepare_streams"]
 
@@ -34,12 +34,7 @@ def prepare_streams() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
             if type(stream) is io.TextIOWrapper:  # not one that a test reads
-                _clean_what_is_written(stream)
-
-
-def _clean_what_is_written(stream: io.TextIOWrapper) -> None:
-    written = stream.write
-    setattr(stream, "write", lambda text: written(clean(text)))  # noqa: B010 - a wrapper would lose the identity
+                clean_what_is_written(stream)
 
 
 def drop_output() -> None:

@@ -6,6 +6,7 @@ import queue
 import shlex
 import subprocess
 import time
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -14,6 +15,7 @@ from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.launch_tracing import TracingStatus, trace_launches
+from livedbg.cli.time_limit import TimeLimit
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.report.lines import verdict_line
@@ -46,18 +48,19 @@ def command(
     look = look.resolved()
     warn_all(look.found.problems)
     stall = OnStall(on_stall) if on_stall is not None else None
-    request = look.request()
+    request = replace(look.request(), ends_with_processes=bool(look.found.processes))
+    limit = TimeLimit(timeout)
     if launches:
         refuse_touch(request, "--launches sets probes")
         if not request.processes:
             raise UsageError("--launches needs a process.", "livedbg watch PID --launches", "usage")
-    with quit_on_signals(), running(request) as view:
+    with quit_on_signals(), running(request) as view, limit.over(view, may_kill=not launches):
         try:
             if launches:
                 trace_launches(view, [f"process:{request.host}/{process.pid}" for process in request.processes])
                 view.subscribe(TracingStatus().report)
                 view.subscribe(_Asker(view).look)
-            update, in_time = follow(view, FindingsPrinter(as_json), until, timeout, stall)
+            update, in_time = follow(view, FindingsPrinter(as_json), until, limit.left_s, stall)
         except KeyboardInterrupt:
             update, in_time = view.latest(), True
     return code_of(update, in_time=in_time)
@@ -137,15 +140,16 @@ def follow(
     unsubscribe = view.subscribe(updates.put)
     end = None if timeout is None else time.monotonic() + timeout
     try:
-        view.wait_settled(min(timeout or 10.0, 10.0))
+        view.wait_settled(10.0 if timeout is None else min(timeout, 10.0))
         update = view.latest()
         while True:
-            printer.show(update)
+            found = update.ended or update.diagnosis.verdict.state.value == until
+            left = None if end is None else end - time.monotonic()
+            printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
                 on_stall.look(update)
-            if update.ended or update.diagnosis.verdict.state.value == until:
+            if found:
                 return update, True
-            left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return update, False
             try:

@@ -1,7 +1,7 @@
 """The message of a Python exception, from the arguments that it was made with, without running its `__str__`.
 
 Layouts: Include/cpython/unicodeobject.h (PyASCIIObject, PyCompactUnicodeObject), Include/cpython/longintrepr.h. Up to
-3.11 an exception that C code raised may not be made yet: what stands for it is a string, a tuple, or one argument.
+3.11 an exception that C code raised may not be made yet: in its place is a string, a tuple, or one argument.
 """
 
 from __future__ import annotations

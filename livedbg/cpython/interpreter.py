@@ -115,7 +115,7 @@ def find_interpreter(pid: int) -> Interpreter | None:
     vdso = _vdso(mappings)
     for path in _candidates(pid, mappings):
         of_file = [mapping for mapping in mappings if mapping.path == path]
-        found = _look(pid, path, of_file, vdso)
+        found = _interpreter_in(pid, path, of_file, vdso)
         if found is not None:
             return found
     return None
@@ -133,7 +133,7 @@ def _candidates(pid: int, mappings: Sequence[Mapping]) -> list[str]:
     return list(dict.fromkeys([*libraries, *named, *([program] if program in paths else [])]))
 
 
-def _look(pid: int, path: str, mappings: Sequence[Mapping], vdso: int) -> Interpreter | None:
+def _interpreter_in(pid: int, path: str, mappings: Sequence[Mapping], vdso: int) -> Interpreter | None:
     name = PurePosixPath(path).name
     by_name = _LIBRARY.match(name) or _PROGRAM.match(name)
     version = (int(by_name[1]), int(by_name[2])) if by_name and by_name[1] and by_name[2] else None

@@ -24,7 +24,7 @@ def _write(pipe: int, data: bytes) -> None:
 
 
 def _load(out: int, acknowledged: int) -> None:
-    """Sends everything first; only then looks at what was acknowledged."""
+    """Sends everything first; only then reads what was acknowledged."""
     for _ in range(1_000):
         _write(out, _BATCH)
     while os.read(acknowledged, 4096):

@@ -5,7 +5,7 @@ babbles instead of gdb would hang livedbg. Like pygdbmi's, it leaves out the nam
 (`[frame={…},frame={…}]`) and makes a list of values that have one name (gdb bug 22217).
 
 Invariants:
-    mi_values.V1. A line costs time in proportion to its length, whatever stands in it; nesting is bounded.
+    mi_values.V1. A line costs time in proportion to its length, whatever it contains; nesting is bounded.
 """
 
 from __future__ import annotations

@@ -52,10 +52,10 @@ def _label(name: str, node: Node) -> str:
 
 
 def _edge(arrow: Arrow, *, upwards: bool) -> str:
-    look = list(_STYLES.get(arrow.state, [f"tooltip={_quoted(arrow.word)}"] if arrow.word else []))
+    attributes = list(_STYLES.get(arrow.state, [f"tooltip={_quoted(arrow.word)}"] if arrow.word else []))
     if upwards:
-        look.append(_UPWARDS)
-    return f"  {_quoted(arrow.first)} -> {_quoted(arrow.second)}{_attributes(look)};"
+        attributes.append(_UPWARDS)
+    return f"  {_quoted(arrow.first)} -> {_quoted(arrow.second)}{_attributes(attributes)};"
 
 
 def _attributes(given: Iterable[str]) -> str:

@@ -111,11 +111,11 @@ def _arrows(drawing: Drawing, layout: Layout, *, missing: bool) -> Iterator[str]
 
 def _arrow(arrow: Arrow, one: Place, other: Place, route: Route) -> str:
     kind = {MISSING: "missing", EXTRA: "extra", DECLARED: "edge"}[arrow.state]
-    look = f"{kind} around" if arrow.state == DECLARED and route.lane is not None else kind
+    style = f"{kind} around" if arrow.state == DECLARED and route.lane is not None else kind
     tip = "lost" if arrow.state == MISSING else "tip"
     said = f"{arrow.first} → {arrow.second} {arrow.word}".strip()
     path = (
-        f'<path class="{look}" d="{_line(one, other, route)}" marker-end="url(#{tip})">'
+        f'<path class="{style}" d="{_line(one, other, route)}" marker-end="url(#{tip})">'
         f"<title>{escape(f'{kind}: {said}' if kind != 'edge' else said)}</title></path>"
     )
     if arrow.state == DECLARED:

@@ -65,7 +65,7 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, 
 
     Args:
         drawing: the drawing of `here`.
-        here: the graph that is looked at.
+        here: the graph to draw.
         there: the one that it is compared with.
         terms: what its tasks are called.
         other: what `there` was read from.

@@ -89,7 +89,7 @@ class TaskGraph:
         successors: by task.
         untracked: tensors that tasks name without dependency (a flag, most likely), with those tasks.
         cut: what the file lacks, in words; "" when it is whole.
-        lost: the orders that it lacks, once they were looked for (livedbg.graphs.lost).
+        lost: the orders that it lacks, once they were searched for (livedbg.graphs.lost).
     """
 
     tasks: dict[int, DeclaredTask]

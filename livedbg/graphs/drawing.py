@@ -24,7 +24,7 @@ class Node:
     """A task, or whatever waits and is waited for.
 
     Attributes:
-        id: what tells it apart: `r1t2`.
+        id: unique: `r1t2`.
         label: what it runs: `MUL`.
         detail: its state and place, or "".
     """

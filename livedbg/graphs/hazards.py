@@ -2,14 +2,14 @@
 
 A sweep in the order of submission, one piece of memory at a time: each distinct region remembers its last writer,
 and each access asks the regions that it overlaps. What has no direct edge is put to `Paths`; only what has no path
-either is looked at byte by byte.
+either is compared byte by byte.
 
 Invariants:
     hazards.H1. A pair is reported exactly when the first task is the last one, in the order of submission, to have
         written some byte that the second reads or writes, and no path leads from the first to the second.
     hazards.H2. Reads that a later task overwrites (write after read) are no hazard here: runtimes do not track them.
         `anti_dependencies` lists them on request.
-    hazards.H3. What is not looked at, for it would be too much, is counted in `Checked.skipped`.
+    hazards.H3. What is not compared, for it would be too much, is counted in `Checked.skipped`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Checked:
     """What was found in a graph.
 
     Attributes:
-        skipped: arguments that were not looked at.
+        skipped: arguments that were not compared.
         circular: the edges form a cycle, which no runtime writes.
         buffers: whose memory the arguments are.
     """

@@ -72,7 +72,7 @@ class LostOrders:
     Attributes:
         sure: orders that are missing.
         perhaps: pairs that nothing orders, and that may be meant so.
-        skipped: arguments that were not looked at, for they would have been too many.
+        skipped: arguments that were not compared, for they would have been too many.
         circular: the edges form a cycle.
     """
 

@@ -3,7 +3,7 @@
 Invariants:
     regions.G1. Equal sets of bytes that a row-major view can express have equal regions, whatever shape or element
         type the argument has: axes of one element vanish, neighbours that touch are merged.
-    regions.G2. `shared`, `covers` and `pieces` are exact, or say that they are too many pieces to tell (None).
+    regions.G2. `shared`, `covers` and `pieces` are exact, or say that there are too many pieces to compare (None).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 __all__ = ["PIECES", "Region", "covers", "region_of", "shared", "subtract"]
 
 PIECES: Final = 16_384
-"""Contiguous pieces of one region that are looked at one by one."""
+"""Contiguous pieces of one region that are compared one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _row_major(shape: Sequence[int]) -> list[int]:
 
 
 def shared(one: Region, other: Region) -> int | None:
-    """Bytes that both cover; None where that are too many pieces to tell."""
+    """Bytes that both cover; None where there are too many pieces to compare."""
     begin, end = max(one.start, other.start), min(one.end, other.end)
     if begin >= end:
         return 0

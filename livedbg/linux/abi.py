@@ -44,7 +44,7 @@ class RwlockLayout:
 
 @dataclass(frozen=True, slots=True)
 class CondLayout:
-    """pthread_cond_t of glibc on LP64: where `__wrefs` and the two `__g_signals` stand.
+    """pthread_cond_t of glibc on LP64: where `__wrefs` and the two `__g_signals` are.
 
     Attributes:
         name: which glibc has it.

@@ -1,4 +1,4 @@
-"""Why a process can't be looked at in full, and what to do about it."""
+"""Why a process can't be inspected in full, and what to do about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CAP_SYS_PTRACE: Final = 19  # linux/capability.h
 
 
 class Problem(NamedTuple):
-    """What stands in the way.
+    """What denies access.
 
     Attributes:
         code: stable word: `gone`, `hidepid`, `other-user`, `ptrace-scope`, `not-dumpable`,

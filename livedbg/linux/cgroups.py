@@ -90,7 +90,7 @@ class CpuLimit:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """How a group stands with its memory.
+    """A group's use of memory.
 
     Attributes:
         file: where that was read.
@@ -243,7 +243,7 @@ def read_cpu(group: Group) -> list[CpuLimit]:
 
 
 def read_memory(group: Group) -> MemoryLimit | None:
-    """How a group stands with its memory: the nearest limit, and what waits for memory. None where nothing is said."""
+    """A group's use of memory: the nearest limit, and what waits for memory. None where nothing is said."""
     for places, names in (
         (group.unified, ("memory.current", "memory.max")),
         (group.of("memory"), ("memory.usage_in_bytes", "memory.limit_in_bytes")),

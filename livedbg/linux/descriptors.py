@@ -37,7 +37,7 @@ class Descriptor(NamedTuple):
         kind: `pipe` (FIFOs too), `socket`, `epoll`, `eventfd`, `timerfd`, `signalfd`, `pidfd`,
             `inotify`, `tty`, `file`, `other`.
         link: what /proc/PID/fd/N points to.
-        key: the same for every process that has this object open; "" where that can't be told.
+        key: the same for every process that has this object open; "" where that is unknown.
         number: inode, or eventfd id.
     """
 

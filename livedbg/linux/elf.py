@@ -35,7 +35,7 @@ _LONGEST_NAME: Final = 1 << 16
 _LONGEST_BUILD_ID: Final = 64
 _MOST_NAMES: Final = 200_000
 _MOST_TEXT: Final = 32 << 20  # bytes of all names
-_MOST_TABLES: Final = 16  # a file has two; each costs a look through it
+_MOST_TABLES: Final = 16  # a file has two; each costs a pass over it
 _PAGE: Final = mmap.PAGESIZE
 
 
@@ -183,7 +183,7 @@ class ElfFile:
     def names(self, beginnings: Collection[str]) -> set[str]:
         """What may be names in the symbol tables and begins so, such as `_ZN3app9checkFail`.
 
-        Some are but the ends of longer names; `symbols` tells which are names. At most _MOST_NAMES, and none that is
+        Some are but the ends of longer names; `symbols` says which are names. At most _MOST_NAMES, and none that is
         longer than _LONGEST_NAME.
 
         Raises:
@@ -310,7 +310,7 @@ class ElfFile:
         return _SYMBOL.iter_unpack(data[: len(data) // _SYMBOL.size * _SYMBOL.size])
 
     def _string_places(self, name: str, start: int, size: int) -> list[int]:
-        """Where in a string table a name stands (also as the tail of a longer one: linkers merge those)."""
+        """Where in a string table a name is (also as the tail of a longer one: linkers merge those)."""
         needle = name.encode() + b"\0"
         places = []
         at = self._data.find(needle, start, start + size)

@@ -52,7 +52,7 @@ def _parse(line: str) -> FileLock:
 
 
 def blocking_locks(locks: list[FileLock], kind: str, pid: int, inode: int, span: str | None = None) -> list[FileLock]:
-    """The locks on the file with that inode that a wait of that kind stands behind.
+    """The locks on the file with that inode that a wait of that kind waits for.
 
     Args:
         kind: of the wait: `FLOCK`, `POSIX` or `OFDLCK`.

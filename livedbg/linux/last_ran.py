@@ -1,4 +1,4 @@
-"""When a thread last ran, by the scheduler's own clock: also before anybody looked at it.
+"""When a thread last ran, by the scheduler's own clock: also before its first sample.
 
 `se.exec_start` in /proc/PID/task/TID/sched (CONFIG_SCHED_DEBUG) is the time in ms at which the scheduler last charged
 CPU time to the thread, on the clock of the CPU that it ran on (update_curr in kernel/sched/fair.c). Against the value

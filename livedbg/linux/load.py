@@ -23,7 +23,7 @@ class Load:
         runnable: threads that run or want to at that moment.
         processors: how many processors are switched on.
         waiting: share of the last ten seconds in which some thread had to wait for a processor; None where the kernel
-            doesn't tell.
+            doesn't report it.
     """
 
     minute: float

@@ -18,7 +18,7 @@ from livedbg.linux.procfs import living_task
 __all__ = ["MAX_TEXT", "read", "read_into", "read_many", "read_text"]
 
 MAX_TEXT: Final = 4096
-"""Longest text that `read_text` looks at."""
+"""Longest text that `read_text` reads."""
 
 _BATCH: Final = 512  # at most IOV_MAX = 1024 (limits.h)
 
@@ -58,7 +58,7 @@ def read(pid: int, address: int, size: int) -> bytes:
 
 
 def read_into(pid: int, address: int, size: int, buffer: ctypes.Array[ctypes.c_char]) -> int:
-    """Read into a buffer of ours, without letting another Python thread run: while a target stands still, there
+    """Read into a buffer of ours, without letting another Python thread run: while a target is stopped, there
     must be no wait for the interpreter.
 
     Returns:

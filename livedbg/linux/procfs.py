@@ -262,7 +262,7 @@ def calls_and_waits(pid: int, tid: int) -> int | None:
     """How many reads, writes and voluntary waits a thread has made so far (proc_pid_io(5), proc_pid_status(5)).
 
     Returns:
-        None where the kernel does not count them, or does not tell us.
+        None where the kernel does not count them, or does not report it.
     """
     try:
         counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))

@@ -1,6 +1,6 @@
 """Which program a process runs: an exec keeps the pid, the start time and the tracer, and nothing else that was found.
 
-Told by the auxiliary vector (proc_pid_auxv(5)), whose addresses the kernel draws anew for each program, and by the
+Known by the auxiliary vector (proc_pid_auxv(5)), whose addresses the kernel draws anew for each program, and by the
 file. Where address space randomisation is off, a program that executes itself again looks the same.
 """
 

@@ -1,6 +1,6 @@
 """The threads of a process as glibc lists them, and their thread-specific data (pthread_getspecific), read from memory.
 
-Where fields lie stands in libc itself, for debuggers: descriptors `_thread_db_*` of size in bits, number of elements
+libc itself says where fields are, for debuggers: descriptors `_thread_db_*` of size in bits, number of elements
 and offset (glibc nptl_db/structs.def, db_info.c; all in libc.so.6 since 2.34). The list of threads is
 `_rtld_global._dl_stack_used` of the dynamic linker (nptl_db/td_ta_thr_iter.c does the same through ptrace).
 
@@ -57,7 +57,7 @@ class ThreadData:
         mappings: its memory map.
 
     Attributes:
-        known: the C library tells where its fields lie; else nothing is found.
+        known: the C library says where its fields are; else nothing is found.
     """
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:

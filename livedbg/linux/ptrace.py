@@ -5,8 +5,8 @@ thread that asked for it: all calls for one thread, from `seize` to `detach`, co
 that thread ends (or is killed), the kernel detaches all that it traced, and they continue (kernel/ptrace.c,
 exit_ptrace).
 
-The calls keep the interpreter to the calling thread (ctypes.PyDLL): none of them blocks, and while a target stands
-still there must be no wait for the interpreter.
+The calls keep the interpreter to the calling thread (ctypes.PyDLL): none of them blocks, and while a target is
+stopped there must be no wait for the interpreter.
 
 Whether a thread has stopped is asked of ptrace itself (PTRACE_GETSIGINFO), never of wait(2): who waits for a child
 that is traced by its own process gets the stops too.

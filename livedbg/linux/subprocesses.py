@@ -41,6 +41,6 @@ async def exited(process: asyncio.subprocess.Process) -> int:
         finally:
             loop.remove_reader(pidfd)
             os.close(pidfd)
-    while process.returncode is None:  # noqa: ASYNC110 - nobody tells
+    while process.returncode is None:  # noqa: ASYNC110 - nothing notifies
         await asyncio.sleep(_REAPED_S)
     return process.returncode

@@ -152,7 +152,7 @@ class GzipBytes:
 
 
 def open_bytes(path: Path) -> ByteSource:
-    """The bytes of the log at `path`, unpacked if it is gzip (told by its content).
+    """The bytes of the log at `path`, unpacked if it is gzip (recognised by its content).
 
     Raises:
         OSError: it can't be opened or read.

@@ -70,7 +70,7 @@ _TESTS: Final = re.compile(
 
 
 class CrashDecoder(LogDecoder):
-    """Makes an `ExceptionSeen` of every record that tells of a crash; the same crash again raises its count."""
+    """Makes an `ExceptionSeen` of every record that reports a crash; the same crash again raises its count."""
 
     name = "crashes"
     triggers: ClassVar[tuple[bytes, ...]] = (
@@ -128,8 +128,8 @@ class CrashDecoder(LogDecoder):
         self, record: LogRecord, kind: str, type_name: str, message: str, stack: tuple[Frame, ...]
     ) -> ExceptionHit:
         process = self._process.get(record.source)
-        told = [record.source, type_name, message, *(f"{f.function} {f.file} {f.line}" for f in stack)]
-        digest = hashlib.blake2b("\n".join(told).encode(), digest_size=6).hexdigest()
+        parts = [record.source, type_name, message, *(f"{f.function} {f.file} {f.line}" for f in stack)]
+        digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
         if len(self._seen) > _REMEMBERED:
             self._seen.clear()
         count = self._seen[digest] = self._seen.get(digest, 0) + 1
@@ -182,7 +182,7 @@ _Crash = tuple[str, str, str, tuple[Frame, ...]]
 
 
 def _crashes(text: str) -> Iterator[_Crash]:
-    """The crashes that one record tells of; of chained Python exceptions the last one."""
+    """The crashes that one record reports; of chained Python exceptions the last one."""
     if not _holds(text, _WORDS):
         return
     lines = [split_prefix(line)[1] for line in text.split("\n")]

@@ -22,7 +22,7 @@ class LogDecoder(ABC):
 
     Class attributes:
         name: the system it speaks for (`System.name`), or what it reads.
-        triggers: byte strings, at least one of which stands in every record that this decoder can
+        triggers: byte strings, at least one of which is in every record that this decoder can
             use. A reader may skip records (and whole blocks of a big file) without any.
         beats: byte strings of lines that say no more than that the log goes on, and when. Of such lines in a row a
             reader may leave out all but the last; they get no links.
@@ -42,7 +42,7 @@ class LogDecoder(ABC):
         Args:
             record: sanitised; `text` may hold several lines.
             stamp: the stamp for the events that this makes. For a live source `stamp` is now; for
-                old records read from a file it is now too, and the record's own time stands in
+                old records read from a file it is now too, and the record's own time is in
                 `record.wall_ns` / `record.mono_ns`.
 
         Returns:

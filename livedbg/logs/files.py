@@ -33,7 +33,7 @@ __all__ = ["FileLogReader"]
 
 _OPEN_AT_ONCE = 32  # files kept open
 _BLOCK = 64 * 1024
-_CHECK_S = 0.25  # how often growth and replacement are looked for
+_CHECK_S = 0.25  # how often growth and replacement are checked
 
 
 class _OpenLog:

@@ -139,7 +139,7 @@ SHAPES: Final = (
     Shape("kernel", "[", _KERNEL, _kernel, general=True),
     Shape("bracketed", "[", _BRACKETED, _bracketed, general=True),
 )
-"""The core's shapes; where two can match one line, the more specific one stands first."""
+"""The core's shapes; where two can match one line, the more specific one comes first."""
 
 
 @dataclass(frozen=True, slots=True)

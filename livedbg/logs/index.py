@@ -99,7 +99,7 @@ class LineIndex:
         """`offset`, or the later beginning of the first block that a line ends in, as far as is indexed.
 
         Args:
-            offset: where a reader stands; only the beginning of a block can be moved on.
+            offset: the position of a reader; only the beginning of a block can be moved on.
         """
         block, rest = divmod(offset, BLOCK)
         if rest or block >= len(self._ends):

@@ -129,7 +129,7 @@ class Continuation:
         return True
 
     def follows(self, message: str) -> bool:
-        """The same for a line that repeats the header of the record: `message` is what stands behind it."""
+        """The same for a line that repeats the header of the record: `message` is what comes after it."""
         if self._state is _State.SINGLE and not (message[:1].isspace() or _TRACEBACK.match(message)):
             return False
         return self.takes(message)

@@ -1,4 +1,4 @@
-"""Which files are logs: expanding what the user named, and telling logs from other files.
+"""Which files are logs: expanding what the user named, and distinguishing logs from other files.
 
 What the user names as a file is always read. In a directory everything is read but known other
 kinds (data, sources, archives), hidden files, documents, and what turns out to be binary.
@@ -67,7 +67,7 @@ class Found:
 
 @dataclass(slots=True)
 class Scan:
-    """What a look at the named places gave.
+    """What a scan of the named places gave.
 
     Attributes:
         missing: names for which there is nothing now.
@@ -90,7 +90,7 @@ def scan(named: str, known: frozenset[Path] = frozenset(), no_logs: frozenset[st
 
     Args:
         named: as the user wrote it; `~` is expanded.
-        known: files of which the content need not be looked at again.
+        known: files of which the content need not be read again.
         no_logs: suffixes of more files in directories that are no logs (`System.no_logs`).
     """
     result = Scan()
@@ -167,12 +167,12 @@ def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int)
 
 
 def _suffix(name: str) -> str:
-    """The suffix that tells the kind: `.log` of `a.log`, `a.log.1`, `a.log.2.gz`, `a.log-20260101`."""
+    """The suffix that says the kind: `.log` of `a.log`, `a.log.1`, `a.log.2.gz`, `a.log-20260101`."""
     return Path(_ROTATED.sub("", name)).suffix.lower()
 
 
 def looks_binary(path: Path) -> bool:
-    """Whether the beginning of a file is no text. What can't be read counts as text: reading it tells why."""
+    """Whether the beginning of a file is no text. What can't be read counts as text: reading it says why."""
     try:
         with path.open("rb") as file:
             head = file.read(_SNIFFED)

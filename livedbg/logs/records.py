@@ -1,7 +1,7 @@
 """From lines to records: shape, severity, time, and what belongs together.
 
 Invariants:
-    records.R1. Whatever the lines are, nothing is raised and no line that is not blank is lost: each stands
+    records.R1. Whatever the lines are, nothing is raised and no line that is not blank is lost: each is
         in the text of exactly one record.
     records.R2. A record's `offset` and `line` are those of its first line.
     records.R3. Lines of several ranks that share a stream (a launcher's prefixes) are put together by rank.
@@ -78,7 +78,7 @@ class RecordAssembler:
 
     @property
     def anchors(self) -> tuple[bytes, ...]:
-        """What stands in lines that set the log's clock."""
+        """What lines contain that set the log's clock."""
         return self._anchors
 
     def recognises(self, text: str) -> bool:
@@ -138,7 +138,7 @@ class RecordAssembler:
         return True
 
     def single(self, line: Line) -> LogRecord:
-        """One line as one record, whatever stands around it."""
+        """One line as one record, whatever comes before or after it."""
         _prefix, body = split_prefix(line.text)
         return self._record(line, self._recogniser.header(body), line.text, body)
 

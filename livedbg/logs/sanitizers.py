@@ -92,7 +92,7 @@ class SanitizerReport(NamedTuple):
 
 
 def sanitizer_report(lines: Sequence[str]) -> SanitizerReport | None:
-    """The report that stands in some lines, the first if there are several."""
+    """The report in some lines, the first if there are several."""
     lines = [line[:_LONGEST] for line in lines[:_LINES]]
     for number, line in enumerate(lines):
         if "Sanitizer: " in line and (head := _HEAD.match(line)) is not None:

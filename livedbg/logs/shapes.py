@@ -54,7 +54,7 @@ class Shape:
         pattern: matches the header at the beginning of a line.
         read: makes the header of a match.
         general: it matches many things; it never comes before a shape that is not general.
-        anchor: what stands in its lines that set the log's clock; they are read even where others are passed over.
+        anchor: what its lines contain that set the log's clock; they are read even where others are passed over.
     """
 
     name: str

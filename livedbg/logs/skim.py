@@ -5,8 +5,8 @@ times as long with 60 of them); only around a hit are lines cut, decoded and put
 numbers stay right, because line ends are counted on the way.
 
 Invariant:
-    skim.K1. Every record of one line, and every record whose trigger stands in one of its first
-        LOOK_BACK + 1 lines, comes out as it would of reading everything.
+    skim.K1. Every record of one line, and every record whose trigger is in one of its first
+        LINES_BEFORE + 1 lines, comes out as it would of reading everything.
     skim.K2. Of the lines with a beat that are passed over, the last before each such record comes out, and the last
         of all.
 """
@@ -21,13 +21,13 @@ from livedbg.logs.lines import Line, line_text
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogRecord
 
-__all__ = ["LOOK_BACK", "Skimmer"]
+__all__ = ["LINES_BEFORE", "Skimmer"]
 
-LOOK_BACK = 3
+LINES_BEFORE = 3
 """Lines before a hit that can be the beginning of its record."""
 
 _GRACE = 64  # lines read on after a hit while records of several ranks are mixed
-_FAR_BACK = 64 * 1024  # bytes that are kept to look back at
+_FAR_BACK = 64 * 1024  # bytes that are kept from before
 _LONGEST = 4 << 20  # a line that is longer is taken in pieces
 
 
@@ -36,10 +36,10 @@ class Skimmer:
 
     Args:
         assembler: puts the lines together.
-        triggers: what to look for; what sets the log's clock (`Shape.anchor`) is looked for anyway.
+        triggers: what to search for; what sets the log's clock (`Shape.anchor`) is searched for anyway.
         offset: where the first block begins.
         number: number of its first line.
-        beats: what stands in lines of which the last in a row is enough (`LogDecoder.beats`).
+        beats: what lines contain of which the last in a row is enough (`LogDecoder.beats`).
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Skimmer:
         self._assembler = assembler
         self._matcher = BytesAhoCorasick(sorted({*triggers, *assembler.anchors}))
         self._beats = tuple(beats)
-        self._rest = b""  # what the next block follows on: lines to look back at, and the line that has not ended
+        self._rest = b""  # what the next block follows on: lines from before, and the line that has not ended
         self._offset = offset  # of `_rest`
         self._number = number  # of the first line in `_rest`
         self._searched = 0  # how much of `_rest` was searched
@@ -83,7 +83,7 @@ class Skimmer:
             cut = len(piece)
         body = piece[:cut]
         used = self._search(body)
-        kept = cut if self._reading else max(used, _lines_back(body, LOOK_BACK))
+        kept = cut if self._reading else max(used, _lines_back(body, LINES_BEFORE))
         self._beat(body, used, kept, None if self._number is None else self._number + body.count(b"\n", 0, used))
         if self._number is not None:
             self._number += body.count(b"\n", 0, kept)
@@ -123,7 +123,7 @@ class Skimmer:
             self._since_hit = 0 if hit < end else self._since_hit + 1
             if begins and hit >= end and position > until and self._may_stop():
                 self._reading = False
-                self._assembler.drop_newest()  # its own trigger may stand in a later line
+                self._assembler.drop_newest()  # its own trigger may be in a later line
                 self._assembler.close()
                 used, position = position, min(end + 1, len(body))
             else:
@@ -148,9 +148,9 @@ class Skimmer:
         return not self._assembler.mixed or self._since_hit > _GRACE
 
     def _begin(self, body: bytes, lowest: int, hit: int) -> int:
-        """Where the record of a hit can begin: its line, or up to LOOK_BACK lines before."""
+        """Where the record of a hit can begin: its line, or up to LINES_BEFORE lines before."""
         start = first = max(lowest, body.rfind(b"\n", 0, hit) + 1)
-        for _ in range(LOOK_BACK):
+        for _ in range(LINES_BEFORE):
             if self._assembler.recognises(line_text(body[start : start + 1024].partition(b"\n")[0])):
                 return start
             if start <= lowest:

@@ -30,7 +30,7 @@ __all__ = ["HEAD", "Identity", "PackedFile", "Piece", "Tail", "read_head"]
 HEAD = 256
 """Bytes at the beginning by which a file is known again after it was renamed or packed."""
 
-_ENTRIES: Final = 10_000  # of a folder in which a file that was renamed is looked for
+_ENTRIES: Final = 10_000  # of a folder that are searched for a file that was renamed
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -73,7 +73,7 @@ class Tail:
         return max(0, self.size - self.offset) + (1 if self._replaced else 0)
 
     def poll(self) -> bool:
-        """Look at the file.
+        """Check the file.
 
         Returns:
             Whether there is something to read.
@@ -188,7 +188,7 @@ class Tail:
                     return
 
     def _see_open(self) -> None:
-        """The size of what is open, whatever stands at the path now."""
+        """The size of what is open, whatever is at the path now."""
         if self._file is not None:
             self.size = os.fstat(self._file.fileno()).st_size
 

@@ -1,4 +1,4 @@
-"""The entities of the state, their identifiers, the events that tell of them, and the snapshot.
+"""The entities of the state, their identifiers, the events that report them, and the snapshot.
 
 The entities themselves are taken from here: `from livedbg.model import Task`.
 """

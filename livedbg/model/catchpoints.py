@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from livedbg.model.errors import UsageError
 
@@ -67,7 +67,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
         hits: those that matched.
         lost: events that the kernel dropped; of `gdb`: threads that hit it while another one was stopped.
         ending: how the process ended, in words, such as `was killed by SIGSEGV`; "" while it lives.
-        standing: identifier of the thread that is stopped at it now.
+        stopped_thread: identifier of the thread that is stopped at it now; `standing` in recordings and JSON.
         until_wall_ns: when that thread is resumed at the latest.
         until_why: why that is earlier than requested.
     """
@@ -86,7 +86,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hits: int = 0
     lost: int = 0
     ending: str = ""
-    standing: str | None = None
+    stopped_thread: str | None = field(default=None, name="standing")
     until_wall_ns: int | None = None
     until_why: str = ""
 

@@ -47,7 +47,7 @@ class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
         grid_dim, block_dim: `(264,1,1)`.
         sms: on how many SMs it runs.
         blocks, warps, threads: how many of each are on the device now; 0 where that was not asked.
-        still_since_wall_ns: when an earlier look saw it at the same place; None where none did.
+        still_since_wall_ns: when an earlier sample saw it at the same place; None where none did.
     """
 
     number: int
@@ -126,7 +126,7 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was seen at one look.
+    """One sample of a device.
 
     Attributes:
         target: identifier of the process, or `file:PATH` where only a core dump is there.
@@ -144,7 +144,7 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         look_ns: how long the debugger took to answer.
         tool: the debugger.
         reopen: the command line that shows this state again; "" where it can't be had again.
-        repeat: the command line that takes a second look, while the process runs.
+        repeat: the command line that takes a second sample, while the process runs.
     """
 
     target: str

@@ -14,7 +14,7 @@ P = TypeVar("P", bound=PurePath)
 def places(paths: Sequence[P]) -> dict[str, P]:
     """Dumps by the folder above theirs, seen from what all of them have in common.
 
-    Where that tells two of them not apart, it is their own folder, or all of the path.
+    Where that is the same for two of them, it is their own folder, or all of the path.
     """
     for folders in (
         {path: path.parent.parent.parts for path in paths},

@@ -28,7 +28,7 @@ class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
         stage: `before` or `after` the task ran.
         role: `input`, `output`, `inout`.
         note: what is wrong with its values, or a scalar's value.
-        there: there are values to look at.
+        there: there are values to show.
     """
 
     number: int

@@ -58,7 +58,7 @@ IDLE: Final = "idle"
 """Key in `Resource.attributes`: what an idle program waits for by it, in a user's words (`a key`)."""
 
 UNSEEN_RUNTIME: Final = "unseen-runtime"
-"""`SourceStatus.code` of a process whose threads are those of a runtime that livedbg does not look into."""
+"""`SourceStatus.code` of a process whose threads are those of a runtime that livedbg does not inspect."""
 
 POLLS: Final = "polling-runtime"
 """The same, and they use CPU time while they wait."""
@@ -70,7 +70,7 @@ HANG_SEEN: Final = "diagnostic:livedbg/hang"
 """`Diagnostic.id` of the hang that was found before the job ended; its attribute `state` is that of the verdict."""
 
 NO_ACCESS: Final = frozenset({"other-user", "ptrace-scope", "not-dumpable", "container", "hidepid"})
-"""`SourceStatus.code` of a process that the kernel does not let us look into."""
+"""`SourceStatus.code` of a process that the kernel denies access to."""
 
 
 class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,7 +85,7 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
         named: the user named it; False for those that were found through one.
         notes: what is special about it (`zombie`, `kernel thread`, `pid namespace: 1`, …).
         outside: what could wake its threads whatever they wait for (`handles SIGTERM`, `has a timer`); "" for nothing,
-            None where that was not looked at, because not all of its threads wait.
+            None where that was not checked, because not all of its threads wait.
     """
 
     id: str
@@ -121,13 +121,13 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         timed: the wait has a time limit of its own (it will wake by itself).
         cpu_ns: CPU time used so far.
         switches: voluntary + involuntary context switches so far.
-        last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first looked at.
+        last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first sampled.
         marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
             that only computes, or spins, makes none.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
         wakers: the processes whose threads could end its wait, if they are all that could; () where not known.
         outside: what else could end its wait (`a signal`, `any process that may open /tmp/fifo`), or why that is not
-            known; "" where it was not looked at.
+            known; "" where it was not checked.
     """
 
     id: str
@@ -233,7 +233,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that is waited for or held. Who holds it stands in `holds` edges.
+    """Something that is waited for or held. `holds` edges say who holds it.
 
     Attributes:
         kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `pipe`,
@@ -437,7 +437,7 @@ class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         source: adapter's name (`proc`, `python`, `native`, `logs`, …).
-        target: entity id or path that it looks at.
+        target: entity id or path that it reads.
         code: stable word for the situation (`no-permission`, `zombie`, `gdb-missing`, …), or "".
         sentence: what is the matter, one sentence.
         remedy: the command or setting that fixes it.

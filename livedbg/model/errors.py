@@ -2,7 +2,7 @@
 
     LivedbgError
     ├── UsageError            exit 2   the command line asks for something impossible
-    ├── TargetError           exit 3   the target can't be looked at
+    ├── TargetError           exit 3   the target can't be inspected
     │   ├── TargetGone                 no such process, or it ended
     │   ├── TargetDenied               no permission; `remedy` names the way out
     │   └── TargetUnsuitable           kernel thread, zombie, wrong machine type, …
@@ -58,7 +58,7 @@ class UsageError(LivedbgError):
 
 
 class TargetError(LivedbgError):
-    """The target can't be looked at."""
+    """The target can't be inspected."""
 
 
 class TargetGone(TargetError):
@@ -66,11 +66,11 @@ class TargetGone(TargetError):
 
 
 class TargetDenied(TargetError):
-    """The kernel doesn't let us look at the target."""
+    """The kernel denies access to the target."""
 
 
 class TargetUnsuitable(TargetError):
-    """The target is nothing that can be looked at (kernel thread, zombie, …)."""
+    """The target is nothing that can be inspected (kernel thread, zombie, …)."""
 
 
 class SourceError(LivedbgError):

@@ -35,8 +35,8 @@ class EntityRef:
     """An identifier taken apart.
 
     Attributes:
-        kind: what stands before the first colon, e.g. `thread`.
-        parts: what stands behind it, split at `/`.
+        kind: what comes before the first colon, e.g. `thread`.
+        parts: what comes after it, split at `/`.
     """
 
     kind: str

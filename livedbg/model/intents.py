@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 GLANCE_ONCE = "glance.once"
-"""Key of `Request.options`: glance once at every target process before settling, for a command that looks once."""
+"""Key of `Request.options`: glance once at every target process before settling, for a command that samples once."""
 
 
 VALUES_DUMP = "values.dump"
@@ -135,7 +135,7 @@ class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
 
 
 class LookAtValues(Struct, frozen=True, kw_only=True, tag="look-at-values"):
-    """Look at a tensor of a dump that was found.
+    """Preview a tensor of a dump that was found.
 
     Attributes:
         path: of the dump.
@@ -159,7 +159,7 @@ class CompareValues(Struct, frozen=True, kw_only=True, tag="compare-values"):
 
 
 class Refresh(Struct, frozen=True, kw_only=True, tag="refresh"):
-    """Look at everything again now instead of at the next turn."""
+    """Sample everything now instead of at the next turn."""
 
 
 class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):

@@ -64,8 +64,8 @@ class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
         count: launches that were seen one by one; those that were only counted belong to no thread.
         rate_per_s: launches a second, over the last second or so.
         last: the newest ones, oldest first.
-        seen: its launches are looked at one by one now. While they are not, for there are too many, it may launch more
-            than `count` and `last` tell, and `rate_per_s` is the last one that was seen.
+        seen: its launches are traced one by one now. While they are not, for there are too many, it may launch more
+            than `count` and `last` say, and `rate_per_s` is the last one that was seen.
         seen_since_mono_ns: since when that is so without a gap.
         first_mono_ns: its first launch that was seen.
         beats: half seconds (`BEAT_NS`) in which it was seen to launch.

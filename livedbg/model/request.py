@@ -39,18 +39,18 @@ class TargetProcess:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a session is to look at, and how.
+    """What a session debugs, and how.
 
     Attributes:
-        host: name of this host, as it stands in identifiers.
+        host: name of this host, as in identifiers.
         processes: the processes that were named.
         logs: files, directories and globs to read.
         ends_with_processes: it is over when they have ended, also where logs were named.
         tree: follow the child processes too.
-        interval_s: shortest time between two looks at a process.
+        interval_s: shortest time between two samples of a process.
         stacks: take stacks: `none`, `python`, or `native` (Python and native merged).
         local_variables: Python local variables in stacks.
-        once: one look for a report: an adapter reads what is there and settles.
+        once: one sample for a report: an adapter reads what is there and settles.
         read_only: no touch of any kind, whatever is asked for (livedbg.touch.config.refuse_touch).
         read_only_by: what forbids it, where that is not `--read-only`.
         redact: mask what looks like a password, a token or a key (livedbg.session.redaction).

@@ -100,17 +100,17 @@ class Activity:
     """What was seen of a thread's progress.
 
     Attributes:
-        first_mono_ns: first look at it.
-        changed_mono_ns: last look at which anything had changed (CPU used, state, system call,
+        first_mono_ns: its first sample.
+        changed_mono_ns: last sample in which anything had changed (CPU used, state, system call,
             context switches).
-        cpu_ns: CPU time between the last two looks that differed.
-        window_ns: time between those two looks.
-        cpu_total_ns: CPU time since the first look.
+        cpu_ns: CPU time between the last two samples that differed.
+        window_ns: time between those two samples.
+        cpu_total_ns: CPU time since the first sample.
         waiting_since_mono_ns: since when it sits in the same system call with no CPU used; None
             while it makes progress.
-        steps: looks that showed that it gets on: a call, a wait, a page fault, another stack. Code that only computes
+        steps: samples that show progress: a call, a wait, a page fault, another stack. Code that only computes
             shows none, nor does code that spins.
-        step_mono_ns: the last of these looks; the first look where there was none.
+        step_mono_ns: the last of these samples; the first sample where there was none.
         stack_since_mono_ns: since when all its stacks are in the same functions; None without a stack.
         stack_samples: how many these are.
     """
@@ -163,7 +163,7 @@ class Snapshot:
         clocks: host -> newest stamp.
         stacks: by thread id.
         edges: by (kind, source, target).
-        dependencies: the pending `depends_on` edges that block as they stand (those of tasks, but for those on a
+        dependencies: the pending `depends_on` edges that block now (those of tasks, but for those on a
             process): the numbers of both ends. There can be millions.
         waits: all other pending edges.
         names: the numbers.
@@ -178,7 +178,7 @@ class Snapshot:
         devices: what was seen on devices last, by process identifier or `file:PATH`.
         launches: by thread id, what it launched.
         dumps: of tensors, by path.
-        value_looks: the newest looks at tensors, by path and number.
+        value_looks: the newest previews of tensors, by path and number.
         comparisons: of dumps with golden ones, by path.
     """
 

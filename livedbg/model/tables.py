@@ -34,8 +34,8 @@ D = TypeVar("D")
 
 
 def _place(text: str, shards: int) -> int:
-    """Keys that differ in their last characters only stand together: tasks are numbered, and neighbours are
-    looked at and change together."""
+    """Keys that differ in their last characters only share a shard: tasks are numbered, and neighbours are
+    read and change together."""
     return crc32(text[:-_TAIL].encode("utf-8", "surrogatepass")) % shards if shards > 1 else 0
 
 

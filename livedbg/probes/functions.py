@@ -194,7 +194,7 @@ class FunctionProbes:
         return [armed.events.fileno() for armed in self._armed]
 
     def find(self) -> bool:
-        """Look for the functions in files that were not searched before.
+        """Search for the functions in files that were not searched before.
 
         Returns:
             Whether there are places that were not known.

@@ -1,6 +1,6 @@
 """Stop signals: a thread that calls a function gets a signal, by which a tracer stops it there, and nobody else does.
 
-A perf event tells its owner of each call by a signal (fcntl(2): F_SETOWN_EX, F_SETSIG, O_ASYNC; kernel/events/core.c,
+A perf event signals each call to its owner (fcntl(2): F_SETOWN_EX, F_SETSIG, O_ASYNC; kernel/events/core.c,
 perf_event_wakeup). With the calling thread itself as the owner, the signal is pending before the thread goes back to
 its program: a traced thread stops at the function's first or second instruction, with its arguments still in their
 registers. The signal is one that does nothing by default, and of those one that the target has no handler for.

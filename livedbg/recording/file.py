@@ -45,7 +45,7 @@ class Header(msgspec.Struct, frozen=True):
         schema: version of the event schema (livedbg.model.events.SCHEMA_VERSION).
         livedbg: version of the program that wrote it.
         host: host that it was written on.
-        title: what was looked at.
+        title: the target.
         started_wall_ns: when it began.
         dropped: a sentence that says since when it has events and why; "" if none were dropped.
     """

@@ -25,11 +25,11 @@ from typing import BinaryIO, Final
 import zstandard
 
 from livedbg import __version__
-from livedbg.linux.private_files import open_private
 from livedbg.model.errors import RecordingError
 from livedbg.model.events import SCHEMA_VERSION, Event, encode
 from livedbg.recording.file import MAGIC, Header
 from livedbg.text.json_text import json_bytes
+from livedbg.text.private_files import open_private
 from livedbg.text.quantities import byte_size, clock
 
 __all__ = ["MOST_BYTES", "Keyframe", "Recorder", "encoded", "packed_header"]
@@ -52,7 +52,7 @@ class Recorder:
     Args:
         path: a file that must not exist yet, unless `replace`.
         host: this host.
-        title: what is looked at.
+        title: the target.
         most_bytes: size limit.
 
     Attributes:
@@ -123,7 +123,7 @@ class Recorder:
         return not self.failed
 
     def _drop(self, begin: int) -> None:
-        """Replace the file by one without what stands before `begin`; the old one stays until the new one is whole."""
+        """Replace the file by one without what comes before `begin`; the old one stays until the new one is whole."""
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         file = os.fdopen(open_private(beside, replace=True), "wb", buffering=0)
         try:

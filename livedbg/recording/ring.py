@@ -83,7 +83,7 @@ class RingRecorder:
     Args:
         path: where `write` writes; must not exist yet, unless `replace`. Later ones get a number.
         host: this host.
-        title: what is looked at.
+        title: the target.
         last_s: how long events are kept.
         most_bytes: memory limit.
 

@@ -1,4 +1,4 @@
-"""The events of a recording in memory, packed, with the places where a replay can stand.
+"""The events of a recording in memory, packed, with the positions that a replay can have.
 
 Invariants:
     tape.T1. `state(n)` equals the fold of the first `n` events, whatever was asked for before.
@@ -35,7 +35,7 @@ class Tape:
         self._unpacked: tuple[int, list[Event]] = (-1, [])
         self._stores: dict[int, Store] = {0: Store()}
         self.steps: list[int] = [0]
-        """How many events stand before the end of each step; the first step is the empty state."""
+        """How many events come before the end of each step; the first step is the empty state."""
         self.times: list[int] = [0]
         """Wall clock at the end of each step, ns, never falling."""
         self._step_began = -_STEP_NS

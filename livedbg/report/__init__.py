@@ -1,4 +1,4 @@
-"""Reports: one look as JSON (schema livedbg.report/1), text or Markdown."""
+"""Reports: one sample as JSON (schema livedbg.report/1), text or Markdown."""
 
 from __future__ import annotations
 

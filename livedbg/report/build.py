@@ -1,4 +1,4 @@
-"""Makes the report document of one look.
+"""Makes the report document of one sample.
 
 A report names every entity of every finding and all that takes part in a wait. Of very many, those
 that matter most are kept; `omitted` says how many were left out.

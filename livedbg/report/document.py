@@ -31,7 +31,7 @@ SCHEMA = "livedbg.report/1"
 
 
 class TargetOut(Struct, frozen=True, kw_only=True):
-    """A process that was looked at."""
+    """A process of the job."""
 
     id: str
     host: str

@@ -51,7 +51,7 @@ def label(entity: str, report: ReportDocument) -> str:
     extra = known.kernel if kind == "task" else known.name
     shown = extra if isinstance(extra, str) and extra else ""
     if kind == "task":
-        number = path.partition("/")[2] or path  # with its run, rank or graph, which tell it from its namesakes
+        number = path.partition("/")[2] or path  # with its run, rank or graph, in which it differs from its namesakes
         return f"task {number}{f' {shown}' if shown else ''}"
     return f"{kind} {number}{f' ({shown})' if shown else ''}"
 

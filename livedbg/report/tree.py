@@ -18,7 +18,7 @@ class Branch(NamedTuple):
     """One row.
 
     Attributes:
-        depth: 0 for a root; what stands below it waits for it.
+        depth: 0 for a root; what is below it waits for it.
         entity: who; "" for a row that only counts what is not shown.
         note: what else to say.
     """

@@ -36,7 +36,7 @@ class Context(Protocol):
 
     @property
     def request(self) -> Request:
-        """What this session looks at."""
+        """What this session debugs."""
         ...
 
     @property
@@ -69,7 +69,7 @@ class Context(Protocol):
         ...
 
     def settled(self) -> None:
-        """Say that the first full look is done. A one-look session ends when all have said so."""
+        """Say that the first full sample is done. A session that samples once ends when all have said so."""
         ...
 
 
@@ -85,7 +85,7 @@ def targets_ended(context: Context) -> bool:
 
 
 def logs_ended(context: Context) -> bool:
-    """Whether nothing new is looked for in logs: all processes have ended, and no log was named by itself."""
+    """Whether nothing new is read from logs: all processes have ended, and no log was named by itself."""
     request = context.request
     return targets_ended(context) and (request.ends_with_processes or not request.logs)
 
@@ -94,7 +94,7 @@ class Adapter(ABC):
     """Watches one kind of source.
 
     Class attributes:
-        name: one word; stands in `SourceStatus.source`.
+        name: one word; used in `SourceStatus.source`.
         title: what users call the source, if not by that word.
         sees: what it can see, one sentence.
         cost: what that costs the target and this box, one sentence.
@@ -111,7 +111,7 @@ class Adapter(ABC):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Whether a session with this request needs this adapter. Cheap: no look at any source."""
+        """Whether a session with this request needs this adapter. Cheap: reads no source."""
         return bool(request.processes)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
@@ -123,7 +123,7 @@ class Adapter(ABC):
         """Watch until cancelled, or until the source has ended.
 
         Blocking work longer than some milliseconds goes to `asyncio.to_thread`. After the first
-        full look, `context.settled()` is called once. With `context.request.once` it may return
+        full sample, `context.settled()` is called once. With `context.request.once` it may return
         after that.
         """
 

@@ -1,4 +1,4 @@
-"""This host, for commands: what could be attached to, whether a target can be looked at, what is allowed.
+"""This host, for commands: what could be attached to, whether a target can be inspected, what is allowed.
 
 The facade over livedbg.linux for the command line; it never touches a process.
 """
@@ -61,7 +61,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 def host_name() -> str:
-    """The name of this host as it stands in identifiers: no `/`, `:` or space."""
+    """The name of this host as in identifiers: no `/`, `:` or space."""
     return _NOT_IN_NAMES.sub("-", clean_line(os.uname().nodename)) or "localhost"
 
 
@@ -101,7 +101,7 @@ def _candidate(pid: int, uses: tuple[str, ...]) -> Candidate | None:
 
 
 def check_target(pid: int, *, partial: bool = False) -> TargetProcess:
-    """Whether a process can be looked at.
+    """Whether a process can be inspected.
 
     Args:
         pid: as the user named it; the number of a thread gives its process.

@@ -33,7 +33,7 @@ class LastHang:
         self._clock = clock
         self._hang: Verdict | None = None
         self._seen_s = 0.0
-        self._told = False
+        self._reported = False
 
     def note(self, verdict: Verdict) -> None:
         """Take in a verdict."""
@@ -46,9 +46,9 @@ class LastHang:
         if hang is None or not any(isinstance(event, ProcessExited) for event in batch):
             return []
         over = self._clock() - self._seen_s > _LATELY_S
-        if over and not self._told:
+        if over and not self._reported:
             return []
-        self._told = not over
+        self._reported = not over
         seen = Diagnostic(
             id=HANG_SEEN,
             system="livedbg",

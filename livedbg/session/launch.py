@@ -3,7 +3,7 @@
 Invariants:
     launch.C1. The command runs in our environment, with what a recipe adds and nothing else (behind a gate, where the
         shell may add PWD), in a session of its own (a Ctrl-C meant for livedbg doesn't reach it), with no input.
-    launch.C2. `end` leaves no process of its session or below it behind, unless it was told to let it run
+    launch.C2. `end` leaves no process of its session or below it behind, unless it was asked to let it run
         (livedbg.linux.family).
     launch.C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
         take a stop for its end.
@@ -32,7 +32,7 @@ from livedbg.session.adapter import TargetProcess
 
 __all__ = ["Launched", "launch", "launch_folder"]
 
-_LOOK_S: Final = 0.5
+_CHECK_S: Final = 0.5
 _KILLED_S: Final = 10.0  # how long what was killed, and what was born meanwhile, may take to end
 _GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$0" "$@" </dev/null')
 """Waits for a line, or for the end of its input, which ends it; then becomes the command."""
@@ -128,12 +128,12 @@ class Launched:
             family.send(signal.SIGTERM)
             family.send(signal.SIGCONT)  # one that is stopped can't end
             limit = time.monotonic() + grace_s
-            while not family.wait(_LOOK_S) and time.monotonic() < limit:
+            while not family.wait(_CHECK_S) and time.monotonic() < limit:
                 pass
             limit = time.monotonic() + _KILLED_S
             while (family.look() or not family.wait(0)) and time.monotonic() < limit:
                 family.send(signal.SIGKILL)  # also to what was born meanwhile
-                family.wait(_LOOK_S)
+                family.wait(_CHECK_S)
         finally:
             family.close()
         self.wait()

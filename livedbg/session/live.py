@@ -27,8 +27,8 @@ __all__ = ["LiveView", "adapters_for"]
 
 NICE: Final = 10
 """Niceness (setpriority(2)) of the session's thread, its workers, gdb and py-spy: on a busy box the target goes
-first, and the screen before the looking."""
-_STOP_S: Final = 45.0  # adapters may take 10 s to let go (livedbg.session.session), threads of theirs longer
+first, and the screen before the sampling."""
+_STOP_S: Final = 45.0  # adapters may take 10 s to detach (livedbg.session.session), threads of theirs longer
 
 
 def adapters_for(request: Request) -> list[Adapter]:
@@ -40,7 +40,7 @@ class LiveView:
     """Implements livedbg.session.view.SessionView over a running session.
 
     Args:
-        request: what to look at.
+        request: what to debug.
         title: what the header shows; made from the request when None.
         sink: gets all events in order (a recorder); called on the session's thread.
         adapters: the adapters to run, instead of all that apply.
@@ -77,7 +77,7 @@ class LiveView:
 
     @property
     def title(self) -> str:
-        """What is looked at."""
+        """The target."""
         if self._title is not None:
             return self._title
         parts = []
@@ -102,17 +102,17 @@ class LiveView:
         self._thread.start()
         self._up.wait()
 
-    def stop(self) -> None:
-        """Let go of everything; returns when that is done, or after `_STOP_S` (`stuck` tells)."""
+    def stop(self, limit_s: float = _STOP_S) -> None:
+        """Detach from everything; returns when that is done, or after `limit_s` (`stuck` says which)."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop ended in between
                 loop.call_soon_threadsafe(self._session.stop)
-            self._thread.join(_STOP_S)
+            self._thread.join(limit_s)
 
     @property
     def stuck(self) -> bool:
-        """After `stop`: whether something did not let go."""
+        """After `stop`: whether something did not detach."""
         return self._thread.is_alive()
 
     def keyframe(self) -> list[Event]:
@@ -142,7 +142,7 @@ class LiveView:
                 loop.call_soon_threadsafe(self._session.send, intent)
 
     def wait_settled(self, timeout_s: float) -> bool:
-        """Wait until every adapter's first full look stands in `latest()`; False after `timeout_s`."""
+        """Wait until `latest()` has every adapter's first full sample; False after `timeout_s`."""
         return self._settled.wait(timeout_s)
 
     def wait_ended(self, timeout_s: float | None = None) -> bool:

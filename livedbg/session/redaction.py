@@ -117,4 +117,4 @@ _MASKS: Final[dict[type[Any], Callable[[Any], Event]]] = {
     StatusSeen: _status,
     Touched: _touched,
 }
-"""Only what may quote a target's command line, environment, variables or logs is looked at."""
+"""Only what may quote a target's command line, environment, variables or logs is masked."""

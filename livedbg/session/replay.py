@@ -29,7 +29,7 @@ from livedbg.text.secrets import mask_text
 
 __all__ = ["ReplayView", "last_update"]
 
-_LOOK_S: Final = 0.5  # how often growth is looked for
+_CHECK_S: Final = 0.5  # how often growth is checked
 _TURN_S: Final = 0.1
 
 
@@ -39,7 +39,7 @@ class ReplayView:
     Args:
         path: the recording.
         speed: recorded seconds per second.
-        playing: begin to play at once, at the start; otherwise stand at the end.
+        playing: begin to play at once, at the start; otherwise start at the end, paused.
         redact: mask what looks like a password, a token or a key.
 
     Raises:
@@ -60,7 +60,7 @@ class ReplayView:
         self._speed = speed
         self._playing = playing
         self._step = 0
-        self._at_ns = 0.0  # where on the time line the play head stands, wall clock
+        self._at_ns = 0.0  # the position on the time line, wall clock
         self._moved_s = 0.0  # until when the time that goes by is counted in
         self._latest = NOTHING_YET
         self._callbacks: list[Callable[[Update], None]] = []
@@ -128,7 +128,7 @@ class ReplayView:
 
     @property
     def position_wall_ns(self) -> int:
-        """Where the replay stands."""
+        """The position of the replay."""
         with self._lock:
             return max(self._tape.times[self._step], int(self._at_ns))
 
@@ -143,7 +143,7 @@ class ReplayView:
         return self._speed
 
     def play(self) -> None:
-        """Move on by itself; from the start again when it stands at the end."""
+        """Move on by itself; from the start again when it is at the end."""
         with self._lock:
             if self._step >= len(self._tape.steps) - 1:
                 self._go(1)
@@ -152,13 +152,13 @@ class ReplayView:
         self._wake.set()
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pause."""
         with self._lock:
             self._playing = False
         self._wake.set()
 
     def step(self, count: int = 1) -> None:
-        """Move `count` updates on, or back when negative; stands still afterwards."""
+        """Move `count` updates on, or back when negative; pauses."""
         with self._lock:
             self._playing = False
             self._go(self._step + count)
@@ -196,14 +196,14 @@ class ReplayView:
             self._go(1 if self._playing else len(self._tape.steps) - 1)
             self._moved_s = time.monotonic()
         self._publish()
-        looked = time.monotonic()
+        checked = time.monotonic()
         while not self._stopping:
-            self._wake.wait(_TURN_S if self._playing else _LOOK_S)
+            self._wake.wait(_TURN_S if self._playing else _CHECK_S)
             self._wake.clear()
             now = time.monotonic()
             before = self._step
-            if now - looked >= _LOOK_S:
-                looked = now
+            if now - checked >= _CHECK_S:
+                checked = now
                 self._grow()
             self._advance()
             if self._step != before or self._latest.snapshot.revision != self._tape.steps[self._step] or self._notice:
@@ -221,7 +221,7 @@ class ReplayView:
                 self._playing = False
 
     def _grow(self) -> None:
-        """Take in what the recording has more of; who stood at its end stays there."""
+        """Take in what the recording has more of; a replay that was at its end stays there."""
         with self._lock:
             at_end = self._step == len(self._tape.steps) - 1
             grown = self._tape.extend(_shown(self._reader, self._redact))

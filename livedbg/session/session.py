@@ -44,7 +44,7 @@ _HIGH_WATER: Final = 50_000  # events waiting to be folded above which `drain` m
 _BATCH: Final = 5_000  # events folded between two turns of the loop
 _PUBLISH_S: Final = 0.1  # shortest time between two updates
 _TICK_S: Final = 1.0
-_CLOSE_S: Final = 10.0  # how long adapters may take to let go
+_CLOSE_S: Final = 10.0  # how long adapters may take to detach
 
 
 class _AdapterContext:
@@ -89,7 +89,7 @@ class Session:
     """Runs adapters over a request and publishes updates. Lives on one event loop.
 
     Args:
-        request: what to look at; read-only too where a configuration file says so.
+        request: what to debug; read-only too where a configuration file says so.
         adapters: the adapters to run.
         publish: called with every update, on the loop's thread.
         sink: gets all events before they are folded.
@@ -205,7 +205,7 @@ class Session:
         return self._refreshes
 
     def adapter_settled(self, adapter: Adapter) -> None:
-        """An adapter's first full look is done."""
+        """An adapter's first full sample is done."""
         self._unsettled.discard(adapter)
         self._wake.set()
 
@@ -334,7 +334,7 @@ class Session:
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait until they have let go of what they hold."""
+    """Cancel tasks and wait until they have released what they hold."""
     for task in tasks:
         task.cancel()
     if tasks:

@@ -197,13 +197,13 @@ class System:
     """One runtime, and everything that livedbg knows of it.
 
     Attributes:
-        name: as it stands in identifiers and in `Task.system`: small letters, digits, `-`.
+        name: as in identifiers and in `Task.system`: small letters, digits, `-`.
         title: as people write it.
         about: one line: what livedbg shows of it.
         rank: the narrower of two systems that a process uses has the smaller rank, and is named first.
         signs: how it is recognised.
         adapters: its sources by name.
-        rules: the rules of its diagnosis; they stand under its title in docs/rules.md.
+        rules: the rules of its diagnosis; docs/rules.md lists them under its title.
         judges_tasks: its own rules judge its running and failed tasks, so that the generic rules leave them alone.
         judges_diagnostics: codes of the diagnostics (`Diagnostic.code`) that its own rules judge, so that the generic
             rule `error-reported` leaves them alone; regular expressions for the whole code.

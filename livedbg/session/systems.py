@@ -87,7 +87,7 @@ def systems() -> tuple[System, ...]:
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_built_in_first):
         try:
             system = _checked(entry.load())
-        except Exception as error:  # a package that fails must not end a look at another one's job (Y2)
+        except Exception as error:  # a package that fails must not end the diagnosis of another one's job (Y2)
             _report(entry.name, entry, f"its module {entry.module} can't be imported", error)
             continue
         if system.name in found:

@@ -19,7 +19,7 @@ def find_tool(name: str) -> str | None:
         try:
             found = find(name)
         except Exception as error:  # systems.Y2: a system that fails is a problem, and ends nothing
-            note_problem(system.name, "its tools can't be looked for", error)
+            note_problem(system.name, "its tools can't be searched for", error)
             continue
         if found is not None:
             return found

@@ -22,12 +22,12 @@ __all__ = ["NOTHING_YET", "SessionView", "Timeline", "Update"]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One consistent look at everything.
+    """One consistent state with its diagnosis.
 
     Attributes:
         events_per_s: events taken in per second, lately.
         ended: no more updates will come (target gone, recording at its end and not seekable, stopped).
-        notice: something to tell the user about an intent (an error with its remedy), or "".
+        notice: a message for the user about an intent (an error with its remedy), or "".
     """
 
     snapshot: Snapshot = EMPTY
@@ -55,7 +55,7 @@ class Timeline(Protocol):
 
     @property
     def position_wall_ns(self) -> int:
-        """Where the replay stands."""
+        """The position of the replay."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class Timeline(Protocol):
         ...
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pause."""
         ...
 
     def step(self, count: int = 1) -> None:
@@ -94,7 +94,7 @@ class SessionView(Protocol):
 
     @property
     def title(self) -> str:
-        """What is looked at, e.g. `box:4711 python moe.py`."""
+        """The target, e.g. `box:4711 python moe.py`."""
         ...
 
     @property
@@ -117,7 +117,7 @@ class SessionView(Protocol):
         ...
 
     def stop(self) -> None:
-        """Let go of everything. Waits until that is done; safe to call twice."""
+        """Detach from everything. Waits until that is done; safe to call twice."""
         ...
 
     def latest(self) -> Update:
@@ -129,5 +129,5 @@ class SessionView(Protocol):
         ...
 
     def send(self, intent: Intent) -> None:
-        """Ask for something; what becomes of it stands in later updates."""
+        """Ask for something; later updates say what becomes of it."""
         ...

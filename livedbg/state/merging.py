@@ -1,4 +1,4 @@
-"""What one more look adds to what is known of a task or a thread: pure functions of both and of the time."""
+"""What one more sample adds to what is known of a task or a thread: pure functions of both and of the time."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def merge_task(known: Task, new: Task) -> Task:
 
 
 def activity_after(old: Activity | None, before: Thread | None, after: Thread, mono_ns: int) -> Activity:
-    """The activity of a thread after one more look at it.
+    """The activity of a thread after one more sample of it.
 
     Args:
         old: until now; None for a thread that is new.
-        before: the thread at the last look.
+        before: the thread in the last sample.
         after: the thread now.
-        mono_ns: when it was looked at.
+        mono_ns: when it was sampled.
     """
     waits = after.syscall is not None
     if old is None or before is None or before.exited:

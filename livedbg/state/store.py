@@ -41,8 +41,8 @@ LOG_WINDOW: Final = 20_000
 EXITED_WINDOW: Final = 4_096
 """How many exited threads the state keeps."""
 
-LOOK_WINDOW: Final = 64
-"""How many looks at tensors the state keeps."""
+PREVIEW_WINDOW: Final = 64
+"""How many previews of tensors the state keeps."""
 
 _TABLES: Final = (
     "clocks",
@@ -391,7 +391,7 @@ class Store:
 
     def _device_seen(self, event: ev.DeviceSeen) -> None:
         devices = self._dirty("devices")
-        devices.pop(event.device.target, None)  # the newest stands last
+        devices.pop(event.device.target, None)  # the newest comes last
         devices[event.device.target] = event.device
 
     def _launches_seen(self, event: ev.LaunchesSeen) -> None:
@@ -403,17 +403,17 @@ class Store:
             dumps.pop(path, None)
         else:
             dumps[path] = event.dump
-        looks = self._dirty("value_looks")
-        for key in [key for key in looks if key[0] == path]:  # the file has changed
-            del looks[key]
+        previews = self._dirty("value_looks")
+        for key in [key for key in previews if key[0] == path]:  # the file has changed
+            del previews[key]
         self._dirty("comparisons").pop(path, None)
 
     def _values_seen(self, event: ev.ValuesSeen) -> None:
-        looks, key = self._dirty("value_looks"), (event.look.path, event.look.number)
-        looks.pop(key, None)  # the newest stands last
-        looks[key] = event.look
-        if len(looks) > LOOK_WINDOW:
-            del looks[next(iter(looks))]
+        previews, key = self._dirty("value_looks"), (event.look.path, event.look.number)
+        previews.pop(key, None)  # the newest comes last
+        previews[key] = event.look
+        if len(previews) > PREVIEW_WINDOW:
+            del previews[next(iter(previews))]
 
     def _dump_compared(self, event: ev.DumpCompared) -> None:
         self._dirty("comparisons")[event.comparison.path] = event.comparison

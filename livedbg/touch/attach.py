@@ -56,7 +56,7 @@ _SETTINGS: Final = (
     "handle SIGINT nostop noprint pass",
     "maintenance set worker-threads 0",
 )
-_LOOK_S: Final = 0.005
+_CHECK_S: Final = 0.005
 _ASK_S: Final = 0.1  # between two requests for the same stop
 _DETACH_S: Final = 5.0
 _TERM_S: Final = 3.0
@@ -262,7 +262,7 @@ class Attachment:
                 await self._resume(number)
             if time.monotonic() > end:
                 raise GdbTimeout("The target's threads did not resume in time.", "", "gdb-timeout")
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
 
     async def _list_threads(self, limit_s: float) -> list[dict[str, str]]:
         """gdb's threads, whose numbers are taken down."""

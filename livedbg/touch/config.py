@@ -1,4 +1,4 @@
-"""Configuration files, and the one question that stands before every touch: is it forbidden?
+"""Configuration files, and the one check before every touch: is it forbidden?
 
     # /etc/livedbg/config.toml (for everybody on this box), ~/.config/livedbg/config.toml (one user's own)
     read_only = true

@@ -64,7 +64,7 @@ class _Touch:
         if "T" not in (_state(self.gdb), _state(self.livedbg)):
             return False
         children = _children_since(self.target, 0)
-        return _stands(self.target) or any(_stands(child) and _traced(child, self.gdb) for child in children)
+        return _is_stopped(self.target) or any(_is_stopped(child) and _traced(child, self.gdb) for child in children)
 
     def end_rest(self) -> None:
         """Once gdb is gone: end what it tries ptrace on (gdb/nat/linux-ptrace.c, linux_check_ptrace_features). Such a
@@ -259,7 +259,7 @@ def _traced(target: int, tracer: int) -> bool:
     )
 
 
-def _stands(target: int) -> bool:
+def _is_stopped(target: int) -> bool:
     return any(_field(task + "/stat", 0) in ("t", "T") for task in _tasks(target))
 
 

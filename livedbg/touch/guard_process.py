@@ -130,7 +130,7 @@ class Guard:
         await self._process.wait()
 
     async def release(self) -> bool:
-        """Tell it that gdb has detached: it checks once more and ends.
+        """Report to it that gdb has detached: it checks once more and ends.
 
         Returns:
             Whether it reported what it did: else it was killed, and nobody has checked the target.

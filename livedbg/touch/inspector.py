@@ -101,7 +101,7 @@ class Inspector:
             limit_s: time limit.
 
         Raises:
-            GdbCommandError, GdbGone, GdbTimeout: gdb can't tell.
+            GdbCommandError, GdbGone, GdbTimeout: gdb can't read it.
         """
         found = await self._engine.python(f"livedbg_registers({int(number)})", limit_s)
         if not found:
@@ -113,7 +113,7 @@ class Inspector:
         """The frames of a stopped thread, each with its variables and the source around it.
 
         Raises:
-            GdbCommandError, GdbGone, GdbTimeout: gdb can't tell.
+            GdbCommandError, GdbGone, GdbTimeout: gdb can't read it.
             OSError: the process is gone.
         """
         end = time.monotonic() + limit_s

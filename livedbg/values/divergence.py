@@ -57,7 +57,7 @@ class TaskVerdict:
         inputs: arguments before dispatch.
         outputs: arguments after completion.
         certain: every argument that the dumps list was compared.
-        producers: for `inherited` and `order`: the tasks that wrote what it found; where no graph tells, the
+        producers: for `inherited` and `order`: the tasks that wrote what it found; where no graph says which, the
             first `CANDIDATES` that wrote different outputs before.
         lost: of those, the ones that it waits for in the golden run only.
         redeclared: arguments that the orchestration declares otherwise: (arg, here, golden).
@@ -169,7 +169,7 @@ def _compare_entries(one: Comparison, dump: Dump, golden: Dump, tolerance: Toler
         else:
             one.difference = compare_scalars(one.entry, one.other, tolerance)
         return
-    (here, actual), (there, expected) = dump.look(one.entry), golden.look(one.other)
+    (here, actual), (there, expected) = dump.values(one.entry), golden.values(one.other)
     if actual is None:
         one.skipped = f"{here} here"
     elif expected is None:
@@ -246,7 +246,7 @@ def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict],
 
 
 def _left_the_same(producer: TaskVerdict, reader: tuple[int, int], wirings: tuple[Wiring, Wiring]) -> bool:
-    """Whether what a task left for an argument was compared and is inside: all it left, where that can't be told."""
+    """Whether what a task left for an argument was compared and is inside: all it left, where that is unknown."""
     outputs = [
         one
         for wiring in wirings

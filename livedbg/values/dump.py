@@ -128,13 +128,13 @@ class Dump(AbstractContextManager["Dump"]):
 
     def state(self, entry: Entry) -> str:
         """What is wrong with an entry's values: "", `overwritten`, `truncated`, `short`, `no payload`, `unread`."""
-        return self.look(entry)[0]
+        return self.values(entry)[0]
 
     def tensor(self, entry: Entry) -> Stored | None:
         """The values of an entry, as far as they are there; None for scalars and lost payload."""
-        return self.look(entry)[1]
+        return self.values(entry)[1]
 
-    def look(self, entry: Entry) -> tuple[str, Stored | None]:
+    def values(self, entry: Entry) -> tuple[str, Stored | None]:
         """Both: what is wrong with the values, and the values."""
         if entry.scalar:
             return "", None

@@ -72,7 +72,7 @@ class Previewer:
     def _opened(self, path: Path) -> Dump:
         """The dump, with its payload open; read anew where a file of it has changed.
 
-        A manifest is read to its end even where nobody wants this look any more: the next one needs it as well.
+        A manifest is read to its end even where nobody wants this preview any more: the next one needs it as well.
         """
         if self._dump is not None and self._signature == _signature(path, self._dump):
             if self._dump.payload is not None:
@@ -104,7 +104,7 @@ def _previews(dump: Dump, name: str, number: int) -> Iterator[ValueLook]:
     if entry is None:
         yield ValueLook(path=name, number=number, problem="The dump has no such entry any more.")
         return
-    state, tensor = dump.look(entry)
+    state, tensor = dump.values(entry)
     head = clean_line(title(dump, entry), 400)
     if entry.scalar:
         yield ValueLook(path=name, number=number, title=head, numbers=(clean_line(row(dump, entry)[-1], 200),))

@@ -1,6 +1,6 @@
 """How the files of a system become dumps: the contract of a reader, and all readers asked as one.
 
-This module doesn't import numpy: what looks for dumps can do so without it.
+This module doesn't import numpy: what searches for dumps can do so without it.
 """
 
 from __future__ import annotations

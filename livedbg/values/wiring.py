@@ -65,7 +65,7 @@ class Wiring:
         return self._access.get((task, arg))
 
     def producers(self, task: int, arg: int) -> list[int]:
-        """The tasks that wrote what a task finds in an argument, as far as edges or earlier writers tell."""
+        """The tasks that wrote what a task finds in an argument, as far as edges or earlier writers say."""
         if self.graph is None:
             return []
         by_edge = self._by_arg.get((task, arg))

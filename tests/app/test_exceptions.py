@@ -341,7 +341,7 @@ async def test_what_a_thread_stood_for_is_shown_and_R_lets_it_go_on() -> None:
         thread = tid(PID + 1)
         stood = Frame("solve(int)", "/src/solve.cpp", 12, None, "native", 1, ("n=7",), ("int n = f();", "throw n;"), 11)
         point = Catchpoint(
-            id="S1", process=PROCESS, pattern="int", engine="gdb", state=CatchpointState.ARMED, standing=thread,
+            id="S1", process=PROCESS, pattern="int", engine="gdb", state=CatchpointState.ARMED, stopped_thread=thread,
             until_wall_ns=view_of(app).latest().snapshot.now().wall_ns + 75 * S, seen=1, hits=1,
         )  # fmt: skip
         one = ExceptionHit(

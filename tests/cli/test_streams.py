@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.cli.streams import _clean_what_is_written
+from livedbg.text.printed import clean_what_is_written, drawing
 from livedbg.text.sanitize import is_clean
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually
@@ -102,7 +102,20 @@ def test_a_name_with_an_escape_sequence_or_without_utf8_is_printed_and_does_noth
 @pytest.mark.invariant("streams.O1")
 def test_O1_what_is_printed_is_cleaned_last(capfd: pytest.CaptureFixture[str]) -> None:
     stream = io.TextIOWrapper(io.FileIO(os.dup(1), "w"), encoding="utf-8")
-    _clean_what_is_written(stream)
+    clean_what_is_written(stream)
     with stream:
         print("a\x1b]0;title\x07b\udcff\x9b31mc\td", file=stream)
     assert capfd.readouterr().out == "ab\\xffc\td\n"
+
+
+def test_the_terminal_app_draws_and_what_is_printed_after_it_is_cleaned(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.TextIOWrapper(io.FileIO(os.dup(1), "w"), encoding="utf-8")
+    monkeypatch.setattr(sys, "__stderr__", stream)
+    clean_what_is_written(stream)
+    with stream:
+        with drawing():
+            stream.write("\x1b[1m|")
+        stream.write("\x1b[1mprinted")
+    assert capfd.readouterr().out == "\x1b[1m|printed"

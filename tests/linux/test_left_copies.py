@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.linux.private_files import open_private, write_private
+from livedbg.text.private_files import open_private, write_private
 from livedbg.unwind.copies import copy_folder, sweep
 
 

@@ -311,7 +311,7 @@ OLD_NAMES = (
     b'{"ev":"counter","host":"box","mono_ns":1,"wall_ns":1,"entity":"process:box/1",'
     b'"name":"launches heard","value":1}\n'
     b'{"ev":"catchpoint","host":"box","mono_ns":1,"wall_ns":1,"catchpoint":{"id":"C1","process":"process:box/1",'
-    b'"pattern":"any","engine":"listen"}}\n'
+    b'"pattern":"any","engine":"listen","standing":"thread:box/1/2"}}\n'
 )
 
 
@@ -324,6 +324,8 @@ def test_O1_names_of_old_recordings_are_read_as_todays(tmp_path: Path) -> None:
     assert isinstance(stacks, ev.StacksSeen) and [s.source for s in stacks.stacks] == ["no stop", "py-spy"]
     assert isinstance(counter, ev.CounterSeen) and counter.name == TRACED
     assert isinstance(catchpoint, ev.CatchpointSeen) and catchpoint.catchpoint.engine == "probes"
+    assert catchpoint.catchpoint.stopped_thread == "thread:box/1/2"
+    assert b'"standing":"thread:box/1/2"' in ev.encode(catchpoint)  # older versions read it too
     assert wrong == ""
 
 

@@ -158,10 +158,26 @@ class LiveView:
         """The scheduler has ended the run, and kernels of these cores have not returned; none: all have."""
         if tuple(cores) == self._unreturned:
             return
-        self._unreturned = tuple(cores)
-        if cores and self._job.run.phase != "failed":
-            self._job.run.phase = "failed"
+        former, self._unreturned = self._unreturned, tuple(cores)
+        run, still = self._job.run, {core.task for core in cores}
+        if cores:
+            run.phase = "failed"
+        for core in cores:
+            if core.task is not None:
+                record = run.task(core.task)
+                record.kernels = record.kernels or ((core.func,) if core.func is not None else ())
+                record.cores[core.core] = ""
+                run.core(core.core).running = core.task
+                self._stays(record, TaskState.RUNNING, unreturned_words(core))
+        for core in former:
+            if core.task is not None and core.task not in still:
+                run.task(core.task).cores.clear()
+                self._stays(run.task(core.task), TaskState.FAILED, "its kernel has returned after the run had ended")
         self._job.stale = True
+
+    def _stays(self, record: TaskRecord, state: TaskState, text: str) -> None:
+        """What became of a task after the scheduler had ended its run."""
+        self._job.run.set_state(record, state, Mark(self._source, text, kind="memory"))
 
     def _begin(self, look: Look, wall_ns: int) -> None:
         """A run that the reader sees for the first time; the log may know it, or a former one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.rules.sentences import JobDiagnostics, evidence, limit_words, masked, pid_of
@@ -12,6 +13,8 @@ from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
 from livedbg.model import Diagnostic, Severity, Thread, ids
 
 __all__ = ["unreturned"]
+
+_SHOWN: Final = 3  # cores that the sentence names
 
 
 def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
@@ -26,10 +29,12 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         return  # the run is being set up, or ends
     waited = waited_ns(waiter, state.snapshot) or 0
     stalled = waited >= state.settings.thread_stall_ns
-    names = ", ".join(_core(said, job, state) for said in left)
     many = len(left) > 1
+    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    names = ", ".join(_core(said, job, state) for said in left[:_SHOWN]) + more
+    names = f"The kernels of {len(left)} cores ({names})" if many else f"{names[0].upper()}{names[1:]}"
     limit = limit_words(job)
-    watchdog = f" It does that for a fatal error, and after {limit} without progress." if limit else ""
+    watchdog = f" The scheduler ends a run for a fatal error, and after {limit} without progress." if limit else ""
     yield Finding(
         rule=rule,
         state=VerdictState.STALLED if stalled else VerdictState.UNKNOWN,
@@ -62,15 +67,15 @@ def _waiter(threads: set[str], state: RuleInput) -> Thread | None:
 
 
 def _core(said: Diagnostic, job: JobDiagnostics, state: RuleInput) -> str:
-    """`Task r1t2 (func 2) on core 10`, `core 10`."""
+    """`task r1t2 (func 2) on core 10`, `the kernel on core 10`."""
     core, func = said.attributes["core"], said.attributes.get("func")
     name = state.snapshot.resources.get(f"core:{job.scope}/{core}")
     place = name.name if name is not None else f"core {core}"
     if "task" not in said.attributes:
-        return f"The kernel on {place}" if func is None else f"Kernel func {func} on {place}"
+        return f"the kernel on {place}" if func is None else f"kernel func {func} on {place}"
     task = state.snapshot.tasks.get(_root(said, job))
     kernel = (task.kernel if task is not None else None) or (f"func {func}" if func is not None else "")
-    return f"Task {task_name(int(said.attributes['task']))}{f' ({kernel})' if kernel else ''} on {place}"
+    return f"task {task_name(int(said.attributes['task']))}{f' ({kernel})' if kernel else ''} on {place}"
 
 
 def _root(said: Diagnostic, job: JobDiagnostics) -> str:

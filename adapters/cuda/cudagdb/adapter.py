@@ -33,7 +33,7 @@ from livedbg.touch.config import refuse_touch
 __all__ = ["CudaGdbAdapter"]
 
 _LIMIT: Final = Limit(wall=0.02, least_s=1.0, most_s=5.0)  # of hundreds of processes all descriptors are read
-_LAST_LOOKS: Final = 4
+_LAST_CHECKS: Final = 4
 _LAST_S: Final = 0.25
 _READ_S: Final = 120.0
 
@@ -43,7 +43,7 @@ class CudaGdbAdapter(Adapter):
 
     name: ClassVar[str] = "cudagdb"
     sees: ClassVar[str] = "kernels, warps and exceptions on CUDA devices, from GPU core dumps"
-    cost: ClassVar[str] = "only when asked for: kernels stand while the driver writes the dump; host threads go on"
+    cost: ClassVar[str] = "only on request: kernels are stopped while the driver writes the dump; host threads go on"
     level: ClassVar[Level] = Level.TOUCH
     handles: ClassVar[tuple[type[Intent], ...]] = (DumpDevice,)
 
@@ -65,15 +65,15 @@ class CudaGdbAdapter(Adapter):
             over, begun_s = targets_ended(context), time.monotonic()
             for process in list(context.snapshot().processes.values()):
                 if process.target:
-                    await self._look(context, process)
+                    await self._check(context, process)
             if over:
                 break
             await context.sleep(_LIMIT.rest_s(Cost(wall_s=time.monotonic() - begun_s)))
-        for _ in range(_LAST_LOOKS if any(self._watches.values()) else 0):  # a job often ends right after its dump
+        for _ in range(_LAST_CHECKS if any(self._watches.values()) else 0):  # a job often ends right after its dump
             await asyncio.sleep(_LAST_S)
             for process in list(context.snapshot().processes.values()):
                 if process.target:
-                    await self._look(context, process)
+                    await self._check(context, process)
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Take a dump of one process and read it.
@@ -88,7 +88,7 @@ class CudaGdbAdapter(Adapter):
         process = context.snapshot().processes.get(intent.process)
         if process is None or process.exited:
             raise TargetGone("That process has ended.", "", "gone")
-        refuse_touch(context.request, "A GPU core dump makes the kernels stand while it is written")
+        refuse_touch(context.request, "A GPU core dump stops the kernels while it is written")
         gdb = find_cuda_gdb(_named(context.request))
         place = await asyncio.to_thread(find_dump_pipe, process.pid)
         if not intent.may_abort:
@@ -105,7 +105,7 @@ class CudaGdbAdapter(Adapter):
             state = await read_dump(gdb, dumped, place, process.id, _READ_S)
         self._emit(context, state)
 
-    async def _look(self, context: Context, process: Process) -> None:
+    async def _check(self, context: Context, process: Process) -> None:
         """Whether a process takes orders, and the dumps that it wrote."""
         if process.id not in self._watches:
             self._watches[process.id] = await asyncio.to_thread(watch_of, process.pid)
@@ -116,7 +116,7 @@ class CudaGdbAdapter(Adapter):
         watch = self._watches[process.id]
         if watch is None or self._locks[process.id].locked():
             return
-        for path in await asyncio.to_thread(watch.look):
+        for path in await asyncio.to_thread(watch.find):
             await self._read(context, process.id, path)
 
     async def _read(self, context: Context, process: str, path: Path) -> None:

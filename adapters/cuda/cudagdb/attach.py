@@ -38,23 +38,23 @@ _DETACH_S: Final = 10.0
 async def sample_attached(
     gdb: str, pid: int, target: str, touched: Callable[[Intrusion], None], limit_s: float = 30.0
 ) -> DeviceState:
-    """Attach, look, let go.
+    """Attach, sample, detach.
 
     Args:
         gdb: path of the cuda-gdb.
         pid: the process.
         target: its identifier.
-        touched: gets the entry for the ledger, also when the look fails.
-        limit_s: time limit of attach and look; the detach may take 10 s more.
+        touched: gets the entry for the ledger, also when the sample fails.
+        limit_s: time limit of attach and sample; the detach may take 10 s more.
 
     Raises:
         TouchRefused: touches are forbidden on this box.
         TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to; nothing was touched.
         GuardMissing: there is no guard; nothing was touched.
-        GdbCommandError, GdbGone, GdbTimeout: the debugger failed; the target was let go.
+        GdbCommandError, GdbGone, GdbTimeout: the debugger failed; the target was detached.
         ToolMissing: the program is no cuda-gdb.
     """
-    refuse_touch(None, "cuda-gdb would be attached: the process and all of its GPUs stand while it looks")
+    refuse_touch(None, "cuda-gdb would be attached: the process and all of its GPUs are stopped while it reads")
     start_ticks = check_attachable(pid)
     engine = await start_cuda_gdb(gdb)
     try:
@@ -69,21 +69,21 @@ async def sample_attached(
             try:
                 await _detach(engine)
             finally:  # also where that is interrupted; then the guard stays
-                stood_ns = time.monotonic_ns() - since_ns
+                stopped_ns = time.monotonic_ns() - since_ns
                 touched(
                     Intrusion(
                         target=target,
                         what="cuda-gdb attach",
                         why="asked for: what runs on the device",
-                        paused_ns=stood_ns,
+                        paused_ns=stopped_ns,
                         stops=1,
-                        at_wall_ns=time.time_ns() - stood_ns,
+                        at_wall_ns=time.time_ns() - stopped_ns,
                     )
                 )
             await guard.release()
     finally:
         await engine.close()
-    return state_of(seen, target, "attach", taken_wall_ns=time.time_ns(), look_ns=stood_ns)
+    return state_of(seen, target, "attach", taken_wall_ns=time.time_ns(), look_ns=stopped_ns)
 
 
 async def _attach(engine: GdbEngine, pid: int, limit_s: float) -> str:

@@ -50,7 +50,7 @@ _SHAPES: Final = {
 TABLES: Final[Mapping[str, re.Pattern[str]]] = {
     name: re.compile(_CURRENT + shape + r"\s*$") for name, shape in _SHAPES.items()
 }
-"""Table -> how one of its rows looks; the groups are named as MI names the columns."""
+"""Table -> the form of its rows; the groups are named as MI names the columns."""
 
 
 def console_rows(table: str, text: str) -> list[dict[str, str]]:

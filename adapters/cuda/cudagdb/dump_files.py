@@ -136,7 +136,7 @@ class DumpWatch:
         """Take all that is there now for known: somebody else has asked for it."""
         self._known = self._files.dumps()
 
-    def look(self) -> list[Path]:
+    def find(self) -> list[Path]:
         """Dumps that are new and whole."""
         whole = []
         for path, seen in self._files.dumps().items():

@@ -71,7 +71,7 @@ async def send_request(place: DumpPipe, limit_s: float = 60.0) -> WrittenDump:
         TargetGone, TargetUnsuitable: nobody reads the pipe any more; nothing was written.
         NoDump: it was requested and did not appear in time.
     """
-    refuse_touch(None, "A GPU core dump would be asked for: the kernels stand while it is written")
+    refuse_touch(None, "A GPU core dump would be asked for: the kernels are stopped while it is written")
     before = await asyncio.to_thread(place.files.dumps)
     pipe = _open(place)
     since_ns = time.monotonic_ns()

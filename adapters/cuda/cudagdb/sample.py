@@ -57,7 +57,7 @@ class Symbol:
 
     Attributes:
         function: with its distance, `spin(int*)+64`, where there is no line.
-        instruction: what stands there; asked for the first few only.
+        instruction: the instruction there; asked for the first few only.
     """
 
     function: str = ""
@@ -68,7 +68,7 @@ class Symbol:
 
 @dataclass(slots=True)
 class DeviceSample:
-    """What a debugger told, as it told it.
+    """What a debugger reported, as it reported it.
 
     Attributes:
         opened: what it printed as it opened the target.
@@ -100,7 +100,7 @@ async def sample_devices(queries: Queries, opened: str) -> DeviceSample:
         opened: what it printed as it opened the target.
 
     Raises:
-        GdbGone: it has ended before it told of any device.
+        GdbGone: it ended before it reported any device.
     """
     seen = DeviceSample(opened=opened, notes=queries.notes)
     try:
@@ -133,7 +133,7 @@ async def _all(queries: Queries, seen: DeviceSample) -> None:
             seen.threads.extend(await queries.rows("threads", thread_row, f"kernel {kernel}"))
         else:
             queries.notes.append(
-                f"Threads of kernel {kernel} were not asked for: too many stand apart; its warps are shown."
+                f"Threads of kernel {kernel} were not asked for: they are at too many places; its warps are shown."
             )
     await _exceptions(queries, seen)
     await _symbols(queries, seen)
@@ -153,7 +153,7 @@ async def _around_focus(queries: Queries, seen: DeviceSample, focus: Focus) -> N
 
 
 async def _exceptions(queries: Queries, seen: DeviceSample) -> None:
-    """Lanes of further warps that stand where a lane with an exception does."""
+    """Lanes of further warps that are where a lane with an exception is."""
     faulty = {lane.pc for lanes in seen.lanes.values() for lane in lanes if lane.exception}
     places = [(w.device, w.sm, w.number) for w in seen.warps if w.pc in faulty and w.sm >= 0]
     for place in [place for place in places if place not in seen.lanes][:_WARPS_ASKED]:
@@ -163,7 +163,7 @@ async def _exceptions(queries: Queries, seen: DeviceSample) -> None:
 
 
 async def _symbols(queries: Queries, seen: DeviceSample) -> None:
-    """Names of the places where most stand; their lines too where the threads did not tell them."""
+    """Names of the places where most threads are; their lines too where the threads did not report them."""
     numbers: defaultdict[int, int] = defaultdict(int)
     for warp in seen.warps:
         numbers[warp.pc] += 32

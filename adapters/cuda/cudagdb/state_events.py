@@ -13,7 +13,7 @@ __all__ = ["events_of"]
 
 
 def events_of(state: DeviceState, stamp: Stamp) -> Iterator[Event]:
-    """The events of one look."""
+    """The events of one sample."""
     yield DeviceSeen(device=state, **stamp)
     for number, fault in enumerate(state.faults):
         at_ns = state.taken_wall_ns or stamp["wall_ns"]
@@ -37,7 +37,7 @@ def events_of(state: DeviceState, stamp: Stamp) -> Iterator[Event]:
 def _diagnostic(state: DeviceState, fault: DeviceFault, process: str | None, at_ns: int) -> Diagnostic:
     """The exception with the attributes that the rules for CUDA read (livedbg.adapters.cuda.rules.sentences)."""
     kernel = next((one for one in state.kernels if one.number == fault.kernel), None)
-    told = {
+    attributes = {
         "context": process or state.target,
         "process": process or "",
         "what": fault.title or fault.name,
@@ -57,7 +57,7 @@ def _diagnostic(state: DeviceState, fault: DeviceFault, process: str | None, at_
         severity=Severity.CRITICAL,
         sentence=fault_sentence(fault),
         entities=() if process is None else (process,),
-        attributes={name: value for name, value in told.items() if value},
+        attributes={name: value for name, value in attributes.items() if value},
         evidence=(evidence,),
         at_wall_ns=at_ns,
     )

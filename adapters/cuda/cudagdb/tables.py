@@ -39,7 +39,7 @@ _NO_FILE: Final = frozenset(("", "n/a", "??", "<unknown>"))
 
 
 class Focus(NamedTuple):
-    """The thread that the debugger looks at."""
+    """The thread in the debugger's focus."""
 
     device: int
     sm: int
@@ -122,7 +122,7 @@ class BlockRow(NamedTuple):
 
 
 class ThreadRow(NamedTuple):
-    """Threads that follow each other and stand at one program counter."""
+    """Consecutive threads at one program counter."""
 
     kernel: int
     block: str

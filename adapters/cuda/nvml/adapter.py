@@ -30,7 +30,7 @@ _POLL_S: Final = 1.0
 _POLL_UNUSED_S: Final = 5.0  # while none of our processes uses a GPU
 _LIMIT: Final = Limit(wall=0.02, most_s=10.0)  # on a busy machine, where each takes long, there is one now and then
 _LIMIT_S: Final = 5.0  # for an answer
-_ONCE_S: Final = 2.0  # the same in a session of one look
+_ONCE_S: Final = 2.0  # the same in a session that samples once
 _SOURCE: Final = "nvml"
 _TARGET: Final = "NVML"
 
@@ -38,7 +38,7 @@ _TARGET: Final = "NVML"
 class NvmlAdapter(Adapter):
     """Utilisation, memory, clocks, heat and errors of NVIDIA's GPUs.
 
-    Options of a request: `nvml.interval_s` between two looks, `nvml.limit_s` for an answer.
+    Options of a request: `nvml.interval_s` between two samples, `nvml.limit_s` for an answer.
     """
 
     name = "nvml"
@@ -105,7 +105,7 @@ class _Sampling:
                 self._namespaces(context, sample, used)
             if once or targets_ended(context):
                 break
-            took_s = 0.0 if worker.busy else time.monotonic() - begun  # a look that was given up costs nothing more
+            took_s = 0.0 if worker.busy else time.monotonic() - begun  # a sample that was given up costs nothing more
             await context.sleep(max(poll_s if used else _POLL_UNUSED_S, _LIMIT.rest_s(Cost(wall_s=took_s))))
         if once:
             context.settled()
@@ -118,7 +118,7 @@ class _Sampling:
         return frozenset(found)
 
     def _namespaces(self, context: Context, sample: Sample, used: bool) -> None:
-        """NVML names processes as the host does: from inside a container ours can't be told."""
+        """NVML names processes as the host does: inside a container it can't be known which are ours."""
         listed = sum(len(gpu.processes) for gpu in sample.gpus)
         if used or not listed or not uses_gpu(self._pids(context)):
             self._say(context, SourceHealth.OK, "", "", "")
@@ -146,7 +146,7 @@ class _Reader:
         self._nvml: Nvml | None = None
 
     def sample(self) -> Sample:
-        """One look.
+        """One sample.
 
         Raises:
             NvmlTrouble: it can't be had.

@@ -53,7 +53,7 @@ class Nvml:
         self._since_us: dict[int, int] = {}
 
     def sample(self) -> Sample:
-        """One look at all GPUs.
+        """One sample of all GPUs.
 
         Raises:
             NvmlTrouble: NVML does not answer.
@@ -130,16 +130,16 @@ class Nvml:
         index = sample.gpu.index
         since = self._since_us.get(index, time.time_ns() // 1000 - 2_000_000)
         try:
-            told = pynvml.nvmlDeviceGetProcessUtilization(handle, since)
+            samples = pynvml.nvmlDeviceGetProcessUtilization(handle, since)
         except pynvml.NVMLError as error:
             if int(error.value) in _LOST:
                 raise
             if int(error.value) != pynvml.NVML_ERROR_NOT_FOUND:
                 return  # not supported, or not for us: then nobody's share is known
-            told = ()
+            samples = ()
         except AttributeError:  # older bindings
             return
-        for one in told:
+        for one in samples:
             sample.busy[int(one.pid)] = int(one.smUtil)
             self._since_us[index] = max(self._since_us.get(index, 0), int(one.timeStamp))
         for pid in sample.processes:

@@ -42,8 +42,8 @@ class GpuEvents:
             events += self._counted(resource.id, gpu.counters, stamp)
             for pid in sorted(pids & gpu.processes.keys()):
                 edges.append(self._edge(pid, resource, gpu))
-                told = {f"gpu{gpu.gpu.index}_busy_percent": float(gpu.busy[pid])} if pid in gpu.busy else {}
-                events += self._counted(ids.process(self._host, pid), told, stamp)
+                share = {f"gpu{gpu.gpu.index}_busy_percent": float(gpu.busy[pid])} if pid in gpu.busy else {}
+                events += self._counted(ids.process(self._host, pid), share, stamp)
         if changed:
             events.insert(0, ResourcesSeen(resources=tuple(changed), **stamp))
         if tuple(edges) != self._edges:

@@ -1,4 +1,4 @@
-"""What one look through NVML gives: values only."""
+"""What one sample through NVML gives: values only."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class GpuSample:
     """One GPU at one moment.
 
     Attributes:
-        counters: by name; what the GPU can't tell is left out.
+        counters: by name; what the GPU does not report is left out.
         held_down: why its clocks are lower than they could be.
-        processes: pid -> bytes of its memory (None: not told); in the PID namespace of the driver.
+        processes: pid -> bytes of its memory (None: not reported); in the PID namespace of the driver.
         busy: pid -> percent of the time in which kernels of it ran, lately.
         lost: it does not answer any more, and how NVML says that.
     """

@@ -2,7 +2,7 @@
 
 NVML blocks in the driver, for seconds where a GPU has trouble and for good where it hangs. So its calls run in a
 daemon thread of their own: the session waits for an answer for a limited time, and neither it nor the end of the
-program waits for the thread. Only the time counts in which the call stands still: on a busy box it waits for a CPU.
+program waits for the thread. Only time in which the call blocks counts: on a busy host it waits for a CPU.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from livedbg.model import ThreadState
 
 __all__ = ["Worker"]
 
-_STEPS: Final = 4  # looks at the thread within a time limit
+_STEPS: Final = 4  # samples of the thread within a time limit
 _MOST: Final = 5  # time limits after which a call that gets on is given up too
 
 T = TypeVar("T")
@@ -38,18 +38,18 @@ class _Job(Generic[T]):
         """Make the call (in the worker's thread).
 
         Args:
-            over: called before the answer is told: who has it may ask again at once.
+            over: called before the answer is delivered: who has it may ask again at once.
         """
         try:
             result = self._call()
         except BaseException as error:
             over()
-            self._tell(self._failed, error)
+            self._deliver(self._failed, error)
         else:
             over()
-            self._tell(self._done, result)
+            self._deliver(self._done, result)
 
-    def _tell(self, how: Callable[..., None], what: object) -> None:
+    def _deliver(self, how: Callable[..., None], what: object) -> None:
         try:
             self._loop.call_soon_threadsafe(how, what)
         except RuntimeError:
@@ -86,7 +86,7 @@ class Worker:
         """The answer of a call.
 
         Raises:
-            TimeoutError: it has not come back and stood still for so long, or an earlier call still has not come back.
+            TimeoutError: the call made no progress for so long, or an earlier call has not returned.
         """
         if self.busy:
             raise TimeoutError

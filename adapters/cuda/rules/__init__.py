@@ -11,5 +11,5 @@ __all__ = ["rules"]
 
 
 def rules() -> Sequence[Rule]:
-    """The rules for CUDA, most telling first."""
+    """The rules for CUDA, most specific first."""
     return (*errors.rules(), *gpus.rules(), *launches.rules())

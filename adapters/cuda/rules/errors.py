@@ -1,6 +1,6 @@
 """Diagnosis of errors of CUDA: the first one of a context, what only follows from it, and what pins it down.
 
-All rules read the diagnostics that the CUDA adapter made of logs (docs/systems/cuda.md); none looks at a log.
+All rules read the diagnostics that the CUDA adapter made of logs (docs/systems/cuda.md); none reads a log.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class CudaRule:
 
     name: str
     doc: str
-    look: Callable[[str, CudaContext, RuleInput], Iterable[Finding]]
+    find: Callable[[str, CudaContext, RuleInput], Iterable[Finding]]
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
         for context in contexts(state.snapshot):
-            yield from self.look(self.name, context, state)
+            yield from self.find(self.name, context, state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class XidRule:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding an Xid, process and GPU."""
-        told = any(context.root is not None for context in contexts(state.snapshot))
+        in_program = any(context.root is not None for context in contexts(state.snapshot))
         before: list[Diagnostic] = []
         for error in state.snapshot.diagnostics.values():
             if error.system == "cuda" and error.code == "xid":
-                yield xid(self.name, error, state, told, before)
+                yield xid(self.name, error, state, in_program, before)
                 before.append(error)
 
 
@@ -82,14 +82,14 @@ def _fault(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Findin
 
 def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequence[Diagnostic]) -> Finding:
     """The GPU's side of the fault is known: no question which kernel it was."""
-    told = error.attributes
-    sentence = f"{context.owner}{told.get('what', error.sentence)}{said(error)}."
-    if told.get("mixed"):
+    attributes = error.attributes
+    sentence = f"{context.owner}{attributes.get('what', error.sentence)}{said(error)}."
+    if attributes.get("mixed"):
         sentence += " Lines of several processes are mixed in this log: kernel and thread may be those of another."
-    if told.get("address"):
-        sentence += f" {told['address']}."
-    if told.get("host"):
-        sentence += f" It was launched by {told['host']}."
+    if attributes.get("address"):
+        sentence += f" {attributes['address']}."
+    if attributes.get("host"):
+        sentence += f" It was launched by {attributes['host']}."
     reporter = next((e for e in following if e.attributes.get("host")), None)
     if reporter is not None:
         sentence += f" The program noticed it at {reporter.attributes['host']}."
@@ -109,32 +109,32 @@ def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequ
 
 def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInput) -> Finding:
     """Only the host's side of the fault is known."""
-    told = error.attributes
+    attributes = error.attributes
     exact = synchronous(error, state.snapshot)
-    call, host = told.get("call"), told.get("host")
-    places = [f"by {call}" if call and call not in told.get("what", "") else "", f"at {host}" if host else ""]
+    call, host = attributes.get("call"), attributes.get("host")
+    places = [f"by {call}" if call and call not in attributes.get("what", "") else "", f"at {host}" if host else ""]
     where = " ".join(filter(None, places))
-    sentence = f"{context.owner}{told.get('what', error.sentence)}"
+    sentence = f"{context.owner}{attributes.get('what', error.sentence)}"
     sentence += f", reported {where}." if where else "."
     driver = next((e.attributes for e in context.first_faults if e is not error and e.code == "api-error"), None)
     if driver is not None and driver.get("call"):
         sentence += f" The driver's log has it first from {driver['call']}."
-    if exact and told.get("of_kernel") == "yes":
+    if exact and attributes.get("of_kernel") == "yes":
         sentence += (
             " Launches were synchronous (CUDA_LAUNCH_BLOCKING=1), so the kernel launched there is the one that failed."
         )
     elif not exact:
         sentence += f" {ASYNCHRONOUS}"
-    kernels, launches = launched_last(told.get("process", ""), state.snapshot, error.at_wall_ns)
-    if kernels and told.get("of_kernel") == "yes":
+    kernels, launches = launched_last(attributes.get("process", ""), state.snapshot, error.at_wall_ns)
+    if kernels and attributes.get("of_kernel") == "yes":
         sentence += f" Launched last before it (newest first): {kernels}."
     following = context.consequences()
-    sentence += _consequences(following, int(told.get("count", "1")) - 1)
+    sentence += _consequences(following, int(attributes.get("count", "1")) - 1)
     dumps = context.of("coredump")
     steps = PIN_DOWN[1:] if exact else PIN_DOWN
-    if told.get("error") == "cudaErrorECCUncorrectable":
+    if attributes.get("error") == "cudaErrorECCUncorrectable":
         steps = ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "dmesg | grep 'NVRM: Xid'")
-    elif told.get("error") == "cudaErrorAssert":
+    elif attributes.get("error") == "cudaErrorAssert":
         steps = ("look for the assert's own lines (`Assertion … failed`) in the program's standard error", *steps)
     return Finding(
         rule=rule,
@@ -180,26 +180,27 @@ def _of_dumps(dumps: Sequence[Diagnostic]) -> list[str]:
 
 
 def _steps(error: Diagnostic) -> tuple[str, ...]:
-    told = error.attributes
-    where = told.get("where") or told.get("kernel") or "the kernel"
+    attributes = error.attributes
+    kernel = attributes.get("kernel", "")
+    where = attributes.get("where") or kernel or "the kernel"
     if error.code == "device-assert":
         return (
-            f"check the inputs of {told.get('kernel') or 'the kernel'}: {told.get('assertion', 'the assertion')}",
+            f"check the inputs of {kernel or 'the kernel'}: {attributes.get('assertion', 'the assertion')}",
             PIN_DOWN[0],
         )
     if error.code == "device-exception":
-        advice = told.get("next", "")
+        advice = attributes.get("next", "")
         return tuple(filter(None, (advice, f"check {where}", "" if "compute-sanitizer" in advice else PIN_DOWN[1])))
     steps = [f"check {where}"]
-    if not told.get("where"):
+    if not attributes.get("where"):
         steps.append("compile with -lineinfo: the report then has source lines")
-    if told.get("tool") == "synccheck":
+    if attributes.get("tool") == "synccheck":
         steps.append("let all threads of the block reach the same barrier, or pass the right mask")
     return tuple(steps)
 
 
 def rules() -> Sequence[Rule]:
-    """The rules for CUDA, most telling first."""
+    """The rules for CUDA, most specific first."""
     return (
         CudaRule(
             "cuda-fault",

@@ -73,7 +73,7 @@ def _uses(snapshot: Snapshot) -> Iterator[_Use]:
 def waits_for_gpu_in(thread: Thread, snapshot: Snapshot) -> str:
     """The function in which a thread waits for a GPU, from its stack; "" where it is in none.
 
-    A stack that is older than what the thread waits in now tells of another wait.
+    A stack that is older than what the thread waits in shows another wait.
     """
     stack, activity = snapshot.stacks.get(thread.id), snapshot.activity.get(thread.id)
     if stack is None or (activity is not None and stack.taken_mono_ns < (activity.waiting_since_mono_ns or 0)):
@@ -136,7 +136,7 @@ class GpuWaits:
         what = (
             "and its memory was not touched meanwhile: a kernel spins there"
             if quiet
-            else "a kernel runs that long, or many do: whether it spins or is slow, utilisation can't tell"
+            else "a kernel runs that long, or many do: whether it spins or is slow, utilisation does not say"
         )
         who = name_of(use.thread.id, snapshot)
         busy = f"busy with {name_of(use.thread.process, snapshot)}" if use.of_process else "busy"
@@ -144,7 +144,7 @@ class GpuWaits:
             f"{use.gpu.name} has been {busy} for {duration(lasted)} while {who} waits for it in {use.function}, {what}."
         )
         steps = (
-            f"livedbg device {ids.parse(use.thread.process).short} --dump   (which kernel, and where its warps stand)",
+            f"livedbg device {ids.parse(use.thread.process).short} --dump   (which kernel, and where its warps are)",
             "livedbg launch --recipe cuda-user-coredump -- COMMAND   (what that needs, for the next time)",
         )
         verdict = VerdictState.STALLED if quiet else VerdictState.UNKNOWN
@@ -155,9 +155,9 @@ class GpuWaits:
         return snapshot.now(ids.parse(use.gpu.id).parts[0]).mono_ns - counter.changed_mono_ns
 
     def _finding(
-        self, use: _Use, lasted: int, snapshot: Snapshot, verdict: VerdictState, told: tuple[str, tuple[str, ...]]
+        self, use: _Use, lasted: int, snapshot: Snapshot, verdict: VerdictState, words: tuple[str, tuple[str, ...]]
     ) -> Finding:
-        sentence, steps = told
+        sentence, steps = words
         kernels, launches = launched_last(use.thread.process, snapshot)
         if kernels:
             sentence += f" Launched last (newest first): {kernels}."

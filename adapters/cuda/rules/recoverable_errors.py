@@ -49,19 +49,19 @@ _SANITIZER_ADVICE: Final = {
 def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
     """PyTorch's allocator ran out."""
     for error in context.of("out-of-memory")[:_SHOWN]:
-        told = error.attributes
-        crashed = told.get("uncaught") == "yes" and not alive(error, state.snapshot)
-        gpu = f" on GPU {told['gpu']}" if told.get("gpu") else ""
+        attributes = error.attributes
+        crashed = attributes.get("uncaught") == "yes" and not alive(error, state.snapshot)
+        gpu = f" on GPU {attributes['gpu']}" if attributes.get("gpu") else ""
         parts = [
-            f"{told['tried']} were requested" if told.get("tried") else "",
-            f"{told['free']} of {told.get('total', '?')} are free" if told.get("free") else "",
-            f"{told['allocated']} are in use by PyTorch" if told.get("allocated") else "",
-            f"{told['unused']} are reserved by it and unused" if told.get("unused") else "",
-            f"other processes hold memory there: {told['others']}" if told.get("others") else "",
+            f"{attributes['tried']} were requested" if attributes.get("tried") else "",
+            f"{attributes['free']} of {attributes.get('total', '?')} are free" if attributes.get("free") else "",
+            f"{attributes['allocated']} are in use by PyTorch" if attributes.get("allocated") else "",
+            f"{attributes['unused']} are reserved by it and unused" if attributes.get("unused") else "",
+            f"other processes hold memory there: {attributes['others']}" if attributes.get("others") else "",
         ]
-        where = f", at {told['host']}" if told.get("host") else ""
+        where = f", at {attributes['host']}" if attributes.get("host") else ""
         detail = "; ".join(filter(None, parts))
-        count = int(told.get("count", "1"))
+        count = int(attributes.get("count", "1"))
         again = f" ({count:,} times)" if count > 1 else ""
         sentence = f"{context.owner}CUDA out of memory{gpu}{where}{again}" + (f": {detail}." if detail else ".")
         yield Finding(
@@ -77,15 +77,15 @@ def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator
 
 
 def _memory_steps(error: Diagnostic) -> tuple[str, ...]:
-    told = error.attributes
-    tried, unused, free, used = bytes_of(told.get(name) for name in ("tried", "unused", "free", "used"))
+    attributes = error.attributes
+    tried, unused, free, used = bytes_of(attributes.get(name) for name in ("tried", "unused", "free", "used"))
     steps = []
     if tried and unused + free >= tried and unused > free:
         steps.append(
             "the memory is there, but in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   (before the first "
             "allocation)"
         )
-    if told.get("others") and used < bytes_of([told.get("total")])[0] / 2:
+    if attributes.get("others") and used < bytes_of([attributes.get("total")])[0] / 2:
         steps.append("nvidia-smi   (other processes hold most of this GPU's memory)")
     steps.append("a smaller batch or sequence, activation checkpointing, or a GPU with more memory")
     steps.append("torch.cuda.memory._record_memory_history()   (who allocated what, shown by pytorch.org/memory_viz)")
@@ -97,20 +97,20 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
     if context.root is not None:
         return  # these are its consequences, or don't matter beside it
     for error in context.reported[:_SHOWN]:
-        told = error.attributes
-        call = told.get("call", "")
+        attributes = error.attributes
+        call, host = attributes.get("call", ""), attributes.get("host")
         launch = call.startswith(_LAUNCHES)
-        fatal = (launch or told.get("uncaught") == "yes") and not alive(error, state.snapshot)
-        if error.severity.rank < Severity.ERROR.rank or "logged" in told:
+        fatal = (launch or attributes.get("uncaught") == "yes") and not alive(error, state.snapshot)
+        if error.severity.rank < Severity.ERROR.rank or "logged" in attributes:
             fatal = False
         library = error.code == "library-error"
-        sentence = f"{context.owner}{told.get('what', error.sentence)}"
-        sentence += f", at {told['host']}" if told.get("host") and told["host"] not in sentence else ""
-        sentence += f": {told['said']}." if told.get("said") else "."
-        count = int(told.get("count", "1"))
+        sentence = f"{context.owner}{attributes.get('what', error.sentence)}"
+        sentence += f", at {host}" if host and host not in sentence else ""
+        sentence += f": {attributes['said']}." if attributes.get("said") else "."
+        count = int(attributes.get("count", "1"))
         if count > 1:
             sentence += f" {count:,} times."
-        if launch and told.get("number"):
+        if launch and attributes.get("number"):
             sentence += " The kernel was not launched: its results are missing."
         elif library:
             sentence += " Such an error often comes from a kernel that ran earlier, or from lack of memory."
@@ -128,8 +128,8 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
 
 
 def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]:
-    told = error.attributes
-    steps = [_ADVICE[told["error"]]] if told.get("error") in _ADVICE else []
+    attributes = error.attributes
+    steps = [_ADVICE[attributes["error"]]] if attributes.get("error") in _ADVICE else []
     if launch and not steps:
         steps.append("check grid, block, shared memory and arguments of the launch")
     if library:
@@ -142,24 +142,24 @@ def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]
 def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
     """Races, reads of undefined values, leaks."""
     for error in context.of("hazard", "leak", "sanitizer", "sanitizer-trouble", "sanitizer-summary"):
-        told = error.attributes
-        if error.code == "sanitizer" and told.get("tool") != "initcheck":
+        attributes = error.attributes
+        if error.code == "sanitizer" and attributes.get("tool") != "initcheck":
             continue
         if error.code == "sanitizer-summary":
-            if told.get("errors") == "0" and told.get("tool") != "leak" and len(context.errors) == 1:
+            if attributes.get("errors") == "0" and attributes.get("tool") != "leak" and len(context.errors) == 1:
                 yield _clean(rule, context, error)
             continue
         wrong = error.code == "sanitizer" or (error.code == "hazard" and error.severity is not Severity.WARNING)
-        sentence = f"{context.owner}{told.get('what', error.sentence)}{said(error)}"
-        if told.get("accesses"):
-            sentence += f": {told['accesses']}"
-        if told.get("hazards"):
-            sentence += f" ({many(int(told['hazards']), 'hazard')})"
-        if told.get("bytes"):
-            sentence += f", {int(told['bytes']):,} bytes"
-        if told.get("host"):
+        sentence = f"{context.owner}{attributes.get('what', error.sentence)}{said(error)}"
+        if attributes.get("accesses"):
+            sentence += f": {attributes['accesses']}"
+        if attributes.get("hazards"):
+            sentence += f" ({many(int(attributes['hazards']), 'hazard')})"
+        if attributes.get("bytes"):
+            sentence += f", {int(attributes['bytes']):,} bytes"
+        if attributes.get("host"):
             place = "allocated" if error.code == "leak" else "launched"
-            sentence += f"; {place} by {told['host']}"
+            sentence += f"; {place} by {attributes['host']}"
         yield Finding(
             rule=rule,
             severity=Severity.ERROR if wrong else Severity.WARNING,
@@ -199,38 +199,38 @@ def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding
         )
 
 
-def xid(rule: str, error: Diagnostic, state: RuleInput, told_elsewhere: bool, before: Sequence[Diagnostic]) -> Finding:
+def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before: Sequence[Diagnostic]) -> Finding:
     """One Xid.
 
     Args:
         rule: name of the rule.
         error: its diagnostic.
         state: what is known.
-        told_elsewhere: a log of a program tells of a fault.
+        in_program: a program's log reports a fault.
         before: the Xids before it.
     """
-    told = error.attributes
-    kind, pid = told.get("kind"), told.get("pid")
+    attributes = error.attributes
+    kind, pid = attributes.get("kind"), attributes.get("pid")
     ours = {str(process.pid) for process in state.snapshot.processes.values() if process.target}
     of_others = bool(ours) and bool(pid) and pid not in ours
     cause = _cause(error, before)
-    programs = kind == "program" and not of_others and not told_elsewhere and cause is None
+    programs = kind == "program" and not of_others and not in_program and cause is None
     serious = kind in ("gpu", "driver") or programs
-    name = f" ({told['name']})" if told.get("name") else ""
+    name = f" ({attributes['name']})" if attributes.get("name") else ""
     who = f" Process {pid}{name} used the GPU." if pid else ""
     if of_others and kind == "program":
         who += " It is not one of the target's processes."
-    elif kind == "program" and told_elsewhere:
+    elif kind == "program" and in_program:
         who += " It is probably the driver's report of the same fault as in the program's log."
     if cause is not None and not serious:
         who += f" It follows from Xid {cause.attributes.get('xid')} before it."
-    count = int(told.get("count", "1"))
+    count = int(attributes.get("count", "1"))
     again = f" ({count:,} times)" if count > 1 else ""
-    steps = tuple(step for step in told.get("next", "").split("\n") if step)
+    steps = tuple(step for step in attributes.get("next", "").split("\n") if step)
     return Finding(
         rule=rule,
         severity=Severity.CRITICAL if serious else error.severity if kind == "notice" else Severity.WARNING,
-        sentence=f"{told.get('what', error.sentence)}{again}.{who}",
+        sentence=f"{attributes.get('what', error.sentence)}{again}.{who}",
         entities=tuple(p.id for p in state.snapshot.processes.values() if pid and str(p.pid) == pid),
         evidence=evidence(error),
         next=steps,

@@ -61,7 +61,7 @@ class CudaContext:
 
     @property
     def precise(self) -> list[Diagnostic]:
-        """What tells by itself which kernel failed and where."""
+        """What says by itself which kernel failed and where."""
         return [error for error in self.errors if error.code in _PRECISE and not _undefined(error)]
 
     @property
@@ -76,7 +76,7 @@ class CudaContext:
 
     @property
     def first_faults(self) -> list[Diagnostic]:
-        """The first of `faults` in each log: all tell of the same error."""
+        """The first of `faults` in each log: all report the same error."""
         found: dict[str, Diagnostic] = {}
         for fault in self.faults:
             found.setdefault(fault.attributes.get("source", ""), fault)
@@ -86,8 +86,8 @@ class CudaContext:
     def root(self) -> Diagnostic | None:
         """The error that lost the context, in the words of the log that says most of it."""
         faults = self.first_faults
-        told = (fault for fault in faults if "host" in fault.attributes)
-        return next(iter(self.precise), None) or next(told, None) or next(iter(faults), None)
+        hosts = (fault for fault in faults if "host" in fault.attributes)
+        return next(iter(self.precise), None) or next(hosts, None) or next(iter(faults), None)
 
     def of(self, *codes: str) -> list[Diagnostic]:
         """The errors of some kinds."""
@@ -129,7 +129,7 @@ def _order(error: Diagnostic) -> int:
 
 
 def _undefined(error: Diagnostic) -> bool:
-    """Whether it tells of undefined values, at which nothing stops."""
+    """Whether it reports undefined values, at which nothing stops."""
     return error.attributes.get("tool") == "initcheck"
 
 
@@ -147,9 +147,9 @@ def alive(error: Diagnostic, snapshot: Snapshot) -> bool:
 
 def synchronous(error: Diagnostic, snapshot: Snapshot) -> bool:
     """Whether the call that reports it is the one that failed."""
-    told = error.attributes.get("synchronous")
-    if told is not None:
-        return told == "yes"
+    known = error.attributes.get("synchronous")
+    if known is not None:
+        return known == "yes"
     if error.attributes.get("of_kernel") != "yes":
         return True
     owner = snapshot.processes.get(error.attributes.get("process", ""))
@@ -159,20 +159,20 @@ def synchronous(error: Diagnostic, snapshot: Snapshot) -> bool:
 
 def said(error: Diagnostic) -> str:
     """Where on the GPU it happened: kernel, source line, block and thread, in words."""
-    told = error.attributes
-    kernel, function = told.get("kernel", ""), told.get("function", "")
+    attributes = error.attributes
+    kernel, function = attributes.get("kernel", ""), attributes.get("function", "")
     words = f" in kernel {kernel}" if kernel else ""
     if function and function != kernel:
         words += f" (function {function})"
-    if told.get("where"):
-        words += f" at {told['where']}"
-    count = int(told.get("count", "1"))
-    block, thread = told.get("block"), told.get("thread")
+    if attributes.get("where"):
+        words += f" at {attributes['where']}"
+    count = int(attributes.get("count", "1"))
+    block, thread = attributes.get("block"), attributes.get("thread")
     if block and thread:
         words += (
             f", by thread{'s' if ' to ' in thread else ''} {thread} of block{'s' if ' to ' in block else ''} {block}"
         )
-    place = ", ".join(f"{name} {told[key]}" for key, name in _ON_GPU if told.get(key))
+    place = ", ".join(f"{name} {attributes[key]}" for key, name in _ON_GPU if attributes.get(key))
     if place:
         words += f" ({place})"
     return words + (f", {count:,} times" if count > 1 else "")

@@ -78,7 +78,7 @@ def command(
 
 
 def _whole(material: Material, source: Path) -> _Repro:
-    """The script as it stands there; without one, the first segment that failed."""
+    """The script as it is there; without one, the first segment that failed."""
     failed = material.failed_groups()
     errors = [part for found in material.errors for part in parts_of(found.failure)]
     if not material.scripts:

@@ -129,9 +129,9 @@ class ConsideredBlock:
             return True  # most lines
         if self._over or "Considering fusion:" in line or "***Runtime***" in line or line.startswith("Segment"):
             return False
-        told = "***" in line
-        rejected = _REJECTED.search(line) if told else None
-        accepted = _ACCEPTED.search(line) if told else None
+        marked = "***" in line
+        rejected = _REJECTED.search(line) if marked else None
+        accepted = _ACCEPTED.search(line) if marked else None
         if rejected is not None:
             if len(self._said.rejected) < _ITEMS:
                 self._said.rejected.append((rejected[1], clean_line(rejected[2], _LONG)))
@@ -153,7 +153,7 @@ class ConsideredBlock:
 
 
 def _of_fusion(line: str) -> bool:
-    """Whether a line may stand between the head and the schedulers' answers."""
+    """Whether a line may come between the head and the schedulers' answers."""
     return not line.strip() or line[0] in " (%}T" or " = " in line
 
 

@@ -1,7 +1,7 @@
 """nvFuser's error texts: what failed, in which group, where it was thrown, with which C++ stack.
 
 The form: NVIDIA/Fuser csrc/exceptions.cpp (`nvfError`, whose `what()` ends with its backtrace) and
-csrc/runtime/fusion_kernel_runtime.cpp: when groups are compiled in parallel, the messages of all threads stand in one,
+csrc/runtime/fusion_kernel_runtime.cpp: when groups are compiled in parallel, one error has the messages of all threads,
 each behind `Error from segmentation group N:`; at run time the one that failed is rethrown with the same words.
 """
 
@@ -38,8 +38,8 @@ _LINES: Final = 60  # of one message that are kept
 _NOTES: Final = 12
 _FRAMES: Final = 100
 _LONG: Final = 2_000  # characters of a line
-_GAP: Final = 3  # empty lines that may stand inside an error text
-_FOREIGN: Final = 200  # lines of others that may stand in the midst of an error that gathers several
+_GAP: Final = 3  # empty lines that may come inside an error text
+_FOREIGN: Final = 200  # lines of others that may come in the middle of an error that gathers several
 _LONGEST: Final = 50_000  # lines after which an error text without an end is over
 
 
@@ -87,10 +87,10 @@ class Failure:
         """The one line that says most."""
         if self.notes:
             return self.notes[0]
-        told = [line.strip() for line in self.lines if line.strip()]
-        expected = next((line for line in told if line.startswith("Expected ")), "")
-        said = expected or next((line for line in told if not _ASSERT.search(line)), "")
-        return said or (told[0] if told else "")
+        lines = [line.strip() for line in self.lines if line.strip()]
+        expected = next((line for line in lines if line.startswith("Expected ")), "")
+        said = expected or next((line for line in lines if not _ASSERT.search(line)), "")
+        return said or (lines[0] if lines else "")
 
 
 def short_path(path: str) -> str:
@@ -112,7 +112,7 @@ class FailureReader:
     Args:
         line: the first line, which `begins`.
         number: its number.
-        before: the lines just above, the nearest last; a check's message stands there.
+        before: the lines just above, the nearest last; a check's message is there.
     """
 
     def __init__(self, line: str, number: int | None, before: list[str]) -> None:
@@ -255,7 +255,7 @@ def groups_in(failure: Failure) -> set[int]:
 
 
 def parts_of(failure: Failure) -> Iterator[Failure]:
-    """The errors of single groups that one error tells of, or itself where it tells of none."""
+    """The errors of single groups that one error reports, or itself where it reports none."""
     if failure.parts:
         yield from failure.parts
     else:

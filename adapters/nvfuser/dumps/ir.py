@@ -2,7 +2,7 @@
 
 The form: NVIDIA/Fuser csrc/tensor_view.cpp (`TensorView::toString`), csrc/ir/internal_base_nodes.cpp
 (`IterDomain::toString`), csrc/ir/internal_nodes.cpp (`…Op::toString`). Up to 2023 a tensor's name had no type, and a
-space stood after the bracket.
+space came after the bracket.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TENSOR: Final = re.compile(r"\bT(\d{1,18})_(sym|[glst])(?:_((?:std::complex<\w+
 _AXIS: Final = re.compile(r"\s*([irbsnv?])([A-Za-z.]*)(\d{1,18})\{")
 _INLINE: Final = ("&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "&", "|", "^")
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
-_LIMIT: Final = 100_000  # characters of one expression that are looked at
+_LIMIT: Final = 100_000  # characters of one expression that are parsed
 _AXES: Final = re.compile(r"[^()\[\]{}]*(?:\{[^()\[\]{}]*\}[^()\[\]{}]*)*\]")  # of nearly all tensors
 _BRACKET: Final = re.compile(r"[()\[\]{}]")
 _BRACKET_OR_COMMA: Final = re.compile(r"[()\[\]{},]")
@@ -117,7 +117,7 @@ def tensors_in(text: str) -> list[Tensor]:
         end = _closing(text, match.end() - 1)
         body = text[match.end() : end]
         dtype = match[3] or ""
-        if not dtype:  # the old form: the type stands behind
+        if not dtype:  # the old form: the type comes last
             dtype = (re.match(r"\] (\w+)$", text[end:].rstrip()) or ["", ""])[1]
         found.append(Tensor(int(match[1]), match[2], dtype, body))
         position = end
@@ -192,7 +192,7 @@ def _halves(text: str) -> tuple[str, str, str]:
 
 
 def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
-    """The operation, and its arguments, or the list that they stand in."""
+    """The operation, and its arguments, or the list that they are in."""
     body = right.rstrip(";").rstrip()
     match = re.match(r"([A-Za-z_][\w.:<>]*)\s?\(", body)
     if match is not None:

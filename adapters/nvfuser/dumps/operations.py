@@ -200,7 +200,7 @@ class Writer:
         return f"squeeze({self._value(expression, 0)}, dims={dims}{more})"
 
     def permute(self, expression: Expression) -> str:
-        """`Set.Permute( T, cache_op=Streaming )`: which axis goes where stands in the tensor's transforms."""
+        """`Set.Permute( T, cache_op=Streaming )`: the tensor's transforms say which axis goes where."""
         domain = self.domains.get(expression.outputs[0].number)
         if domain is None or not domain.root or sorted(domain.root) != sorted(domain.logical):
             raise Uncovered(f"{_said(expression)}: which axes it exchanges is not printed")

@@ -50,7 +50,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An error, and where it stands."""
+    """An error, and where it is."""
 
     failure: Failure
     where: str
@@ -62,9 +62,9 @@ class Material:
     """All that is there.
 
     Attributes:
-        scripts: with where each stands.
+        scripts: with where each is.
         definitions: of segments that no dump came before, by group.
-        python: the interpreter of the process that was looked at, where a recording says it.
+        python: the interpreter of the debugged process, where a recording says it.
         problems: files that could not be read to their end.
     """
 

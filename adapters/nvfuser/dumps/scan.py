@@ -28,7 +28,7 @@ from livedbg.adapters.nvfuser.dumps.segments import BEGIN
 from livedbg.adapters.nvfuser.dumps.statements import Arguments, BadOption, Kernel, Launch, Statement
 from livedbg.text.sanitize import clean_line
 
-__all__ = ["LOOK_BACK", "TRIGGERS", "Scanner", "kernel_in"]
+__all__ = ["LINES_BEFORE", "TRIGGERS", "Scanner", "kernel_in"]
 
 TRIGGERS: Final = (
     b"Segmented_Fusion{",
@@ -48,7 +48,7 @@ TRIGGERS: Final = (
     *FAILURE_TRIGGERS,
 )
 
-LOOK_BACK: Final = 12
+LINES_BEFORE: Final = 12
 """Lines above a trigger that an error's message may begin at."""
 
 _KERNEL: Final = re.compile(r"\b(nvfuser_(\w+?)_f(\d{1,18})_c(\d{1,18})_r(\d{1,18})_g(\d{1,18}))\b")
@@ -78,7 +78,7 @@ class Scanner:
     def __init__(self) -> None:
         self._block: Block | None = None
         self._group: int | None = None
-        self._before: deque[str] = deque(maxlen=LOOK_BACK)
+        self._before: deque[str] = deque(maxlen=LINES_BEFORE)
 
     @property
     def idle(self) -> bool:
@@ -142,7 +142,7 @@ class Scanner:
 
     def _begin(self, line: str, number: int | None) -> list[Statement]:
         if self._group is not None and not line.strip():
-            return []  # an empty line stands between the head and the definition
+            return []  # an empty line separates the head from the definition
         group, self._group = self._group, None
         kernels = kernel_in(line, number)
         if kernels:

@@ -1,4 +1,4 @@
-"""Reproduction scripts, looked at without running them: do they parse, which inputs do they make."""
+"""Checks reproduction scripts without running them: do they parse, which inputs do they make."""
 
 from __future__ import annotations
 

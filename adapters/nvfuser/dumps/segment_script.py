@@ -87,7 +87,7 @@ def _from_definition(cut: Cut, group: Group, built: Built) -> Built:
     if name is None:
         built.uncovered = "its Python definition is cut off"
         return built
-    told = _told(cut.arguments.get(group.number)) or _listed(cut, group, built)
+    launched = _launched(cut.arguments.get(group.number)) or _listed(cut, group, built)
     inputs: list[str] = []
     tensors = 0
     for match in _DEFINED.finditer(text):
@@ -101,9 +101,9 @@ def _from_definition(cut: Cut, group: Group, built: Built) -> Built:
             int(word) for word in re.findall(r"-?\d{1,18}", (re.search(r"shape=\[([^\]]*)\]", about) or ["", ""])[1])
         ]
         dtype = (re.search(r"DataType\.(\w+)", about) or ["", "Float"])[1]
-        known = next((size for size, kind in told if _fits(size, kind, shape, dtype)), None)
+        known = next((size for size, kind in launched if _fits(size, kind, shape, dtype)), None)
         if known is not None:
-            told.remove(next(one for one in told if _fits(*one, shape, dtype)))
+            launched.remove(next(one for one in launched if _fits(*one, shape, dtype)))
         tensors += 1
         if known is None and -1 in shape:
             built.notes.append(f"the sizes of tensor {tensors} of the inputs aren't said: {_DEFAULT} each")
@@ -175,7 +175,7 @@ class _Sizes:
         self._sources: dict[int, ScriptInput] = {}
         self._defined: dict[int, str] = {}
         self._domains = cut.domains.tensors if cut.domains is not None else {}
-        self._told = _told(cut.arguments.get(group.number))
+        self._launched = _launched(cut.arguments.get(group.number))
         self._from_script(cut)
         for group_number, said in cut.arguments.items():
             self._from_arguments(cut.fusion.groups.get(group_number), said)
@@ -198,10 +198,10 @@ class _Sizes:
                 self._learn(said, one.size)
 
     def _from_arguments(self, group: Group | None, said: Arguments) -> None:
-        """What a launch was given tells a tensor's size where only one can be meant."""
-        told = _told(said)
+        """The arguments of a launch give a tensor's size where only one can be meant."""
+        launched = _launched(said)
         for tensor in group.inputs if group is not None else ():
-            fitting = {size for size, dtype in told if dtype == tensor.dtype and len(size) == len(tensor.logical)}
+            fitting = {size for size, dtype in launched if dtype == tensor.dtype and len(size) == len(tensor.logical)}
             if len(fitting) == 1:
                 self._learn(tensor, fitting.pop())
 
@@ -315,7 +315,7 @@ def _flag(domain: Domain | None, tensor: Tensor, place: int) -> bool:
     return domain.contiguity[memory.index(axes[place])] != "f"
 
 
-def _told(said: Arguments | None) -> list[tuple[tuple[int, ...], str]]:
+def _launched(said: Arguments | None) -> list[tuple[tuple[int, ...], str]]:
     """(size, type) of the tensors that a launch was given."""
     found = []
     for line in said.inputs if said is not None else ():

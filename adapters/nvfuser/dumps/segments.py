@@ -75,7 +75,7 @@ class SegmentedFusion:
 
     Attributes:
         groups: by number, in the dump's order (producers first). A number below 0: its id was not there.
-        loose: edges whose ends could not be told, as printed.
+        loose: edges whose ends are unknown, as printed.
         complete: the dump was there to its end.
     """
 

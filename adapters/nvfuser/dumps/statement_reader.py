@@ -1,7 +1,7 @@
 """Reads nvFuser's statements from a file that may be huge, mixed, truncated, and still growing.
 
 Blocks are searched for the beginnings of statements (Aho-Corasick); lines are split only from there to the end of the
-statement. Ranks that share a file are told apart by the prefix of their launcher. Memory: one block, one statement.
+statement. Ranks that share a file are distinguished by the prefix of their launcher. Memory: one block, one statement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from livedbg.adapters.nvfuser.dumps.scan import LOOK_BACK, TRIGGERS, Scanner
+from livedbg.adapters.nvfuser.dumps.scan import LINES_BEFORE, TRIGGERS, Scanner
 from livedbg.adapters.nvfuser.dumps.statements import Statement
 from livedbg.logs.shapes import split_prefix
 from livedbg.model.errors import SourceError
@@ -27,7 +27,7 @@ __all__ = ["Said", "StatementReader", "read_statements"]
 
 _BLOCK: Final = 1 << 20
 _LONGEST: Final = 1 << 20  # bytes of a line without an end that are kept
-_LINE: Final = 64 << 10  # bytes of a line that are looked at
+_LINE: Final = 64 << 10  # bytes of a line that are parsed
 _PREFIXES: Final = 5_000
 _ONE: Final = {""}
 _PLAIN: Final = re.compile(rb"[\n\t -~]*").fullmatch  # what `clean` leaves as it is
@@ -110,12 +110,12 @@ class StatementReader:
     def _skip(self, body: bytes, begin: int, end: int) -> None:
         self._number += body.count(b"\n", begin, end)
         start = end
-        for _ in range(LOOK_BACK + 1):
+        for _ in range(LINES_BEFORE + 1):
             start = body.rfind(b"\n", begin, max(begin, start - 1)) + 1
             if start <= begin:
                 start = begin
                 break
-        self._above = [*self._above, *body[start:end].split(b"\n")[:-1]][-LOOK_BACK:]
+        self._above = [*self._above, *body[start:end].split(b"\n")[:-1]][-LINES_BEFORE:]
 
     def _many(self, plain: str, prefixed: list[int], position: int, found: list[Said]) -> int:
         """Take the next lines without a prefix at once, for the one statement that is being read has none; their end.

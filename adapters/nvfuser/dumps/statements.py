@@ -78,7 +78,7 @@ class Arguments:
     """A kernel is about to be launched with these (`kernel_args`).
 
     Attributes:
-        group: None where a whole fusion's arguments are told (`fusion_args`).
+        group: None where the arguments are those of a whole fusion (`fusion_args`).
         inputs, outputs: as printed: `Tensor: shape: [64, 128], dtype: float, …`.
     """
 

@@ -31,12 +31,12 @@ def test_only_what_is_of_gpus_and_only_once(tmp_path: Path) -> None:
     )
     log = KernelLog(path)
     try:
-        (line,) = log.look()
+        (line,) = log.read()
         assert line.since_boot_ns == 1_500_000_000 and line.text.startswith("NVRM: Xid (PCI:0000:01:00): 31, pid=7")
-        assert log.look() == []
+        assert log.read() == []
         with path.open("ab") as file:
             file.write(b"id (PCI:0000:01:00): 79, GPU has fallen off the bus.\n")
-        assert [line.text.rpartition(": ")[2] for line in log.look()] == ["79, GPU has fallen off the bus."]
+        assert [line.text.rpartition(": ")[2] for line in log.read()] == ["79, GPU has fallen off the bus."]
     finally:
         log.close()
 
@@ -46,11 +46,11 @@ def test_a_pipe_without_anything_new_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(path)
     log = KernelLog(path)
     try:
-        assert log.look() == []  # nobody writes
+        assert log.read() == []  # nobody writes
         with path.open("wb", buffering=0) as writer:
-            assert log.look() == []  # EAGAIN
+            assert log.read() == []  # EAGAIN
             writer.write(record(7, 13, 2.0).encode())
-            assert len(log.look()) == 1
+            assert len(log.read()) == 1
     finally:
         log.close()
 

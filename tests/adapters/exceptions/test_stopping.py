@@ -234,15 +234,15 @@ def test_J2_a_held_thread_stands_until_it_is_let_go(thrower: Target, watch: Call
     session = watch(thrower.pid)
     session.catch("std::runtime_error", hold_s=HOLD_S)
     tell(thrower, "runtime said so")
-    eventually(lambda: session.point.standing is not None)
+    eventually(lambda: session.point.stopped_thread is not None)
     point = session.point
-    assert point.standing == f"thread:box/{thrower.pid}/{thrower.pid}" and point.until_wall_ns is not None
+    assert point.stopped_thread == f"thread:box/{thrower.pid}/{thrower.pid}" and point.until_wall_ns is not None
     assert read_stat(thrower.pid, thrower.pid).state is ThreadState.TRACED
     assert session.hits[0].stack[1].local_variables
     session.view.send(Resume(catchpoint=point.id))
     assert answer(thrower) == 1
     session.saw(1)
-    eventually(lambda: session.point.standing is None)
+    eventually(lambda: session.point.stopped_thread is None)
 
 
 @pytest.mark.invariant("stopper.J2")
@@ -259,7 +259,7 @@ def test_a_catchpoint_that_is_taken_out_lets_its_thread_go(thrower: Target, watc
     session = watch(thrower.pid)
     session.catch("std::runtime_error", hold_s=HOLD_S)
     tell(thrower, "runtime said so")
-    eventually(lambda: session.point.standing is not None)
+    eventually(lambda: session.point.stopped_thread is not None)
     session.view.send(Uncatch(catchpoint=session.point.id))
     assert answer(thrower) == 1
     eventually(session.is_done)
@@ -270,7 +270,7 @@ def test_the_end_of_the_session_lets_a_thread_go(thrower: Target, watch: Callabl
     session = watch(thrower.pid)
     session.catch("std::runtime_error", hold_s=HOLD_S)
     tell(thrower, "runtime said so")
-    eventually(lambda: session.point.standing is not None)
+    eventually(lambda: session.point.stopped_thread is not None)
     session.view.stop()
     assert answer(thrower) == 1
     eventually(lambda: is_as_before(thrower))
@@ -283,7 +283,7 @@ def test_K1_a_gdb_that_is_killed_leaves_the_thread_going(
     session = watch(thrower.pid)
     session.catch("std::runtime_error", hold_s=HOLD_S)
     tell(thrower, "runtime said so")
-    eventually(lambda: session.point.standing is not None)
+    eventually(lambda: session.point.stopped_thread is not None)
     os.kill(int(status_fields(thrower.pid)["TracerPid"]), signal.SIGKILL)
     assert answer(thrower) == 1
     eventually(lambda: session.point.state is CatchpointState.FAILED)
@@ -301,12 +301,12 @@ def test_J1_what_others_throw_meanwhile_goes_on_and_is_counted(
     target = spawn([build_target("thrower"), tmp_path / "counters", "3", "2000", "0"])
     session = watch(target.pid)
     session.catch("any", hold_s=HOLD_S)
-    eventually(lambda: session.point.standing is not None)
-    standing, passed = session.point.standing, session.point.seen
-    assert standing is not None
+    eventually(lambda: session.point.stopped_thread is not None)
+    stopped, passed = session.point.stopped_thread, session.point.seen
+    assert stopped is not None
     eventually(lambda: session.point.seen >= passed + 5)
-    assert session.point.standing == standing and len(session.hits) == 1
-    tid = int(standing.rpartition("/")[2])
+    assert session.point.stopped_thread == stopped and len(session.hits) == 1
+    tid = int(stopped.rpartition("/")[2])
     assert read_stat(target.pid, tid).state is ThreadState.TRACED
 
     def others_run() -> bool:
@@ -318,7 +318,7 @@ def test_J1_what_others_throw_meanwhile_goes_on_and_is_counted(
 
     eventually(others_run)
     session.view.send(Resume(catchpoint=session.point.id))
-    eventually(lambda: session.point.standing != standing)
+    eventually(lambda: session.point.stopped_thread != stopped)
 
 
 def test_threads_that_throw_at_once_stand_one_at_a_time(
@@ -421,7 +421,7 @@ def test_a_target_that_ends_while_it_is_watched(thrower: Target, watch: Callable
     session = watch(thrower.pid)
     session.catch("std::runtime_error", hold_s=HOLD_S)
     tell(thrower, "runtime said so")
-    eventually(lambda: session.point.standing is not None)
+    eventually(lambda: session.point.stopped_thread is not None)
     thrower.process.kill()
     threading.Thread(target=thrower.process.wait, daemon=True).start()
     eventually(session.is_done)

@@ -341,9 +341,9 @@ async def test_C1_the_captured_output_of_a_launched_program(tmp_path: Path) -> N
         async with watching(processes=[target]) as watched:
             await watched.until(lambda: "hello" in watched.texts)
         catalogue = Catalogue(Request(host="box", processes=(target,)))
-        (candidate,) = catalogue.look(()).new
+        (candidate,) = catalogue.search(()).new
         assert (candidate.source.id, candidate.source.name) == (f"log:box/{process.pid}/stdout", "stdout")
-        assert catalogue.look((process.pid,)).new == []  # its descriptor 1 is the same file
+        assert catalogue.search((process.pid,)).new == []  # its descriptor 1 is the same file
     finally:
         process.kill()
         await process.wait()
@@ -369,7 +369,7 @@ def test_C2_what_cant_be_found_is_reported_once_and_when_it_changes(tmp_path: Pa
     catalogue = Catalogue(Request(host="box", logs=(str(log),)))
 
     def said() -> list[tuple[str, str, SourceHealth]]:
-        return [(status.target, status.code, status.health) for status in catalogue.look(()).statuses]
+        return [(status.target, status.code, status.health) for status in catalogue.search(()).statuses]
 
     missing = (str(log), "no-such-log", SourceHealth.DEGRADED)
     assert [said(), said(), said()] == [[missing], [], []]

@@ -326,4 +326,4 @@ async def test_V1_one_thread_reads_for_each_purpose() -> None:
     assert await asyncio.gather(*(turn.newest(read, f"dump {number}") for number in range(8))) == [True] * 8
     assert most == 1 and turn.idle
     adapter = ValuesAdapter()
-    assert [name for name, value in vars(adapter).items() if isinstance(value, Turn)] == ["_looks", "_compares"]
+    assert [name for name, value in vars(adapter).items() if isinstance(value, Turn)] == ["_previews", "_compares"]

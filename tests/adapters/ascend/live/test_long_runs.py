@@ -279,8 +279,11 @@ def test_a_kernel_that_has_not_returned_when_the_scheduler_ended() -> None:
     assert verdict.sentence.startswith(
         "Task r0t1 (func 2) on core 10 has not returned since the scheduler ended the run, 13 s ago or more."
     )
+    task = watching.snapshot.tasks[f"{T}r0t1"]
+    assert (task.state, task.where, task.kernel) == (RUNS, ("core:ascend/10",), "func 2")
     watching.view.take_unreturned([])  # the kernel was slow, and has returned
     assert watching.says(None, 1.0).state is not VerdictState.STALLED
+    assert watching.snapshot.tasks[f"{T}r0t1"].state is TaskState.FAILED
 
 
 def test_the_begin_of_a_run_on_the_chips_counter() -> None:

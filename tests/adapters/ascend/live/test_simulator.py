@@ -135,7 +135,6 @@ def test_an_orchestrator_that_waits(start: Start) -> None:
 
 def test_a_hang_without_a_log_whose_watchdog_has_fired(start: Start) -> None:
     run = start("hang", mute=True, SIMPLER_SCHEDULER_TIMEOUT_MS="2000")
-    assert run.target.line(300.0) == "READY"
     eventually(lambda: run.report()["verdict"]["state"] == "stalled", 300.0)
     sentence = run.report()["verdict"]["sentence"]
     said = r"Task r1t2 \(func 2\) on core \d+ has not returned since the scheduler ended the run, .* in pthread_join"
@@ -145,7 +144,6 @@ def test_a_hang_without_a_log_whose_watchdog_has_fired(start: Start) -> None:
 
 def test_an_orchestrator_that_loops_in_user_code(start: Start) -> None:
     run = start("loop", mute=True)
-    assert run.target.line(300.0) == "READY"
     eventually(lambda: run.report()["verdict"]["state"] == "unknown", 300.0)
     report = run.report()
     assert report["verdict"]["roots"] == ["task:ascend/orchestrator"]

@@ -307,8 +307,8 @@ def test_G1_no_dump_is_ordered_unasked_or_forbidden(
             eventually(lambda: bool(notices))
         else:  # some more looks at the process
             (watch,) = (watch for watch in adapter._watches.values() if watch is not None)
-            whole = watch.look
-            watch.look = lambda: (looks.append("look"), whole())[1]  # type: ignore[method-assign]
+            whole = watch.find
+            watch.find = lambda: (looks.append("look"), whole())[1]  # type: ignore[method-assign]
             for number in range(3):
                 view.send(Refresh())
                 eventually(lambda least=number: len(looks) > least)

@@ -100,7 +100,7 @@ async def test_threads_that_all_stand_apart_are_not_asked_for(
 ) -> None:
     monkeypatch.setattr(sample_module, "_RANGES", 100)
     state = await state_in(player(hang(16, apart=64)), gpu_core)
-    assert any("too many stand apart" in note for note in state.notes)
+    assert any("they are at too many places" in note for note in state.notes)
     assert state.places[0].warps == 64 and state.places[0].divergent == 64
     assert state.places[0].threads == 64 * 16  # by the lanes that are active
 

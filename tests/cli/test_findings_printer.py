@@ -1,0 +1,41 @@
+"""`watch` prints a verdict when it changes, and not each time that another thread of a healthy job waits."""
+
+from __future__ import annotations
+
+from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
+from livedbg.cli.findings import FindingsPrinter
+from livedbg.model.snapshot import Clock, Snapshot
+from livedbg.session.view import Update
+
+STATES = VerdictState
+
+
+def printed(*looks: tuple[float, VerdictState, str], ended: bool = False) -> list[str]:
+    printer = FindingsPrinter(False)
+    words = []
+    for number, (at_s, state, root) in enumerate(looks, 1):
+        at_ns = int(at_s * 1e9)
+        verdict = Verdict(state=state, sentence=f"{root}.", roots=(root,))
+        snapshot = Snapshot(revision=1, clocks={"box": Clock(at_ns, at_ns)})
+        update = Update(snapshot, Diagnosis(verdict), ended=ended and number == len(looks))
+        words += [line.split()[1] for line in printer.lines(update)]
+    return words
+
+
+def test_a_healthy_job_whose_roots_change_is_printed_once() -> None:
+    assert printed(*[(n, STATES.RUNNING, f"t{n % 5}") for n in range(60)]) == ["RUNNING"]
+
+
+def test_a_verdict_that_flaps_is_printed_once_it_holds() -> None:
+    flapping = [(n, STATES.UNKNOWN if n % 2 else STATES.RUNNING, "t") for n in range(40)]
+    assert printed(*flapping) == ["RUNNING"]
+    assert printed(*flapping, *[(40 + n, STATES.UNKNOWN, "t") for n in range(6)]) == ["RUNNING", "UNKNOWN"]
+
+
+def test_a_hang_is_printed_at_once_and_again_when_others_hang() -> None:
+    looks = [(0, STATES.RUNNING, "a"), (1, STATES.STALLED, "a"), (2, STATES.STALLED, "a"), (3, STATES.STALLED, "b")]
+    assert printed(*looks) == ["RUNNING", "STALLED", "STALLED"]
+
+
+def test_the_last_verdict_is_printed_whatever_it_is() -> None:
+    assert printed((0, STATES.RUNNING, "a"), (1, STATES.EXITED, "a"), ended=True) == ["RUNNING", "EXITED"]
