@@ -396,7 +396,7 @@ def _trace(data: bytes, folder: Path) -> None:
     is_trace(data)
     TraceReader().feed(data)
     watch = TraceWatch("box")
-    watch.look([str(_written(data, folder, "nvfuser.trace"))], 1.0)
+    watch.read([str(_written(data, folder, "nvfuser.trace"))], 1.0)
     list(watch.events(STAMP))
 
 
