@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from livedbg.model import Process, Task, Thread, ids
 from livedbg.model.snapshot import Snapshot
-from livedbg.panels.marks import Glyphs, Mark, task_mark, thread_mark
+from livedbg.panels.marks import Glyphs, Mark, exit_mark, task_mark, thread_mark
 from livedbg.themes import Role
 
 __all__ = ["Names"]
@@ -57,7 +57,7 @@ class Names:
             return task_mark(task, stalled=entity in stalled)
         if (process := state.processes.get(entity)) is not None:
             if process.exited:
-                return Mark("done", "exited", Role.DONE)
+                return exit_mark(process.exit_status)
             return thread_mark(Thread(id="", process="", tid=0, state=process.state))
         if (resource := state.resources.get(entity)) is not None:
             return Mark("dot", resource.state or "", Role.DIM)

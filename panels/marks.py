@@ -16,6 +16,7 @@ __all__ = [
     "Glyphs",
     "Mark",
     "catch_mark",
+    "exit_mark",
     "health_mark",
     "severity_mark",
     "task_mark",
@@ -133,6 +134,15 @@ _CATCHPOINTS: Final = {
 }
 _STALLED: Final = Mark("stop", "stalled", Role.WARN, -1)
 _EXITED: Final = Mark("done", "exited", Role.DONE, 7)
+
+
+def exit_mark(status: int | None) -> Mark:
+    """How a process ended: a tick for status 0 only."""
+    if status is None:
+        return Mark("unknown", "exited", Role.DONE)
+    if status == 0:
+        return Mark("done", "exited", Role.DONE)
+    return Mark("fail", f"exited {status}" if status > 0 else f"killed {-status}", Role.BAD)
 
 
 def verdict_mark(state: VerdictState) -> Mark:

@@ -50,7 +50,9 @@ class StackPanel(LinePanel):
         if self.thread not in look.snapshot.threads:
             self.thread = next(iter(look.diagnosis.verdict.roots), None)
         if self.thread not in look.snapshot.threads:
-            self.thread = next((t.id for t in look.snapshot.threads.values() if not t.exited), None)
+            threads = look.snapshot.threads.values()
+            last = next(iter(look.snapshot.stacks), None)  # after the end: what was seen last
+            self.thread = next((thread.id for thread in threads if not thread.exited), last)
         stacks = look.snapshot.stacks
         stack = stacks.get(self.thread or "")
         if stack is not self.stack or stacks is not before.snapshot.stacks:

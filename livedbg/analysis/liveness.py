@@ -5,8 +5,8 @@ Invariants:
         watchdogs, event loops of libraries and timers of runtimes do that beside a job that hangs.
     liveness.L2. What one helper thread waits for says nothing of its process: a process is idle by its main thread, or
         by the thread at the end of what that waits for.
-    liveness.L3. In a runtime that livedbg does not look into, a little CPU time of the main thread is no progress, and
-        in one that polls none is.
+    liveness.L3. In a runtime that livedbg does not look into, a little CPU time of any thread is no progress, and in
+        one that polls none is.
     liveness.L4. CPU time of a thread that shows nothing else (livedbg.analysis.burning) is no progress that was seen,
         unless a count of completed work has risen.
     liveness.L5. A key, or a change of a file, is what an idle program waits for only if it waits for nothing else that
@@ -91,7 +91,8 @@ def _ticks(thread: Thread, unseen: Mapping[str, str], state: RuleInput) -> bool:
         return True
     if cpu_share(thread, state.snapshot) >= TICK_SHARE or (not runtime and _is_main(thread, state.snapshot)):
         return False
-    return all(waiter.startswith("process:") for waiter in state.graph.waiters_of(thread.id))  # its own, for any thread
+    waiters = state.graph.waiters_of(thread.id)
+    return bool(runtime) or all(waiter.startswith("process:") for waiter in waiters)  # its own, for any thread
 
 
 def unseen_runtimes(snapshot: Snapshot) -> dict[str, str]:

@@ -27,7 +27,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.ends import INTERRUPTED, heads, how_ended
 from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.rules.words import duration, many, name_of, pids_of, waited_ns
-from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, Thread
+from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, TaskState, Thread
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -133,7 +133,7 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     roots = tuple(root for root in state.graph.roots if root.startswith(("thread:", "process:", "task:")))
     shown = roots[:_ROOTS_SHOWN]
     if not threads:
-        return Verdict(state=VerdictState.UNKNOWN, sentence=_nothing(snapshot), roots=shown)
+        return Verdict(state=VerdictState.UNKNOWN, sentence=_nothing(state), roots=shown)
     busy = progressing(threads, state)
     if busy:
         return Verdict(state=VerdictState.RUNNING, sentence=_running(busy, threads, state), roots=shown)
@@ -158,7 +158,12 @@ def _watched(snapshot: Snapshot) -> list[Thread]:
     return [thread for thread in snapshot.threads.values() if not thread.exited and thread.process not in others]
 
 
-def _nothing(snapshot: Snapshot) -> str:
+def _nothing(state: RuleInput) -> str:
+    snapshot = state.snapshot
+    running = next(iter(state.tasks_in(TaskState.RUNNING)), None)
+    if running is not None:
+        name = sentence_case(name_of(running.id, snapshot))
+        return f"{name} was running where the log ends: hung, or died: no exit status. If the log still grows, it runs."
     return "Nothing is known to be stuck." if snapshot.tasks or snapshot.log_count else "Nothing can be seen yet."
 
 

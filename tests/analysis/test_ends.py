@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from livedbg.analysis.diagnosis import Verdict, VerdictState
-from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, Severity
+from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, Severity, TaskState
 from livedbg.model import events as ev
 from livedbg.session.last_hang import LastHang
 from tests.analysis.world import SECOND, World
@@ -133,3 +133,12 @@ def test_an_interrupt_in_a_log_is_no_crash() -> None:
     world.store.apply(ev.ExceptionSeen(hit=hit, **world.stamp()))
     said = world.diagnosis().verdict
     assert said.state is VerdictState.UNKNOWN and "Ctrl-C" in said.sentence
+
+
+def test_a_log_that_ends_with_a_running_task_is_inconclusive() -> None:
+    world = World()
+    world.task("g0", TaskState.RUNNING, world.now_ns)
+    said = world.diagnosis().verdict
+    assert said.state is VerdictState.UNKNOWN and "hung, or died: no exit status" in said.sentence
+    world.task("g0", TaskState.COMPLETED, world.now_ns)
+    assert "hung" not in world.diagnosis().verdict.sentence

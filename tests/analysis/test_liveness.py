@@ -113,6 +113,16 @@ def test_L3_in_an_unseen_runtime_little_is_no_progress(code: str, share: float, 
     assert ("`jcmd 1 Thread.print` would tell" in found.sentence) == (state is VerdictState.UNKNOWN)
 
 
+def test_a_thread_that_a_launcher_joins_ticks_in_an_unseen_runtime_too() -> None:
+    world = beside(0.001)
+    world.waits("thread:box/1/1", "thread:box/1/2")
+    status = SourceStatus(
+        source="proc", target="process:box/1", health=SourceHealth.DEGRADED, code=UNSEEN_RUNTIME, sentence="A JVM."
+    )
+    world.store.apply(ev.StatusSeen(status=status, **world.stamp()))
+    assert verdict(world.later()).state is VerdictState.UNKNOWN
+
+
 def test_what_the_command_that_would_tell_does_to_the_program_is_said() -> None:
     world = beside(0.001)
     status = SourceStatus(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import attach, catch, graph, launches, logs, screen, touch
+from tests.bench import attach, catch, graph, launches, logs, ring, screen, touch
 from tests.bench.harness import Row
 from tests.bench.table import HEAD
 
@@ -22,6 +22,7 @@ GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "logs": ("A log of 1 GiB", logs.rows),
     "screen": ("The terminal app, 80x24, on a pty", screen.rows),
     "graph": ("The wait-for analysis", graph.rows),
+    "ring": ("A recording of the last minutes", ring.rows),
 }
 INTRODUCTION = """# Performance
 
