@@ -129,7 +129,7 @@ def test_a_kernel_that_reads_memory_may_be_slow() -> None:
     box.counts(utilisation_percent=100, memory_utilisation_percent=35)
     box.goes_on(60)
     (finding,) = box.findings("gpu-waits")
-    assert "waits for it in torch synchronize" in finding.sentence and "can't tell" in finding.sentence
+    assert "waits for it in torch synchronize" in finding.sentence and "utilisation does not say" in finding.sentence
     assert finding.state == "unknown"
 
 
