@@ -40,7 +40,7 @@ class StandsStill:
 class Stands:
     """What one sample shows."""
 
-    name: str = "device-stands"
+    name: str = "device-blocked"
     doc: str = (
         "A sample of a device shows where the warps of its largest kernel are. By itself it proves nothing: a "
         "second sample shows whether they move. Exceptions are left to the rules of the device's system."

@@ -291,10 +291,10 @@ async def test_what_stands_still_at_two_looks_is_a_stall(player: Play, gpu_core:
     assert state == "stalled" and sentence.startswith("device-hang: All 64 warps of kernel 0 spin")
     assert sentence.endswith("unchanged since a sample 32 s earlier.") and "unchanged" in state_text(third)
     short = compare_states(first, seen_again(first, 2))
-    assert verdict(short)[0] != "stalled" and verdict(short)[1].startswith("device-stands: All 64 warps")
+    assert verdict(short)[0] != "stalled" and verdict(short)[1].startswith("device-blocked: All 64 warps")
     state, sentence = verdict(third, ended=True)
-    assert state == "exited" and sentence.startswith("device-stands: Before its process ended: All 64 warps")
-    assert verdict(first)[0] != "stalled" and verdict(first)[1].startswith("device-stands: All 64 warps")
+    assert state == "exited" and sentence.startswith("device-blocked: Before its process ended: All 64 warps")
+    assert verdict(first)[0] != "stalled" and verdict(first)[1].startswith("device-blocked: All 64 warps")
 
 
 async def test_a_host_core_beside_it_is_opened_with_it(player: Play, gpu_core: Path, tmp_path: Path) -> None:
