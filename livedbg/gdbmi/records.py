@@ -1,6 +1,6 @@
 """One line of gdb/MI output, taken apart (gdb manual, "GDB/MI Output Syntax").
 
-Results are read by livedbg.gdbmi.values; large tables are scanned (livedbg.gdbmi.tables).
+pygdbmi's parser does the work, behind a guard (livedbg.gdbmi.grammar). Large tables are scanned (livedbg.gdbmi.tables).
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
+from pygdbmi.gdbmiparser import parse_response
+
 from livedbg.gdbmi.c_strings import c_string
+from livedbg.gdbmi.grammar import is_well_formed
 from livedbg.gdbmi.tables import mi_table
-from livedbg.gdbmi.values import mi_results
 
 __all__ = ["MAX_PAYLOAD", "Record", "c_string", "parse_line"]
 
@@ -53,9 +55,12 @@ def parse_line(line: str, tables: re.Pattern[str] | None = None) -> Record | Non
         return Record(token, kind, name, {})
     if name == "done" and tables is not None and (table := mi_table(rest, tables)) is not None:
         return Record(token, kind, name, {table.name: table})
-    if len(rest) > MAX_PAYLOAD:
+    if len(rest) > MAX_PAYLOAD or not is_well_formed(rest[1:]):
         return Record(token, kind, name, {}, broken=True)
     try:
-        return Record(token, kind, name, mi_results(rest[1:]))
-    except ValueError:
+        payload = parse_response(f"{kind}{name}{rest}").get("payload")
+    except (IndexError, KeyError, TypeError, ValueError, AssertionError):
         return Record(token, kind, name, {}, broken=True)
+    if not isinstance(payload, dict):
+        return Record(token, kind, name, {}, broken=True)
+    return Record(token, kind, name, payload)
