@@ -37,6 +37,7 @@ class ThreadLook:
         call: where it sits; None when that may not be seen.
         marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far; None
             where that isn't known.
+        queued_ns: time in which it could run and waited for a CPU; None where the kernel doesn't count.
         last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first look and the kernel says so.
     """
 
@@ -49,6 +50,7 @@ class ThreadLook:
     wait_channel: str | None
     last_ran_ns: int | None = None
     marks: int | None = None
+    queued_ns: int | None = None
 
 
 class ThreadNumbers:
@@ -158,14 +160,16 @@ class ThreadReader:
         stat = procfs.read_stat(self._pid, tid)
         if stat.state is ThreadState.RUNNING:
             call = Running()  # woken since, or it was denied
-        cpu_ns, runs = procfs.parse_schedstat(raw) if raw else (stat.cpu_ticks * procfs.CLOCK_TICK_NS, None)
+        cpu_ns, runs, queued_ns = (
+            procfs.parse_schedstat(raw) if raw else (stat.cpu_ticks * procfs.CLOCK_TICK_NS, None, None)
+        )
         blocked = not isinstance(call, Running)
         same = known is not None and known.call == call and blocked
         channel = known.wait_channel if same and known else procfs.wait_channel(self._pid, tid) if blocked else None
         ran_ns = (last_ran_mono_ns(self._pid, tid) if blocked else None) if known is None else known.last_ran_ns
         calls = None if blocked else procfs.calls_and_waits(self._pid, tid)
         marks = calls + stat.faults if calls is not None else None
-        look = ThreadLook(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks)
+        look = ThreadLook(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks, queued_ns)
         return None if look == known else look
 
     def _schedstat(self, tid: int) -> bytes:
@@ -200,6 +204,6 @@ class ThreadReader:
 def _scheduler_counts() -> bool:
     """Whether this kernel counts in schedstat (CONFIG_SCHED_INFO); without, it reads `0 0 0`."""
     try:
-        return procfs.parse_schedstat(procfs.read_file("/proc/self/schedstat"))[1] > 0
+        return procfs.parse_schedstat(procfs.read_file("/proc/self/schedstat")).runs > 0
     except (OSError, ValueError, IndexError):
         return False

@@ -330,6 +330,7 @@ class ProcessWatch:
             timed=wait.timed,
             cpu_ns=look.cpu_ns,
             switches=look.runs,
+            queued_ns=look.queued_ns,
             last_ran_mono_ns=look.last_ran_ns,
             wakers=wakers,
             outside=outside,

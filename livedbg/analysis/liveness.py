@@ -46,12 +46,16 @@ _SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
 
 
 def cpu_share(thread: Thread, snapshot: Snapshot) -> float:
-    """The CPU time that a thread used since it is watched, by that time: 1 for a whole core."""
+    """The CPU time that a thread used since it is watched, by that time: 1 for a whole core.
+
+    Time in which it waited for a CPU is left out: on a busy machine, a thread that works gets as little as one that
+    ticks.
+    """
     activity = snapshot.activity.get(thread.id)
     if activity is None:
         return 0.0
-    span = snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns
-    return activity.cpu_total_ns / span if span > 0 else 0.0
+    span = snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns - activity.queued_total_ns
+    return activity.cpu_total_ns / max(span, activity.cpu_total_ns) if activity.cpu_total_ns else 0.0
 
 
 def _active(threads: Sequence[Thread], snapshot: Snapshot) -> list[Thread]:

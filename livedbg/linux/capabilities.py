@@ -74,7 +74,7 @@ def _hidepid() -> Capability:
 
 def _schedstat() -> Capability:
     try:
-        counts = parse_schedstat(read_file("/proc/self/schedstat"))[1] > 0
+        counts = parse_schedstat(read_file("/proc/self/schedstat")).runs > 0
     except (OSError, ValueError, IndexError):
         counts = False
     enables = "cheap scans (only threads that ran are read again)"

@@ -17,6 +17,7 @@ __all__ = [
     "CLOCK_TICK_NS",
     "BlockedSyscall",
     "Running",
+    "SchedStat",
     "Stat",
     "SyscallSeen",
     "blocked_syscall",
@@ -232,10 +233,28 @@ def read_stat(pid: int, tid: int | None = None) -> Stat:
     return parse_stat(data)
 
 
-def parse_schedstat(data: bytes) -> tuple[int, int]:
-    """(CPU time in ns, times it was put on a CPU) of a `schedstat` file (sched-stats.rst)."""
-    cpu, _, runs = data.split()[:3]
-    return int(cpu), int(runs)
+class SchedStat(NamedTuple):
+    """What a `schedstat` file says of a thread (sched-stats.rst).
+
+    Attributes:
+        cpu_ns: CPU time.
+        runs: times it was put on a CPU.
+        queued_ns: time in which it could run and waited for a CPU.
+    """
+
+    cpu_ns: int
+    runs: int
+    queued_ns: int
+
+
+def parse_schedstat(data: bytes) -> SchedStat:
+    """The numbers of a `schedstat` file.
+
+    Raises:
+        ValueError: it holds others.
+    """
+    cpu, queued, runs = data.split()[:3]
+    return SchedStat(int(cpu), int(runs), int(queued))
 
 
 def parse_syscall(data: bytes) -> SyscallSeen:

@@ -121,6 +121,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         timed: the wait has a time limit of its own (it will wake by itself).
         cpu_ns: CPU time used so far.
         switches: voluntary + involuntary context switches so far.
+        queued_ns: time so far in which it could run and waited for a CPU.
         last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first sampled.
         marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
             that only computes, or spins, makes none.
@@ -141,6 +142,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timed: bool | None = None
     cpu_ns: int | None = None
     switches: int | None = None
+    queued_ns: int | None = None
     since_mono_ns: int | None = None
     last_ran_mono_ns: int | None = None
     marks: int | None = None

@@ -16,15 +16,24 @@ def verdict(world: World) -> Verdict:
     return world.diagnosis().verdict
 
 
-def beside(share: float, waits_in: str = "sem_wait", watched_ns: int = 20 * SECOND, tid: int = 2) -> World:
-    """A main thread that waits, beside a helper thread that uses a share of a core."""
+def beside(
+    share: float, waits_in: str = "sem_wait", watched_ns: int = 20 * SECOND, tid: int = 2, queued: float = 0.0
+) -> World:
+    """A main thread that waits, beside a helper thread that uses a share of a core, and waits for one for another."""
     world = World()
     world.process(1)
     if tid != 1:
         world.thread(1, "main", waits_in=waits_in)
     world.thread(tid, "helper", waits_in="sleep 0.01 s", timed=True, cpu_ns=0)
     world.now_ns += watched_ns - SECOND
-    world.thread(tid, "helper", waits_in="sleep 0.01 s", timed=True, cpu_ns=int(watched_ns * share))
+    world.thread(
+        tid,
+        "helper",
+        waits_in="sleep 0.01 s",
+        timed=True,
+        cpu_ns=int(watched_ns * share),
+        queued_ns=int(watched_ns * queued),
+    )
     return world.later(SECOND)
 
 
@@ -37,6 +46,12 @@ def test_L1_a_thread_that_ticks_is_no_progress(share: float, state: VerdictState
     found = verdict(beside(share))
     assert found.state is state
     assert ("Only helper threads that tick" in found.sentence) == (state is VerdictState.UNKNOWN)
+
+
+@pytest.mark.invariant("liveness.L1")
+@pytest.mark.parametrize(("queued", "state"), [(0.5, VerdictState.UNKNOWN), (0.9, VerdictState.RUNNING)])
+def test_L1_time_that_a_thread_waited_for_a_cpu_is_left_out(queued: float, state: VerdictState) -> None:
+    assert verdict(beside(0.015, queued=queued)).state is state  # 3 % and 15 % of the time that it did not wait
 
 
 def test_a_hang_is_never_excluded_while_a_main_thread_waits_for_long() -> None:

@@ -73,6 +73,7 @@ class World:
         waits_in: str | None = "pthread_mutex_lock",
         timed: bool | None = None,
         cpu_ns: int = 0,
+        queued_ns: int = 0,
         wakers: tuple[str, ...] = (),
         outside: str = "",
     ) -> str:
@@ -87,6 +88,7 @@ class World:
             waits_in=None if running else waits_in,
             timed=timed,
             cpu_ns=cpu_ns,
+            queued_ns=queued_ns,
             wakers=wakers,
             outside=outside,
         )
