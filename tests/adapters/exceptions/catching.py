@@ -64,7 +64,7 @@ class Tracing:
 
     def hits_after(self, count: int) -> list[ExceptionHit]:
         """The hits once there are so many calls."""
-        eventually(lambda: sum(hit.count for hit in self.hits) >= count)
+        eventually(lambda: sum(hit.count for hit in self.hits) >= count, 240)
         return self.hits
 
     def stop(self) -> None:

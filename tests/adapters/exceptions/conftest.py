@@ -11,6 +11,12 @@ from tests.adapters.exceptions.catching import Tracing
 from tests.conftest import Target
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack through torch takes gdb some seconds of CPU time: minutes on a busy machine."""
+    monkeypatch.setattr("livedbg.adapters.exceptions.stacks._UNWIND_S", 200.0)
+
+
 @pytest.fixture
 def trace() -> Iterator[Callable[..., Tracing]]:
     """Begin to catch in a process; ended with the test."""
