@@ -36,13 +36,13 @@ class Stuck:
 
 @pytest.mark.invariant("time_limit.T1")
 def test_T1_a_helper_that_does_not_end_is_killed_and_others_are_not() -> None:
-    other = subprocess.Popen(["sleep", "1000"])
+    other = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     view = Stuck()
     clock.begin()
     limit = TimeLimit(0.001)
     try:
         with limit.over(cast(LiveView, view)):
-            view.helper = subprocess.Popen(["sleep", "1000"])
+            view.helper = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         assert view.helper.returncode == -signal.SIGKILL and other.poll() is None
         assert limit.left_s == 0 and TimeLimit(None).left_s is None
     finally:
@@ -61,7 +61,7 @@ def test_watch_with_logs_ends_with_its_target(spawn: Callable[..., Target], tmp_
     (tmp_path / "a.log").write_text("hello\n")
     target = spawn([sys.executable, "-c", "print('READY', flush=True); input()"])
     line = [sys.executable, "-m", "livedbg", "watch", str(target.pid), "--no-native", "--logs", str(tmp_path / "a.log")]
-    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as watch:
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
         try:
             assert watch.stdout is not None
             assert watch.stdout.readline()

@@ -199,7 +199,9 @@ def test_record_last_writes_when_a_real_program_hangs(
     target = spawn([build_target("hang_cases", "-std=c++17"), "lock-cycle"])
     path = tmp_path / "box.livedbg"
     words = ["record", str(target.pid), "--no-native", "--last", "10m", "-o", str(path)]
-    with subprocess.Popen([sys.executable, "-m", "livedbg", *words], stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-m", "livedbg", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as child:
         assert child.stderr is not None
         line = child.stderr.readline()
         child.send_signal(signal.SIGTERM)

@@ -105,7 +105,7 @@ def test_a_pass_that_takes_long_while_the_process_computes_is_no_stall(traced: T
         eventually(computes, 100)
     found = seen[-1].findings.values()
     assert any("has been in nvFuser's pass executor_utils::Nvrtc::LoadPTX" in one.sentence for one in found)
-    assert seen[-1].verdict.state == "running"
+    assert seen[-1].verdict.state == "unknown"  # it computes, or spins: nothing else shows
 
 
 def test_states_change_as_the_log_grows(tmp_path: Path) -> None:

@@ -152,7 +152,9 @@ def test_a_hidden_process_counts_if_it_may_have_inherited_the_same() -> None:
     assert unseen.unseen_relative(pid, []) == ""
     assert unseen.unseen_relative(pid, [1, 2]) == ""
     assert f"hidden process {parent} (" in unseen.unseen_relative(pid, [parent])
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as later:
+    with subprocess.Popen(
+        ["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as later:
         assert f"hidden process {later.pid} (" in unseen.unseen_relative(pid, [later.pid])
         later.kill()
 

@@ -17,7 +17,9 @@ from tests.conftest import eventually
 
 @pytest.mark.invariant("exit_status.X1")
 def test_X1_a_zombie_tells_its_status_to_those_who_may_see_it() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "import os; os._exit(7)"])
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import os; os._exit(7)"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = ExitStatus(child.pid)
     try:
         eventually(lambda: read_stat(child.pid).state == "zombie")
