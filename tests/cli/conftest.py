@@ -16,6 +16,7 @@ import pytest
 from livedbg.model.errors import RecordingError
 from livedbg.session.replay import last_update
 from livedbg.session.view import NOTHING_YET, Update
+from tests.cli.zygote import run_forked
 from tests.conftest import TARGETS, Target, eventually, settled, start
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
@@ -37,14 +38,17 @@ class Said:
 def livedbg(*words: str | Path | int, env: dict[str, str] | None = None, prefix: Sequence[str] = ()) -> Said:
     """Run `livedbg WORDS`; it must never show a traceback. A look may take what it takes on a busy box."""
     patience = ["--timeout", "90"] if words[:1] in (("report",), ("stacks",)) and "--timeout" not in words else []
-    done = subprocess.run(
-        [*prefix, sys.executable, "-m", "livedbg", *map(str, words), *patience],
-        capture_output=True,
-        timeout=150,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **(env or {})},
-        check=False,
-    )
+    if env is None and not prefix:
+        done = run_forked([*map(str, words), *patience], 150)
+    else:
+        done = subprocess.run(
+            [*prefix, sys.executable, "-m", "livedbg", *map(str, words), *patience],
+            capture_output=True,
+            timeout=150,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **(env or {})},
+            check=False,
+        )
     said = Said(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert "Traceback" not in said.err, said.err
     return said

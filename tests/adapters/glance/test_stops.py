@@ -100,7 +100,7 @@ def test_L1_no_stop_for_blocked_threads_and_no_EINTR_in_them(spinners: Callable[
         return [procfs.status_fields(target.pid, target.blocked)[name] for name in switches]
 
     before = of_blocked()
-    for _ in rounds(30):
+    for _ in rounds(15):
         found = look(target.pid)
         assert set(found.stops_ns) <= set(target.running)
         assert target.blocked in {copy.tid for copy in found.copies}
@@ -154,7 +154,7 @@ def test_L5_a_stop_is_measured_also_where_the_copy_fails(
 def test_T2_no_signal_is_lost(spinners: Callable[..., Spinners]) -> None:
     target = spinners(1, signals=True)
     begun = target.counts()[1]
-    stops = sum(len(glance(target.pid, target.running).stops_ns) for _ in rounds(300))
+    stops = sum(len(glance(target.pid, target.running).stops_ns) for _ in rounds(150))
     assert stops
     # each is sent once the one before was handled: one that is lost would be the last
     eventually(lambda: target.counts()[1] > begun)
@@ -182,7 +182,7 @@ def test_L2_a_tracer_that_is_killed_at_any_moment_leaves_nothing_behind(
 ) -> None:
     target = spinners(3)
     chance = random.Random(2)
-    for _ in rounds(30):
+    for _ in rounds(15):
         driver = spawn([sys.executable, "-c", DRIVER, str(target.pid)])
         time.sleep(chance.uniform(0.0, 0.03))
         driver.process.kill()
