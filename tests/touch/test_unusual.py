@@ -62,7 +62,7 @@ def glanced(pid: int) -> Said:
 
 
 def caught(pid: int, *words: str) -> Said:
-    return livedbg("catch", pid, "std::runtime_error", "--count", "1", "--timeout", "150", *words)
+    return livedbg("catch", pid, "std::runtime_error", "--count", "1", "--timeout", "120", *words)
 
 
 @pytest.fixture
