@@ -5,8 +5,8 @@ the trace event's number can be inherited, unlike one of the PMU `uprobe` (perf.
 
 Invariants:
     tracefs.X1. A definition by itself changes no program: the trap is there only while a perf event counts it.
-    tracefs.X2. What a killed livedbg left behind is a line in `uprobe_events`, and the next one takes it out; so is
-        a definition that the kernel would not take out (EBUSY) while a counter of it was still on its way out.
+    tracefs.X2. What a killed livedbg left behind is a line in `uprobe_events`, and the next one takes it out. The next
+        user also takes out a definition that the kernel refused to remove (EBUSY), because it was still counted.
     tracefs.X3. tracefs is used where it is mounted, else through a mount of our own that nobody else sees.
 """
 
