@@ -170,3 +170,17 @@ def test_of_many_sets_those_after_the_first_are_one_finding() -> None:
     found = [f for f in world.later(20 * SECOND).diagnosis().findings.values() if f.rule == "no-waker"]
     assert len(found) == 17
     assert found[-1].sentence == "Nothing can wake 4 more processes."
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_parent_whose_child_makes_progress_may_only_wait_for_ctrl_c(works: bool) -> None:
+    world = asleep()
+    world.process(3, ppid=1)
+    world.thread(3, "child", pid=3, waits_in="sleep 1 s", timed=True)
+    world.later(SECOND)
+    world.thread(3, "child", pid=3, waits_in="sleep 1 s", timed=True, cpu_ns=SECOND if works else 0)
+    world.later(SECOND)
+    found = world.found("no-waker")
+    assert (found.severity, found.state) == ((Severity.INFO, None) if works else (Severity.ERROR, VerdictState.STALLED))
+    assert ("a child, makes progress" in found.sentence) == works
+    assert (world.diagnosis().verdict.state is VerdictState.RUNNING) == works

@@ -7,10 +7,11 @@ from typing import Final
 
 from livedbg.analysis.closed import ClosedSet, closed_sets
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.liveness import progressing
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import duration, many, name_of, since_wall_ns, thread_evidence
-from livedbg.model import Evidence, Severity, Thread
+from livedbg.model import Evidence, Process, Severity, Thread
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -39,7 +40,8 @@ class NoWaker:
         "nobody traces them, and every other end of what they wait for is in these processes. Whatever they wait for "
         "(a semaphore, a condition variable, a future, a pipe), nothing can go on. It is a stall once that has lasted "
         "for the threshold (10 s). Rests on the system calls of all threads, on SigCgt and timers in /proc, and on who "
-        "has what they wait for open or in memory. Something wakes a program that is only idle, so it is not reported."
+        "has what they wait for open or in memory. Something wakes a program that is only idle, so it is not reported. "
+        "While a child of theirs makes progress it is a note: a parent that waits for Ctrl-C looks the same."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -53,7 +55,7 @@ class NoWaker:
             and _looked_at_twice(found, state.snapshot)
             and cyclic.isdisjoint(_ids(found))
         ]
-        yield from (self._finding(found, state.snapshot) for found in stuck[:_SHOWN])
+        yield from (self._finding(found, state) for found in stuck[:_SHOWN])
         if rest := stuck[_SHOWN:]:
             count = sum(len(found.processes) for found in rest)
             yield Finding(
@@ -64,17 +66,19 @@ class NoWaker:
                 state=VerdictState.STALLED,
             )
 
-    def _finding(self, found: ClosedSet, snapshot: Snapshot) -> Finding:
+    def _finding(self, found: ClosedSet, state: RuleInput) -> Finding:
+        snapshot, child = state.snapshot, _child_at_work(found, state)
         mains = [thread for thread in found.threads if _is_main(thread)] or [found.threads[0]]
         first = mains[0]
         rest = [thread for thread in found.threads if thread is not first]
         began = [since for thread in found.threads if (since := since_wall_ns(thread, snapshot)) is not None]
         return Finding(
             rule=self.name,
-            severity=Severity.ERROR,
+            severity=Severity.INFO if child else Severity.ERROR,
             sentence=(
                 f"{sentence_case(_main(first, snapshot))} is blocked in {blocked_in(first, snapshot)} for "
-                f"{duration(found.waited_ns)} or more; nothing can wake {_whom(found)}."
+                f"{duration(found.waited_ns)} or more; nothing can wake {_whom(found)}"
+                f"{f', but {name_of(child.id, snapshot)}, a child, makes progress' if child else ''}."
             ),
             entities=(first.id, *(thread.id for thread in rest)),
             evidence=(
@@ -83,9 +87,24 @@ class NoWaker:
             ),
             next=tuple(f"livedbg stacks {process.pid} --native" for process in found.processes[:2]),
             since_wall_ns=max(began, default=None),
-            state=VerdictState.STALLED,
-            roots=tuple(thread.id for thread in mains[:_SHOWN]),
+            state=None if child else VerdictState.STALLED,
+            roots=() if child else tuple(thread.id for thread in mains[:_SHOWN]),
         )
+
+
+def _child_at_work(found: ClosedSet, state: RuleInput) -> Process | None:
+    """A living child, grandchild, … of the set, outside of it, that makes progress."""
+    family = {process.pid for process in found.processes}
+    living = [p for p in state.snapshot.processes.values() if not p.exited and p.host == found.processes[0].host]
+    left = [process for process in living if process.pid not in family]
+    while children := [process for process in left if process.ppid in family]:
+        names = {child.id: child for child in children}
+        threads = [t for t in state.snapshot.threads.values() if t.process in names and not t.exited]
+        if at_work := progressing(threads, state):
+            return names[at_work[0].process]
+        family |= {child.pid for child in children}
+        left = [process for process in left if process.pid not in family]
+    return None
 
 
 def _ids(found: ClosedSet) -> list[str]:
