@@ -58,10 +58,10 @@ def command(look: Look, form: str, output: Path | None, seconds: float | None, t
         write(render(update, form), output)
         return code_of(update)
     limit = TimeLimit(timeout)
-    with quit_on_signals(), running(look.resolved().request(once=seconds is None)) as view, limit.over(view):
-        in_time = view.wait_settled(limit.left_s or 0)
+    with quit_on_signals(), running(look.resolved().request(once=seconds is None), limit=limit) as view:
+        in_time = view.wait_settled(limit.look_s or 0)
         if seconds is not None:
-            view.wait_ended(min(seconds, limit.left_s or 0))
+            view.wait_ended(min(seconds, limit.look_s or 0))
         update = view.latest()
         write(render(update, form), output)
         if form != "text" or output is not None:  # the text says it

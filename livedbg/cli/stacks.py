@@ -40,10 +40,10 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     about 0.1 ms, one at a time, to get its native frames. Blocked threads are never stopped, because a stop would make
     some system calls (`epoll_wait`, `semop`, …) return EINTR.
     """
-    limit = TimeLimit(timeout)
+    limit = TimeLimit(timeout, probes=glance)
     request = _request(look.resolved(), glance)
-    with quit_on_signals(), running(request) as view, limit.over(view, may_kill=not glance):
-        in_time = view.wait_settled(limit.left_s or 0)
+    with quit_on_signals(), running(request, limit=limit) as view:
+        in_time = view.wait_settled(limit.look_s or 0)
         snapshot = view.latest().snapshot
     failed = [status for status in snapshot.statuses.values() if blinds(status, snapshot)]
     for status in failed:

@@ -49,15 +49,17 @@ def command(
     warn_all(look.found.problems)
     stall = OnStall(on_stall) if on_stall is not None else None
     request = replace(look.request(), ends_with_processes=bool(look.found.processes))
-    limit = TimeLimit(timeout)
+    limit = TimeLimit(timeout, probes=launches)
     if launches:
         refuse_touch(request, "--launches sets probes")
         if not request.processes:
             raise UsageError("--launches needs a process.", "livedbg watch PID --launches", "usage")
-    with quit_on_signals(), running(request) as view, limit.over(view, may_kill=not launches):
+    with quit_on_signals(), running(request, limit=limit) as view:
         try:
             if launches:
-                trace_launches(view, [f"process:{request.host}/{process.pid}" for process in request.processes])
+                processes = [f"process:{request.host}/{process.pid}" for process in request.processes]
+                if not trace_launches(view, processes, limit_s=limit.left_s):
+                    warn(f"The probes were not set within {timeout:g} s.", "--timeout SECONDS")
                 view.subscribe(TracingStatus().report)
                 view.subscribe(_Asker(view).look)
             update, in_time = follow(view, FindingsPrinter(as_json), until, limit.left_s, stall)
