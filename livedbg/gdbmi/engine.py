@@ -7,8 +7,8 @@ Invariants:
     engine.G3. gdb runs in a session of its own (no Ctrl-C reaches it), reads no start-up file, and ends when our
         end of its input is closed: at the latest when livedbg dies.
     engine.G4. An answer that comes after its command has given up is dropped.
-    engine.G5. A line of gdb's that can't be read costs at most the command that it answers. Where its output has ended, so
-        that no answer can come, every command that waits fails at once, and gdb is killed.
+    engine.G5. A line of gdb's that can't be read costs at most the command that it answers. Where its output has ended,
+        so that no answer can come, every command that waits fails at once, and gdb is killed.
 """
 
 from __future__ import annotations
