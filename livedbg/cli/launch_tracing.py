@@ -18,7 +18,7 @@ from livedbg.session.view import Update
 __all__ = ["TracingStatus", "trace_launches"]
 
 _CHECK_S: Final = 0.1
-_SET_S: Final = 60.0  # for the probes to be set: every library that is loaded is searched
+_SET_S: Final = 600.0  # for the probes to be set: every library that is loaded is searched, at a low priority
 _NUMBERS: Final = re.compile(r"[\d.,]+")
 
 

@@ -29,6 +29,7 @@ __all__ = ["OnStall", "command", "follow"]
 
 _CHECK_S: Final = 1.0  # how often a printer without news sees whether anybody reads
 _ASK_AGAIN_S: Final = 30.0
+_COMMAND_S: Final = 0.5  # for the command of a stall that is found as the time limit is over
 _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 
 
@@ -87,14 +88,21 @@ class OnStall:
             raise UsageError("--on-stall needs a command.", "--on-stall 'notify-send stuck'", "usage")
         self._stuck = False
 
-    def look(self, update: Update) -> None:
-        """Run the command when the verdict has become one of being stuck."""
+    def look(self, update: Update, limit_s: float | None = None) -> None:
+        """Run the command when the verdict has become one of being stuck.
+
+        Args:
+            update: the newest.
+            limit_s: how long to wait for its end; it goes on after that.
+        """
         verdict = update.diagnosis.verdict
         stuck = verdict.state in _STUCK
         if stuck and not self._stuck:
             try:
-                with subprocess.Popen(self._argv, stdin=subprocess.PIPE) as child:
-                    child.communicate(json_bytes(verdict_line(verdict, update.snapshot.now().wall_ns)))
+                child = subprocess.Popen(self._argv, stdin=subprocess.PIPE)
+                child.communicate(json_bytes(verdict_line(verdict, update.snapshot.now().wall_ns)), limit_s)
+            except subprocess.TimeoutExpired:
+                warn(f"--on-stall: {self._argv[0]} had not ended by the time limit. It goes on.")
             except OSError as error:
                 warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
         self._stuck = stuck
@@ -149,7 +157,7 @@ def follow(
             left = None if end is None else end - time.monotonic()
             printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
-                on_stall.look(update)
+                on_stall.look(update, None if left is None else max(_COMMAND_S, left))
             if found:
                 return update, True
             if left is not None and left <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,12 +12,16 @@ from typing import cast
 
 import pytest
 
+from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.cli.catch import after_the_limit
 from livedbg.cli.command_clock import clock
 from livedbg.cli.time_limit import TimeLimit
+from livedbg.cli.watch import OnStall
+from livedbg.linux.procfs import child_pids, command_line
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.live import LiveView
+from livedbg.session.view import Update
 from tests.conftest import Target
 
 
@@ -105,6 +110,15 @@ def test_a_catch_that_is_not_armed_by_its_limit_says_so_and_one_that_caught_some
     assert after_the_limit(Snapshot(), None, 3.0) == 4 and "within 3 s" in capsys.readouterr().err
     assert after_the_limit(seen, None, 3.0) == 0 == after_the_limit(seen, 2, 3.0)
     assert after_the_limit(seen, 3, 3.0) == 4 and not capsys.readouterr().err
+
+
+def test_the_command_of_a_stall_is_not_waited_for_beyond_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    stuck = Update(Snapshot(), Diagnosis(verdict=Verdict(state=VerdictState.STALLED, sentence="It hangs.")))
+    OnStall("sleep 1000").look(stuck, 0.01)
+    assert "sleep had not ended by the time limit" in capsys.readouterr().err
+    (child,) = [pid for pid in child_pids(os.getpid()) if command_line(pid) == ("sleep", "1000")]
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 def test_watch_with_logs_ends_with_its_target(spawn: Callable[..., Target], tmp_path: Path) -> None:
