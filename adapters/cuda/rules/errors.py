@@ -210,7 +210,7 @@ def rules() -> Sequence[Rule]:
             "process counts; what the host reports after it is named as its consequence. If only the host reports it, "
             "the finding says that the reporting call is not the one that failed (inferred), and which recipes "
             "find the kernel; a report of compute-sanitizer, an assert, a GPU core dump or CUDA_LAUNCH_BLOCKING=1 (in "
-            "the process's environment, or in PyTorch's message) is exact. If the log goes on after it, it is a warning.",
+            "the process's environment, or in PyTorch's message) is exact. A warning if the log goes on after it.",
             _fault,
         ),
         CudaRule(
