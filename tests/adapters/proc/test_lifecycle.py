@@ -221,17 +221,17 @@ def test_a_process_whose_memory_went_first_tells_its_exit_status_at_the_next_loo
     read = ThreadReader.sample
 
     def going(self: ThreadReader) -> Any:  # as a read of memory fails in the midst of an exit
-        monkeypatch.setattr(ThreadReader, "look", read)
+        monkeypatch.setattr(ThreadReader, "sample", read)
         raise ProcessLookupError(errno.ESRCH, "no such process")
 
     try:
         watch.sample()
-        monkeypatch.setattr(ThreadReader, "look", going)
+        monkeypatch.setattr(ThreadReader, "sample", going)
         watch.sample()
         assert not watch.gone and watch.changed
         os.kill(target.pid, signal.SIGKILL)
         eventually(lambda: read_stat(target.pid).state is ThreadState.ZOMBIE and thread_ids(target.pid) == [target.pid])
-        monkeypatch.setattr(ThreadReader, "look", going)
+        monkeypatch.setattr(ThreadReader, "sample", going)
         (ended,) = [event for event in watch.sample() if isinstance(event, ProcessExited)]
         assert watch.gone and ended.status == -signal.SIGKILL
     finally:
