@@ -12,10 +12,14 @@ from typing import Final
 import click
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
-from livedbg.cli.launch_tracing import TracingStatus, trace_launches
-from livedbg.cli.time_limit import TimeLimit
+from livedbg.cli.target_options import TargetOptions, target_options
+from livedbg.commands.exit_codes import code_of
+from livedbg.commands.launch_tracing import TracingStatus, trace_launches
+from livedbg.commands.messages import warn, warn_all
+from livedbg.commands.sessions import running
+from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.time_limit import TimeLimit
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.report.lines import verdict_line
@@ -34,7 +38,7 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 
 
 @click.command("watch")
-@look_options
+@target_options
 @click.option(
     "--until", type=click.Choice([state.value for state in VerdictState]), help="End when the verdict is this."
 )
@@ -43,13 +47,18 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 @click.option("--launches", is_flag=True, help="Trace kernel launches too, and report when they stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(
-    look: Look, until: str | None, timeout: float | None, on_stall: str | None, launches: bool, as_json: bool
+    options: TargetOptions,
+    until: str | None,
+    timeout: float | None,
+    on_stall: str | None,
+    launches: bool,
+    as_json: bool,
 ) -> int:
     """Print findings as they appear, until Ctrl-C, the end of the target, --until or --timeout."""
-    look = look.resolved()
-    warn_all(look.found.problems)
+    options = options.resolved()
+    warn_all(options.found.problems)
     stall = OnStall(on_stall) if on_stall is not None else None
-    request = replace(look.request(), ends_with_processes=bool(look.found.processes))
+    request = replace(options.request(), ends_with_processes=bool(options.found.processes))
     limit = TimeLimit(timeout, probes=launches)
     if launches:
         refuse_touch(request, "--launches sets probes")
@@ -62,7 +71,7 @@ def command(
                 if not trace_launches(view, processes, limit_s=limit.left_s):
                     warn(f"The probes were not set within {timeout:g} s.", "--timeout SECONDS")
                 view.subscribe(TracingStatus().report)
-                view.subscribe(_Asker(view).look)
+                view.subscribe(_Asker(view).take)
             update, in_time = follow(view, FindingsPrinter(as_json), until, limit.left_s, stall)
         except KeyboardInterrupt:
             update, in_time = view.latest(), True
@@ -88,7 +97,7 @@ class OnStall:
             raise UsageError("--on-stall needs a command.", "--on-stall 'notify-send stuck'", "usage")
         self._stuck = False
 
-    def look(self, update: Update, limit_s: float | None = None) -> None:
+    def take(self, update: Update, limit_s: float | None = None) -> None:
         """Run the command when the verdict has become one of being stuck.
 
         Args:
@@ -118,7 +127,7 @@ class _Asker:
         self._view = view
         self._asked: dict[str, float] = {}
 
-    def look(self, update: Update) -> None:
+    def take(self, update: Update) -> None:
         """Ask for what is wanted."""
         for system, wanted in declared(lambda system: system.stacks_wanted):
             try:
@@ -157,7 +166,7 @@ def follow(
             left = None if end is None else end - time.monotonic()
             printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
-                on_stall.look(update, None if left is None else max(_COMMAND_S, left))
+                on_stall.take(update, None if left is None else max(_COMMAND_S, left))
             if found:
                 return update, True
             if left is not None and left <= 0:

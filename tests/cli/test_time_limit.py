@@ -14,9 +14,9 @@ import pytest
 
 from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.cli.catch import after_the_limit
-from livedbg.cli.command_clock import clock
-from livedbg.cli.time_limit import TimeLimit
 from livedbg.cli.watch import OnStall
+from livedbg.commands.command_clock import clock
+from livedbg.commands.time_limit import TimeLimit
 from livedbg.linux.procfs import child_pids, command_line
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
@@ -114,7 +114,7 @@ def test_a_catch_that_is_not_armed_by_its_limit_says_so_and_one_that_caught_some
 
 def test_the_command_of_a_stall_is_not_waited_for_beyond_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
     stuck = Update(Snapshot(), Diagnosis(verdict=Verdict(state=VerdictState.STALLED, sentence="It hangs.")))
-    OnStall("sleep 1000").look(stuck, 0.01)
+    OnStall("sleep 1000").take(stuck, 0.01)
     assert "sleep had not ended by the time limit" in capsys.readouterr().err
     (child,) = [pid for pid in child_pids(os.getpid()) if command_line(pid) == ("sleep", "1000")]
     os.kill(child, signal.SIGKILL)

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Final
 
-from livedbg.cli.command_clock import clock
+from livedbg.commands.command_clock import clock
 from livedbg.linux.procfs import child_pids
 from livedbg.session.live import LiveView
 from livedbg.touch.guard_process import is_guard
