@@ -145,7 +145,8 @@ class Crash:
             if hit.catchpoint is None or not hit.catchpoint.startswith("log") or is_interrupt(hit):
                 continue
             if state.judged.explained(hit, snapshot):
-                explained.add(hit.process)
+                if not survived(hit, snapshot):
+                    explained.add(hit.process)
                 continue
             finding = self._logged(hit, state)
             if finding.state is not None:
