@@ -1,6 +1,6 @@
 """Mutation testing: change the sources that decide verdicts, one small change at a time; the tests should notice each.
 
-    python -m tests.mutants [GROUP|FILE]... [--one-of N] [--seed N] [--least PERCENT] [-o FILE]
+    python -m tests.mutants [GROUP|FILE]... [--one-of N] [--seed N] [--least PERCENT] [-j N] [-o FILE]
 
 Prints the survivors and a table; exits with 1 if fewer than `--least` per cent died. docs/mutants.md has the figures.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--one-of", type=int, default=1, metavar="N", help="run one of N mutants (default: all)")
     parser.add_argument("--seed", type=int, default=1, help="of that draw")
     parser.add_argument("--least", type=float, default=85.0, metavar="PERCENT", help="default: %(default)s")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="default: %(default)s")
     parser.add_argument("-o", type=Path, metavar="FILE", help="write each result, one JSON object a line")
     options = parser.parse_args()
     known = {*names, *(file for group in GROUPS for file in group.files())}
@@ -37,7 +39,7 @@ def main() -> int:
         files = [f for f in group.files() if not options.what or group.name in options.what or f in options.what]
         if not files:
             continue
-        for result in run(group, files, options.one_of, options.seed):
+        for result in run(group, files, options.one_of, options.seed, options.jobs):
             if isinstance(result, str):
                 print(f"fails without a mutant: {result}", file=sys.stderr, flush=True)
                 continue

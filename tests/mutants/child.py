@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import resource
 import select
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -76,6 +78,47 @@ def output(function: Callable[[Callable[[bytes], object]], None], cpu_s: float, 
 def adopt() -> None:
     """Become the parent of the programs that children of this process leave behind."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def side_by_side(
+    function: Callable[[int, Callable[[bytes], object]], None], count: int, say: Callable[[bytes], object]
+) -> None:
+    """Call `function` in several forked processes, which say lines as this process does.
+
+    Args:
+        function: is given its number, from 0 on, and what to say whole lines with.
+        count: how many processes.
+        say: how this process says lines.
+
+    Raises:
+        RuntimeError: one ended otherwise than by a return of `function`.
+    """
+    pids = []
+    with tempfile.NamedTemporaryFile() as lock:
+        for number in range(count):
+            pid = os.fork()
+            if pid == 0:
+                status = 1
+                try:
+                    _at_work.clear()
+                    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                    adopt()
+                    function(number, lambda line: _in_turn(lock.fileno(), say, line))
+                    status = 0
+                except BaseException:
+                    traceback.print_exc(file=sys.__stderr__)
+                finally:
+                    os._exit(status)
+            pids.append(pid)
+        ends = [os.waitpid(pid, 0)[1] for pid in pids]
+    if any(ends):
+        raise RuntimeError(f"forked processes ended with wait statuses {ends}")
+
+
+def _in_turn(lock: int, say: Callable[[bytes], object], line: bytes) -> None:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    say(line)
+    fcntl.lockf(lock, fcntl.LOCK_UN)
 
 
 def _end_left_over() -> None:

@@ -13,8 +13,9 @@ import importlib.machinery
 import json
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import coverage
 import pytest
 
-from tests.mutants.child import adopt, output
+from tests.mutants.child import adopt, output, side_by_side
 from tests.mutants.operators import Mutant, mutants
 from tests.mutants.sources import ROOT, SLOW_S, Group
 from tests.mutants.swap import swap
@@ -47,7 +48,7 @@ class Result:
         operator, line, before, after: see `Mutant`.
         end: `killed`, `time limit` (killed too), `survived`, `not reached` (a survivor whose line no test reaches), or
             `anew` (to be run by `_anew`).
-        tests: the tests that were to be run.
+        tests: the tests to run, of one that is `anew`.
     """
 
     file: str
@@ -64,7 +65,7 @@ class Result:
         return self.end in ("killed", "time limit")
 
 
-def run(group: Group, files: Sequence[str], one_of: int, seed: int) -> Iterator[Result | str]:
+def run(group: Group, files: Sequence[str], one_of: int, seed: int, jobs: int) -> Iterator[Result | str]:
     """Run the mutants of some files of a group.
 
     Args:
@@ -72,6 +73,7 @@ def run(group: Group, files: Sequence[str], one_of: int, seed: int) -> Iterator[
         files: the files, relative to the repository.
         one_of: run one of so many mutants, drawn by `seed`; 1 runs all.
         seed: of that draw.
+        jobs: how many to run at once.
 
     Yields:
         The result of each mutant; or the name of a test that fails without one (it is not run with one).
@@ -81,7 +83,7 @@ def run(group: Group, files: Sequence[str], one_of: int, seed: int) -> Iterator[
 
     def warm(say: _Say) -> None:
         adopt()
-        plugin = _Forks(files, one_of, seed, say)
+        plugin = _Forks(files, one_of, seed, jobs, say)
         _hush(1)
         plugin.imports.start()
         code = pytest.main([*_OPTIONS, *(str(ROOT / test) for test in group.tests)], plugins=[plugin])
@@ -112,9 +114,9 @@ class _Forks:
         ran: True once the loop was reached.
     """
 
-    def __init__(self, files: Sequence[str], one_of: int, seed: int, say: _Say) -> None:
+    def __init__(self, files: Sequence[str], one_of: int, seed: int, jobs: int, say: _Say) -> None:
         self._files = files
-        self._one_of, self._seed, self._say = one_of, seed, say
+        self._one_of, self._seed, self._jobs, self._say = one_of, seed, jobs, say
         self.imports = _coverage(files)
         self.ran = False
 
@@ -125,39 +127,52 @@ class _Forks:
         if session.testsfailed:
             return True
         self.ran = True
-        items = {item.nodeid: item for item in session.items}
-        cpu_s, reached = self._measured(session)
-        at_import = {os.path.realpath(name): set(self.imports.get_data().lines(name) or ()) for name in self._names()}
+        self._cpu_s, self._reached = self._measured(session)
         gc.freeze()
-        for file in self._files:
-            path = str(ROOT / file)
-            source = Path(path).read_text()
-            original = compile(source, path, "exec", dont_inherit=True)
-            spans = _spans(source)
-            made = mutants(source)
-            if self._one_of > 1:
-                made = random.Random(f"{self._seed} {file}").sample(made, -(-len(made) // self._one_of))
-            for mutant in sorted(made, key=lambda mutant: mutant.line):
-                code = _compiled(mutant.source, path)
-                if code is None:
-                    continue
-                lines, module = spans.get(mutant.line, ({mutant.line}, True))
-                if module:
-                    lines = set(reached.get(path, ()))
-                tests = {name for line in lines for name in reached.get(path, {}).get(line, ())}
-                chosen = _cheapest(tests, cpu_s)
-                anew = module or bool(lines & at_import.get(path, set()))
-                end = "not reached"
-                if chosen:
-                    end = (
-                        "anew" if anew else self._fork(session, [items[name] for name in chosen], path, original, code)
-                    )
-                result = Result(file, mutant.operator, mutant.line, mutant.before, mutant.after, end, tuple(chosen))
-                self._tell(asdict(result))
+        at_import = self.imports.get_data()
+        imported = {os.path.realpath(name): set(at_import.lines(name) or ()) for name in at_import.measured_files()}
+        tasks = [(file, mutant) for file in self._files for mutant in self._drawn(file)]
+
+        def work(number: int, say: _Say) -> None:
+            originals: dict[str, CodeType] = {}
+            for file, mutant in tasks[number :: self._jobs]:
+                original = originals.setdefault(
+                    file, compile((ROOT / file).read_text(), file, "exec", dont_inherit=True)
+                )
+                if result := self._result(session, file, mutant, original, imported):
+                    say(json.dumps(asdict(result)).encode() + b"\n")
+
+        side_by_side(work, self._jobs, self._say)
         return True
 
-    def _names(self) -> Iterator[str]:
-        return iter(self.imports.get_data().measured_files())
+    def _drawn(self, file: str) -> list[Mutant]:
+        made = mutants((ROOT / file).read_text())
+        if self._one_of > 1:
+            made = random.Random(f"{self._seed} {file}").sample(made, -(-len(made) // self._one_of))
+        return sorted(made, key=lambda mutant: mutant.line)
+
+    def _result(
+        self, session: pytest.Session, file: str, mutant: Mutant, original: CodeType, imported: Mapping[str, set[int]]
+    ) -> Result | None:
+        """What becomes of a mutant; None if it does not compile."""
+        path = str(ROOT / file)
+        try:
+            code = compile(mutant.source, path, "exec", dont_inherit=True)
+        except SyntaxError:
+            return None
+        reached = self._reached.get(path, {})
+        lines, outside = _statements((ROOT / file).read_text()).get(mutant.line, ({mutant.line}, True))
+        tests = {name for line in (reached if outside else lines) for name in reached.get(line, ())}
+        chosen = _cheapest(tests, self._cpu_s)
+        if not chosen:
+            end = "not reached"
+        elif outside or lines & imported.get(path, set()):
+            end = "anew"
+        else:
+            items = {item.nodeid: item for item in session.items}
+            end = self._fork(session, [items[name] for name in chosen], path, original, code)
+        named = tuple(chosen) if end == "anew" else ()
+        return Result(file, mutant.operator, mutant.line, mutant.before, mutant.after, end, named)
 
     def _tell(self, what: object) -> None:
         self._say(json.dumps(what).encode() + b"\n")
@@ -266,7 +281,8 @@ def _cheapest(tests: set[str], cpu_s: dict[str, float]) -> list[str]:
     return chosen
 
 
-def _spans(source: str) -> dict[int, tuple[set[int], bool]]:
+@cache
+def _statements(source: str) -> dict[int, tuple[set[int], bool]]:
     """Of each line, the lines of the smallest statement it belongs to, and whether that is outside of functions."""
     found: dict[int, tuple[set[int], bool]] = {}
 
@@ -283,13 +299,6 @@ def _spans(source: str) -> dict[int, tuple[set[int], bool]]:
 
     visit(ast.parse(source), True)
     return found
-
-
-def _compiled(source: str, path: str) -> CodeType | None:
-    try:
-        return compile(source, path, "exec", dont_inherit=True)
-    except SyntaxError:
-        return None
 
 
 def _coverage(files: Sequence[str]) -> coverage.Coverage:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.common import running
-from livedbg.cli.launch_tracing import trace_launches
+from livedbg.commands.launch_tracing import trace_launches
+from livedbg.commands.sessions import running
 from livedbg.model import Frame, Severity, Stack, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.launches import CALLS, TRACED, TRACED_TO, Launch, LaunchTrail
@@ -25,7 +25,7 @@ from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
 needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
-pytestmark = pytest.mark.timeout(700)  # the deadlines of a test together
+pytestmark = pytest.mark.timeout(1400)  # the deadlines of a test together
 
 
 class Launching(World):
