@@ -34,7 +34,7 @@ SILENT_S = 120.0
 """A mutant that waits for ever is killed then; its tests use `TESTS_S` of CPU time at most."""
 TESTS_S = 12.0
 """CPU time of the tests that are run on one mutant: the fastest of those that reach its line."""
-_OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+_OPTIONS = ("-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=native")
 _NO_LIMIT_S = 1e7
 _Say = Callable[[bytes], object]
 
@@ -134,11 +134,8 @@ class _Forks:
         tasks = [(file, mutant) for file in self._files for mutant in self._drawn(file)]
 
         def work(number: int, say: _Say) -> None:
-            originals: dict[str, CodeType] = {}
             for file, mutant in tasks[number :: self._jobs]:
-                original = originals.setdefault(
-                    file, compile((ROOT / file).read_text(), file, "exec", dont_inherit=True)
-                )
+                original = compile((ROOT / file).read_text(), file, "exec", dont_inherit=True)
                 if result := self._result(session, file, mutant, original, imported):
                     say(json.dumps(asdict(result)).encode() + b"\n")
 

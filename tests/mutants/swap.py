@@ -11,6 +11,7 @@ import gc
 import inspect
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import CodeType, FunctionType
 
 _Path = tuple[int, ...]
@@ -52,9 +53,11 @@ def swap(path: str, original: CodeType, mutant: CodeType) -> bool:
 
 
 def _functions(path: str) -> Iterator[FunctionType]:
+    name = Path(path).name
     for thing in gc.get_objects():
-        if type(thing) is FunctionType and os.path.realpath(thing.__code__.co_filename) == path:
-            yield thing
+        if type(thing) is FunctionType and thing.__code__.co_filename.endswith(name):
+            if os.path.realpath(thing.__code__.co_filename) == path:
+                yield thing
 
 
 def _blocks(code: CodeType, place: _Path) -> Iterator[tuple[_Path, CodeType]]:
