@@ -52,12 +52,10 @@ def swap(path: str, original: CodeType, mutant: CodeType) -> bool:
     return bool(found)
 
 
-def _functions(path: str) -> Iterator[FunctionType]:
-    name = Path(path).name
-    for thing in gc.get_objects():
-        if type(thing) is FunctionType and thing.__code__.co_filename.endswith(name):
-            if os.path.realpath(thing.__code__.co_filename) == path:
-                yield thing
+def _functions(path: str) -> list[FunctionType]:
+    name = Path(path).name  # os.path.realpath is slow, and there are tens of thousands of functions
+    likely = (f for f in gc.get_objects() if type(f) is FunctionType and f.__code__.co_filename.endswith(name))
+    return [f for f in likely if os.path.realpath(f.__code__.co_filename) == path]
 
 
 def _blocks(code: CodeType, place: _Path) -> Iterator[tuple[_Path, CodeType]]:
