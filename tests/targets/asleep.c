@@ -20,6 +20,7 @@
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <linux/netlink.h>
@@ -95,7 +96,10 @@ int main(int argc, char **argv) {
         strncpy(at.sun_path, argv[2], sizeof at.sun_path - 1); if (bind(fd, (void *)&at, sizeof at)) return 1;
         in_poll(fd);
     } else if (!strcmp(what, "receive")) { char c; ready(); while (recv(pair[0], &c, 1, 0) < 0) {} }
-    else if (!strcmp(what, "epoll-inherited")) {  // the child may add to the set
+    else if (!strcmp(what, "receive-limited")) {
+        struct timeval limit = {1000, 0}; setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        char c; ready(); while (recv(pair[0], &c, 1, 0) < 0) {}
+    } else if (!strcmp(what, "epoll-inherited")) {  // the child may add to the set
         int set = epoll_create1(0); struct epoll_event event; in_epoll(set, ends[0]);
         if (!fork()) for (;;) sleep(10000);
         ready(); epoll_wait(set, &event, 1, -1);

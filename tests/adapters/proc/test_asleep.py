@@ -38,7 +38,7 @@ OPEN: Final = {
     "netlink": "has an end outside",
     "udp": "a datagram that anyone sends",
     "datagrams": "a datagram that anyone sends",
-    "receive": "SO_RCVTIMEO",
+    "receive-limited": "",  # the call gives up after some time
     "epoll-inherited": "could wake process",
     "epoll-closed": "its epoll set has a file that was closed",
     "epoll-nested": "an epoll set lies in another one",
@@ -47,7 +47,7 @@ OPEN: Final = {
     "semop": "can't tell what could end its wait",
     "timer": "has a timer",
 }
-CLOSED: Final = {"sem": 2, "own-pair": 1, "own-epoll": 1, "shared-both": 2, "child-waits": 2}
+CLOSED: Final = {"sem": 2, "own-pair": 1, "receive": 1, "own-epoll": 1, "shared-both": 2, "child-waits": 2}
 """Threads of each closed set."""
 
 
