@@ -30,7 +30,7 @@ _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "gil:", "core:")
 _EXITED: Final = re.compile(r"(\d+) \(exited\)")
 _SLEEP: Final = re.compile(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
 _SURE_NS: Final = 200_000_000
-"""A wait that lasts from one look to the next, at least so long, is no passing one."""
+"""A wait that lasts from one sample to the next, at least so long, is no passing one."""
 
 
 def _stacks(entities: tuple[str, ...]) -> tuple[str, ...]:
@@ -267,8 +267,8 @@ class HeldAndWaiting:
     name = "held-lock"
     doc = (
         "A thread holds a lock that others wait for, and itself sleeps or waits for something of which livedbg can't "
-        "see the end. It is a stall once it has lasted for the threshold (10 s), or if the thread sleeps for longer "
-        "than that. Until then it is only reported, with the command that shows more."
+        "see the end. It is a stall once it has lasted for the threshold (10 s), unless the wait has a time limit: then "
+        "the thread may give up and release the lock. Until then it is only reported, with the command that shows more."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -289,8 +289,8 @@ class HeldAndWaiting:
         return end != thread.id and end.startswith(("thread:", "process:", "task:"))
 
     def _finding(self, thread: Thread, lock: str, waited: int, state: RuleInput) -> Finding:
-        lasting = waited >= state.settings.thread_stall_ns or _sleeps_long(thread, state)
-        sure = waited >= _SURE_NS and lasting
+        ends = thread.timed and not _sleeps_long(thread, state)  # then it may release the lock without what it waits for
+        sure = waited >= state.settings.thread_stall_ns and not ends
         next_steps = _stacks((thread.id,))
         if not sure:
             next_steps += (f"livedbg watch {pids_of((thread.id,))[0]}   shows whether it continues",)
