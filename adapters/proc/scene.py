@@ -108,13 +108,13 @@ class Scene:
             return frozenset(), f"any process that may open {clean_line(mapping.path, 200)}"
         pids = {pid for link in (mapping.path, f"{mapping.path} (deleted)") for pid, _ in self.index().opened(link)}
         wanted = f" {mapping.device} {mapping.inode} ".encode()
-        for pid in process_ids():
+        for other in process_ids():
             try:
-                data = Path(f"/proc/{pid}/maps").read_bytes()
+                data = Path(f"/proc/{other}/maps").read_bytes()
             except OSError:
                 continue  # gone, or not ours to see (livedbg.adapters.proc.unseen)
             if wanted in data:
-                pids.add(pid)
+                pids.add(other)
         return frozenset(pids), ""
 
     def _lowest(self, key: tuple[str, int, int]) -> tuple[int, int] | None:

@@ -116,10 +116,9 @@ def has_a_name(pid: int, mapping: Mapping) -> bool:
     is what the kernel shows. The file itself is asked where the kernel allows it (CAP_SYS_ADMIN or
     CAP_CHECKPOINT_RESTORE, proc_pid_map_files(5)); else its directory is searched, and what can't be read has a name.
     """
-    try:
-        return os.stat(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}").st_nlink > 0  # noqa: PTH116
-    except OSError:
-        pass
+    links = _links(pid, mapping)
+    if links is not None:
+        return links > 0
     if mapping.path.startswith("/memfd:") or mapping.path == "/dev/zero":  # memory that never had a name
         return False
     try:
@@ -127,3 +126,11 @@ def has_a_name(pid: int, mapping: Mapping) -> bool:
             return any(entry.inode() == mapping.inode for entry in entries)
     except OSError:
         return True
+
+
+def _links(pid: int, mapping: Mapping) -> int | None:
+    """How many names the file of a mapping has; None where the kernel does not let us ask."""
+    try:
+        return os.stat(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}").st_nlink  # noqa: PTH116
+    except OSError:
+        return None

@@ -70,6 +70,9 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "shared-named")) {
         int fd = open(argv[2], O_RDWR | O_CREAT, 0600); if (ftruncate(fd, 4096)) return 1;
         sem_t *sem = shared(0, fd); ready(); sem_wait(sem);
+    } else if (!strcmp(what, "shared-semaphore")) {
+        char name[64]; snprintf(name, sizeof name, "/livedbg-asleep-%d", getpid());
+        sem_t *sem = sem_open(name, O_CREAT, 0600, 0); ready(); sem_wait(sem);
     } else if (!strcmp(what, "shared-memfd")) {  // a child has it open, and may map it later
         int fd = memfd_create("sem", 0); if (ftruncate(fd, 4096)) return 1;
         if (!fork()) for (;;) sleep(10000);
