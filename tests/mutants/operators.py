@@ -3,8 +3,8 @@
 Cosmic Ray replaces each comparison by the seven others and each arithmetic operator by the eleven others; most of
 these die together. Here each is replaced by its opposite and by its neighbour (`<` by `>=` and by `<=`).
 
-Left out, since no test can tell them from the original: annotations, docstrings and other texts, `Final`, the options
-of `dataclass`, `__all__`, imports under `TYPE_CHECKING`.
+Left out: annotations, texts and how numbers are formatted in them, the options of classes (`frozen`), `strict` of `zip`,
+imports for annotations.
 """
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ def _skipped(source: str) -> list[tuple[Position, Position]]:
             found += [node.returns] if node.returns else []
         if isinstance(node, ast.ClassDef):
             found += [d for d in node.decorator_list if isinstance(d, ast.Call)]
+            found += node.keywords
         if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation:
             found.append(node.annotation)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("cast", "TypeVar"):
@@ -174,6 +175,6 @@ def _skipped(source: str) -> list[tuple[Position, Position]]:
             found.append(node.format_spec)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             found.append(node)
-        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: a check of our own code
+        if isinstance(node, ast.keyword) and node.arg == "strict":
             found.append(node)
     return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in found]  # type: ignore[attr-defined]

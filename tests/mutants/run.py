@@ -90,20 +90,30 @@ def run(group: Group, files: Sequence[str], one_of: int, seed: int, jobs: int) -
         if code != pytest.ExitCode.OK or not plugin.ran:
             raise RuntimeError(f"the tests of {group.name} can't be run here: {code!r}")
 
-    sources: dict[str, dict[tuple[str, int, str, str], Mutant]] = {}
+    left = []
     for line in output(warm, _NO_LIMIT_S, _NO_LIMIT_S):
         word = json.loads(line)
         if isinstance(word, str):
             yield word
-            continue
-        result = Result(**word)
-        if result.end == "anew":
-            if result.file not in sources:
-                made = mutants((ROOT / result.file).read_text())
-                sources[result.file] = {(m.operator, m.line, m.before, m.after): m for m in made}
-            mutant = sources[result.file][result.operator, result.line, result.before, result.after]
-            result = replace(result, end=_anew(ROOT / result.file, mutant.source, result.tests))
-        yield result
+        elif (result := Result(**word)).end == "anew":
+            left.append(result)
+        else:
+            yield result
+
+    def import_anew(number: int, say: _Say) -> None:
+        for result in left[number::jobs]:
+            found = {(m.operator, m.line, m.before, m.after): m for m in _mutants(result.file)}
+            mutant = found[result.operator, result.line, result.before, result.after]
+            end = _anew(ROOT / result.file, mutant.source, result.tests)
+            say(json.dumps(asdict(replace(result, end=end, tests=()))).encode() + b"\n")
+
+    for line in output(lambda say: side_by_side(import_anew, jobs, say), _NO_LIMIT_S, _NO_LIMIT_S):
+        yield Result(**json.loads(line))
+
+
+@cache
+def _mutants(file: str) -> list[Mutant]:
+    return mutants((ROOT / file).read_text())
 
 
 class _Forks:
@@ -143,7 +153,7 @@ class _Forks:
         return True
 
     def _drawn(self, file: str) -> list[Mutant]:
-        made = mutants((ROOT / file).read_text())
+        made = _mutants(file)
         if self._one_of > 1:
             made = random.Random(f"{self._seed} {file}").sample(made, -(-len(made) // self._one_of))
         return sorted(made, key=lambda mutant: mutant.line)
@@ -163,11 +173,13 @@ class _Forks:
         chosen = _cheapest(tests, self._cpu_s)
         if not chosen:
             end = "not reached"
-        elif outside or lines & imported.get(path, set()):
+        elif outside:
             end = "anew"
         else:
             items = {item.nodeid: item for item in session.items}
             end = self._fork(session, [items[name] for name in chosen], path, original, code)
+            if end == "survived" and lines & imported.get(path, set()):
+                end = "anew"  # what it did while the tests were imported was not the mutant's
         named = tuple(chosen) if end == "anew" else ()
         return Result(file, mutant.operator, mutant.line, mutant.before, mutant.after, end, named)
 
