@@ -8,8 +8,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from livedbg.cli.command_clock import clock
 from livedbg.cli.streams import drop_output, prepare_streams
+from livedbg.commands.command_clock import clock
 from livedbg.commands.messages import warn
 from livedbg.model.errors import LivedbgError, SourceError
 
