@@ -14,6 +14,7 @@ import pytest
 from livedbg.cli.command_clock import clock
 from livedbg.cli.time_limit import TimeLimit
 from livedbg.session.live import LiveView
+from tests.cli.zygote import Livedbg
 from tests.conftest import Target
 
 
@@ -60,8 +61,8 @@ def test_a_limit_counts_from_the_start_of_the_command() -> None:
 def test_watch_with_logs_ends_with_its_target(spawn: Callable[..., Target], tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("hello\n")
     target = spawn([sys.executable, "-c", "print('READY', flush=True); input()"])
-    line = [sys.executable, "-m", "livedbg", "watch", str(target.pid), "--no-native", "--logs", str(tmp_path / "a.log")]
-    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
+    line = ["watch", target.pid, "--no-native", "--logs", tmp_path / "a.log"]
+    with Livedbg(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
         try:
             assert watch.stdout is not None
             assert watch.stdout.readline()
