@@ -20,8 +20,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from livedbg.panels.cells import Line
+from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import NO_LOOK, Look
 from livedbg.panels.messages import Opened, Picked
 from livedbg.panels.paint import Painted
 from livedbg.text.sanitize import clean_line
@@ -61,7 +61,7 @@ class LinePanel(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.look: Look = NO_LOOK
+        self.context: DrawContext = EMPTY_CONTEXT
         self.cursor = 0
         self._painted = Painted(self.refresh)
         self._showing = False
@@ -88,7 +88,7 @@ class LinePanel(ScrollView, can_focus=True):
         """The row of an entity."""
         return None
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Take over a new state or selection: rebuild rows."""
 
     def filter(self, text: str) -> None:
@@ -105,14 +105,14 @@ class LinePanel(ScrollView, can_focus=True):
 
     # what the app calls
 
-    def show(self, look: Look) -> None:
+    def show(self, context: DrawContext) -> None:
         """Draw another state, selection or theme."""
-        before, self.look = self.look, look
+        before, self.context = self.context, context
         self._showing = True  # one repaint in the end is enough
         try:
-            self.look_changed(before)
-            if look.selection is not None and look.selection != before.selection:
-                self.follow(look.selection)
+            self.context_changed(before)
+            if context.selection is not None and context.selection != before.selection:
+                self.follow(context.selection)
             self.resize_rows()
         finally:
             self._showing = False
@@ -155,11 +155,11 @@ class LinePanel(ScrollView, can_focus=True):
 
     def line(self, index: int, width: int) -> Line:
         """One row, drawn."""
-        ink = self.look.ink
+        ink = self.context.ink
         mine = self.has_cursor and index == self.cursor
         if mine and self.has_focus:
             drawn = Line(width, ink.selected, flat=True)
-        elif mine and self.entity(index) == self.look.selection:
+        elif mine and self.entity(index) == self.context.selection:
             drawn = Line(width, ink.followed)
         else:
             drawn = Line(width, self.base_style)
@@ -169,7 +169,7 @@ class LinePanel(ScrollView, can_focus=True):
     @property
     def base_style(self) -> Style:
         """Style under the lines."""
-        return self.look.ink.base
+        return self.context.ink.base
 
     def render_line(self, y: int) -> Strip:
         """One line for the screen."""
@@ -178,7 +178,7 @@ class LinePanel(ScrollView, can_focus=True):
     def screen_line(self, y: int, width: int) -> Strip:
         """A line of the screen as it is now."""
         if y < self.HEAD:
-            head = Line(width, self.look.ink.base)
+            head = Line(width, self.context.ink.base)
             self.draw_head(y, head)
             return head.strip()
         index = y - self.HEAD + self.scroll_offset.y
@@ -186,7 +186,7 @@ class LinePanel(ScrollView, can_focus=True):
             return self.line(index, width).strip()
         blank = Line(width, self.base_style)
         if index == 0:
-            blank.add(self.placeholder(), self.look.ink.style(Role.DIM))
+            blank.add(self.placeholder(), self.context.ink.style(Role.DIM))
         return blank.strip()
 
     # moving

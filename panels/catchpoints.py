@@ -10,8 +10,8 @@ from textual.geometry import Size
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Uncatch
 from livedbg.panels.base import LinePanel
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.marks import catch_mark
 from livedbg.panels.messages import Asked, Noticed, Opened
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
@@ -65,13 +65,13 @@ class CatchpointsPanel(TablePanel):
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("catchpoints", _KEYS)
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """All catchpoints."""
-        return id(look.snapshot.catchpoints)
+        return id(context.snapshot.catchpoints)
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """Those that failed and those that are armed before those that are done."""
-        known = look.snapshot.catchpoints
+        known = context.snapshot.catchpoints
         found = [
             c for c in known.values() if not needle or needle in f"{c.pattern} {c.state} {c.engine} {c.note}".lower()
         ]
@@ -82,7 +82,7 @@ class CatchpointsPanel(TablePanel):
             found.sort(key=lambda c: (c.pattern, place[c.id]))
         else:
             found.sort(key=lambda c: (catch_mark(c.state).order, place[c.id]))
-        title = f"{armed(look)} armed  {many(sum(c.hits for c in known.values()), 'hit')}" if known else ""
+        title = f"{armed(context)} armed  {many(sum(c.hits for c in known.values()), 'hit')}" if known else ""
         return Rows([c.id for c in found], len(known), title)
 
     def set_rows(self, rows: Rows) -> None:
@@ -98,32 +98,34 @@ class CatchpointsPanel(TablePanel):
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One catchpoint."""
-        point = self.look.snapshot.catchpoints.get(identity)
+        point = self.context.snapshot.catchpoints.get(identity)
         if point is None:
             return [Cell("")] * len(self.COLUMNS)
-        mark, ink = catch_mark(point.state), self.look.ink
+        mark, ink = catch_mark(point.state), self.context.ink
         dim = ink.style(Role.DIM)
         quiet = dim if point.state is CatchpointState.DONE else None
         text = f'{point.pattern} with "{point.message}"' if point.message else point.pattern
-        state = Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role))
+        state = Cell(f"{mark.sign(self.context.glyphs)} {mark.word}", ink.style(mark.role))
         if point.stopped_thread is not None:
             state = Cell("stopped", ink.style(Role.BAD, bold=True))
         return (
             state,
             Cell(text, quiet or ink.style(Role.TEXT, bold=True)),
             Cell(point.moment.value, dim),
-            Cell(f"{point.engine} {_left_s(self.look, point)}s" if point.stopped_thread else point.engine or "-", dim),
+            Cell(
+                f"{point.engine} {_left_s(self.context, point)}s" if point.stopped_thread else point.engine or "-", dim
+            ),
             Cell(rate(point.seen), dim),
             Cell(rate(point.hits), ink.style(Role.WARN, bold=True) if point.hits else dim),
             Cell(rate(point.lost) if point.lost else "", ink.style(Role.WARN)),
-            Cell(self.look.names.label(point.process) + (" and children" if point.follow else ""), dim),
-            Cell(_note(self.look, point), ink.style(mark.role) if point.state is CatchpointState.FAILED else None),
+            Cell(self.context.names.label(point.process) + (" and children" if point.follow else ""), dim),
+            Cell(_note(self.context, point), ink.style(mark.role) if point.state is CatchpointState.FAILED else None),
             Cell(point.remedy, ink.style(Role.ACCENT)),
         )
 
     def widths(self, width: int) -> list[int]:
         """No columns where there is nothing to say; where there is little room, a note before the process."""
-        points = self.look.snapshot.catchpoints.values()
+        points = self.context.snapshot.catchpoints.values()
         idle = {
             title
             for title, wanted in (
@@ -140,7 +142,7 @@ class CatchpointsPanel(TablePanel):
     def entity(self, index: int) -> str | None:
         """The process in which it is."""
         row = super().entity(index)
-        point = self.look.snapshot.catchpoints.get(row) if row is not None else None
+        point = self.context.snapshot.catchpoints.get(row) if row is not None else None
         return point.process if point is not None else None
 
     def find(self, entity: str) -> int | None:
@@ -163,7 +165,7 @@ class CatchpointsPanel(TablePanel):
 
 def take_out(panel: LinePanel, identity: str | None) -> None:
     """Ask for a catchpoint to be taken out; say so where there is none."""
-    point = panel.look.snapshot.catchpoints.get(identity or "")
+    point = panel.context.snapshot.catchpoints.get(identity or "")
     if point is None:
         panel.post_message(Noticed("There is no catchpoint here to remove."))
     elif point.state in _OVER:
@@ -172,27 +174,27 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
         panel.post_message(Asked(Uncatch(catchpoint=point.id), f"Removing the catchpoint on {point.pattern}"))
 
 
-def _left_s(look: Look, point: Catchpoint) -> int:
+def _left_s(context: DrawContext, point: Catchpoint) -> int:
     """For how many more seconds a thread can be stopped, at most."""
-    return max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // 1_000_000_000
+    return max(0, (point.until_wall_ns or 0) - context.snapshot.now().wall_ns) // 1_000_000_000
 
 
-def _note(look: Look, point: Catchpoint) -> str:
+def _note(context: DrawContext, point: Catchpoint) -> str:
     """The note on it; first of all that a thread is stopped."""
     if point.stopped_thread is None:
         return point.note
-    return f"{look.names.label(point.stopped_thread)}: R resumes it; {point.note}"
+    return f"{context.names.label(point.stopped_thread)}: R resumes it; {point.note}"
 
 
-def armed(look: Look, *, stopping: bool = False) -> int:
+def armed(context: DrawContext, *, stopping: bool = False) -> int:
     """How many catchpoints are armed; `stopping`: those that stop the target only."""
-    points = look.snapshot.catchpoints.values()
+    points = context.snapshot.catchpoints.values()
     return sum(1 for c in points if c.state is CatchpointState.ARMED and (c.engine == "gdb" or not stopping))
 
 
-def process_to_catch_in(look: Look) -> str | None:
+def process_to_catch_in(context: DrawContext) -> str | None:
     """The target of the selection, or the only one; None where the user has to choose."""
-    shot, chosen = look.snapshot, look.selection or ""
+    shot, chosen = context.snapshot, context.selection or ""
     process = shot.threads[chosen].process if chosen in shot.threads else chosen
     live = [process.id for process in shot.processes.values() if process.target and not process.exited]
     return process if process in live else live[0] if len(live) == 1 else None
@@ -203,9 +205,9 @@ def catch_hint() -> str:
     return f"{' '.join(presets())}, TYPE, call F, --stop"
 
 
-def catch_words(look: Look) -> list[str]:
+def catch_words(context: DrawContext) -> list[str]:
     """Words that complete what is typed: presets, types that were caught, usual types."""
-    caught = (hit.type for hit in look.snapshot.exceptions.values())
+    caught = (hit.type for hit in context.snapshot.exceptions.values())
     return list(
         dict.fromkeys((*presets(), *caught, *_USUAL, *usual_types(), *(f"{moment.value} " for moment in Moment)))
     )

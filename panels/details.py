@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from livedbg.model import LogRecord, Process, Task, Thread
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.hits import merged
 from livedbg.panels.launches import launch_lines
-from livedbg.panels.look import Look
 from livedbg.panels.marks import health_mark
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
@@ -25,21 +25,21 @@ BLANK = SheetLine()
 def details(entity: str) -> Sheet:
     """Everything about one entity."""
 
-    def sheet(look: Look) -> tuple[str, Sequence[SheetLine]]:
-        return look.names.label(entity), list(_about(look, entity))
+    def sheet(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
+        return context.names.label(entity), list(_about(context, entity))
 
     return sheet
 
 
-def evidence(look: Look) -> tuple[str, Sequence[SheetLine]]:
+def evidence(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
     """Every finding with the evidence that it rests on and what to do next."""
-    return "Evidence for the verdict", list(_findings(look))
+    return "Evidence for the verdict", list(_findings(context))
 
 
-def _findings(look: Look) -> Iterator[SheetLine]:
-    verdict = look.diagnosis.verdict
+def _findings(context: DrawContext) -> Iterator[SheetLine]:
+    verdict = context.diagnosis.verdict
     yield SheetLine(verdict.sentence, lead="verdict", bold=True)
-    for number, (name, finding) in enumerate(look.diagnosis.findings.items()):
+    for number, (name, finding) in enumerate(context.diagnosis.findings.items()):
         yield BLANK
         role = Role.BAD if finding.severity.rank >= 3 else Role.WARN if finding.severity.rank == 2 else Role.TEXT
         if number or finding.sentence != verdict.sentence:
@@ -52,27 +52,27 @@ def _findings(look: Look) -> Iterator[SheetLine]:
             yield SheetLine(f"{proof.source}{at}", Role.NATIVE, proof.kind)
             yield SheetLine(proof.text, indent=2)
         for place, entity in enumerate(finding.entities[:_MOST]):
-            yield link(look, entity, "involved" if place == 0 else "")
+            yield link(context, entity, "involved" if place == 0 else "")
         if len(finding.entities) > _MOST:
             yield SheetLine(f"and {count(len(finding.entities) - _MOST)} more", Role.DIM)
         for place, step in enumerate(finding.next):
             yield SheetLine(step, lead="next" if place == 0 else "")
-    if not look.diagnosis.findings:
+    if not context.diagnosis.findings:
         yield BLANK
         yield SheetLine("No rule has a finding. The Ledger screen shows what could not be seen.", Role.DIM)
 
 
-def _about(look: Look, entity: str) -> Iterator[SheetLine]:
-    shot = look.snapshot
+def _about(context: DrawContext, entity: str) -> Iterator[SheetLine]:
+    shot = context.snapshot
     yield SheetLine(entity, Role.DIM, "id")
-    mark = look.names.mark(entity, look.stalled)
+    mark = context.names.mark(entity, context.stalled)
     if mark.word:
-        age = elapsed(look.names.age_ns(entity))
-        yield SheetLine(f"{mark.sign(look.glyphs)} {mark.word}{f' for {age}' if age else ''}", mark.role, "state")
+        age = elapsed(context.names.age_ns(entity))
+        yield SheetLine(f"{mark.sign(context.glyphs)} {mark.word}{f' for {age}' if age else ''}", mark.role, "state")
     if (task := shot.tasks.get(entity)) is not None:
-        yield from _task(look, task)
+        yield from _task(context, task)
     elif (thread := shot.threads.get(entity)) is not None:
-        yield from _thread(look, thread)
+        yield from _thread(context, thread)
     elif (process := shot.processes.get(entity)) is not None:
         yield from _process(process)
     elif (resource := shot.resources.get(entity)) is not None:
@@ -81,37 +81,37 @@ def _about(look: Look, entity: str) -> Iterator[SheetLine]:
     elif (source := shot.log_sources.get(entity)) is not None:
         yield SheetLine(source.path or "", lead="path")
         yield SheetLine(source.format or "", lead="format")
-    yield from _sources(look, entity)
-    yield from _waits(look, entity)
-    yield from _stack(look, entity)
-    yield from launch_lines(look, entity)
-    yield from _caught(look, entity)
-    yield from _log(look, entity)
+    yield from _sources(context, entity)
+    yield from _waits(context, entity)
+    yield from _stack(context, entity)
+    yield from launch_lines(context, entity)
+    yield from _caught(context, entity)
+    yield from _log(context, entity)
 
 
-def _task(look: Look, task: Task) -> Iterator[SheetLine]:
+def _task(context: DrawContext, task: Task) -> Iterator[SheetLine]:
     yield SheetLine(task.system, lead="system")
     yield SheetLine(task.kernel or "unknown", lead="kernel")
     if task.fanin_total is not None:
         yield SheetLine(f"{task.fanin_left or 0} of {task.fanin_total} not met", lead="dependencies")
     for place, where in enumerate(task.where):
-        yield link(look, where, "runs on" if place == 0 else "")
+        yield link(context, where, "runs on" if place == 0 else "")
     if task.owner:
         yield SheetLine(task.owner, lead="driven by")
-    usual = look.snapshot.kernels.get((task.system, task.kernel or ""))
+    usual = context.snapshot.kernels.get((task.system, task.kernel or ""))
     if usual is not None:
         text = f"{elapsed(usual.mean_ns)} mean, {elapsed(usual.longest_ns)} max, {many(usual.count, 'run')}"
         yield SheetLine(text, lead="usually takes")
     yield from (SheetLine(value, lead=name) for name, value in task.attributes.items())
 
 
-def _thread(look: Look, thread: Thread) -> Iterator[SheetLine]:
-    yield link(look, thread.process, "of")
-    yield SheetLine(look.names.waits(thread) or "-", lead="blocked in")
+def _thread(context: DrawContext, thread: Thread) -> Iterator[SheetLine]:
+    yield link(context, thread.process, "of")
+    yield SheetLine(context.names.waits(thread) or "-", lead="blocked in")
     for name, value in (("system call", thread.syscall), ("wait channel", thread.wait_channel)):
         if value:
             yield SheetLine(value, lead=name)
-    share = percent(look.names.cpu_share(thread.id))
+    share = percent(context.names.cpu_share(thread.id))
     used = "" if thread.cpu_ns is None else f"{elapsed(thread.cpu_ns)} in total"
     yield SheetLine(", ".join(filter(None, (f"{share} recently" if share else "", used))), lead="CPU")
     if thread.timed:
@@ -134,8 +134,8 @@ def _process(process: Process) -> Iterator[SheetLine]:
     yield from (SheetLine(f"{name}={value}", lead="") for name, value in process.environment.items())
 
 
-def _sources(look: Look, entity: str) -> Iterator[SheetLine]:
-    for status in look.snapshot.statuses.values():
+def _sources(context: DrawContext, entity: str) -> Iterator[SheetLine]:
+    for status in context.snapshot.statuses.values():
         if status.target == entity and status.sentence:
             mark = health_mark(status.health)
             yield SheetLine(f"{status.source}, {mark.word}: {status.sentence}", mark.role, "source")
@@ -143,20 +143,20 @@ def _sources(look: Look, entity: str) -> Iterator[SheetLine]:
                 yield SheetLine(status.remedy, Role.ACCENT, "fix")
 
 
-def _waits(look: Look, entity: str) -> Iterator[SheetLine]:
-    graph = look.diagnosis.graph
+def _waits(context: DrawContext, entity: str) -> Iterator[SheetLine]:
+    graph = context.diagnosis.graph
     edges = graph.waits_of(entity)
     blockers, waiters = list(graph.blockers_of(entity)), list(graph.waiters_of(entity))
     if blockers or waiters:
         yield BLANK
     for place, blocker in enumerate(blockers[:_MOST]):
-        yield link(look, blocker, "waits for" if place == 0 else "")
+        yield link(context, blocker, "waits for" if place == 0 else "")
         for edge in edges:
             if blocker in (edge.source, edge.target) and edge.evidence:
                 inferred = " (inferred)" if edge.inferred else ""
                 yield SheetLine(f"{edge.evidence}{inferred}", Role.DIM, indent=2)
     for place, waiter in enumerate(waiters[:_MOST]):
-        yield link(look, waiter, "waiters" if place == 0 else "")
+        yield link(context, waiter, "waiters" if place == 0 else "")
     if len(waiters) > _MOST:
         yield SheetLine(f"and {count(len(waiters) - _MOST)} more", Role.DIM)
     behind = graph.behind(entity)
@@ -164,8 +164,8 @@ def _waits(look: Look, entity: str) -> Iterator[SheetLine]:
         yield SheetLine(f"{count(behind)} wait behind it in total", Role.WARN)
 
 
-def _stack(look: Look, entity: str) -> Iterator[SheetLine]:
-    stack = look.snapshot.stacks.get(entity)
+def _stack(context: DrawContext, entity: str) -> Iterator[SheetLine]:
+    stack = context.snapshot.stacks.get(entity)
     if stack is None:
         return
     yield BLANK
@@ -177,19 +177,19 @@ def _stack(look: Look, entity: str) -> Iterator[SheetLine]:
         yield SheetLine(f"partial: {stack.note or 'outer frames may be missing'}", Role.WARN)
 
 
-def _caught(look: Look, entity: str) -> Iterator[SheetLine]:
-    hits = look.snapshot.exceptions
+def _caught(context: DrawContext, entity: str) -> Iterator[SheetLine]:
+    hits = context.snapshot.exceptions
     own = {name: hit for name, hit in hits.items() if entity in (hit.thread, hit.process)}
     groups = sorted(merged(own).values(), key=lambda group: -group.last_wall_ns)
     if groups:
         yield BLANK
     for number, group in enumerate(groups[:_MOST]):
-        text = f"{clock_ms(group.last_wall_ns)} {group.newest.type} {look.glyphs.times}{count(group.count)}"
+        text = f"{clock_ms(group.last_wall_ns)} {group.newest.type} {context.glyphs.times}{count(group.count)}"
         yield SheetLine(text.strip(), Role.BAD, "exceptions" if number == 0 else "", entity=group.newest.id)
 
 
-def _log(look: Look, entity: str) -> Iterator[SheetLine]:
-    own: list[LogRecord] = [record for record in look.snapshot.recent_logs if concerns(record, entity)]
+def _log(context: DrawContext, entity: str) -> Iterator[SheetLine]:
+    own: list[LogRecord] = [record for record in context.snapshot.recent_logs if concerns(record, entity)]
     if own:
         yield BLANK
     for number, record in enumerate(own[-10:]):
@@ -197,9 +197,9 @@ def _log(look: Look, entity: str) -> Iterator[SheetLine]:
         yield SheetLine(text, Role.TEXT, "log" if number == 0 else "")
 
 
-def link(look: Look, entity: str, lead: str) -> SheetLine:
+def link(context: DrawContext, entity: str, lead: str) -> SheetLine:
     """A line that leads to an entity."""
-    mark = look.names.mark(entity, look.stalled)
-    label = look.names.label(entity) if ":" in entity else entity
-    state = f"  {mark.sign(look.glyphs)} {mark.word}" if mark.word else ""
+    mark = context.names.mark(entity, context.stalled)
+    label = context.names.label(entity) if ":" in entity else entity
+    state = f"  {mark.sign(context.glyphs)} {mark.word}" if mark.word else ""
     return SheetLine(f"{label}{state}", Role.TEXT, lead, entity=entity)

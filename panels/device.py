@@ -21,8 +21,8 @@ from livedbg.model.intents import DumpDevice
 from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import process_to_catch_in
 from livedbg.panels.cells import Line, wrap
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed, Pointed
 from livedbg.text.quantities import clock, count, elapsed
 from livedbg.text.wording import many
@@ -80,14 +80,14 @@ class DevicePanel(LinePanel):
         row = self._row(self.cursor)
         return row.state.target if row is not None else None
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Make the rows again when something new was seen."""
-        states = self.look.snapshot.devices
+        states = self.context.snapshot.devices
         key = (id(states), self.needle)
         if key == self._key:
             return
         self._key = key
-        found = newest(self.look)
+        found = newest(self.context)
         self.rows = [row for state in found for row in _rows(state, several=len(found) > 1) if self._wanted(row)]
         kernels = sum(len(state.kernels) for state in found)
         self.title(self.LABEL, many(kernels, "kernel") if found else "")
@@ -95,7 +95,7 @@ class DevicePanel(LinePanel):
     def filter(self, text: str) -> None:
         """Only rows with a text."""
         self.needle = text.lower()
-        self.look_changed(self.look)
+        self.context_changed(self.context)
         self.resize_rows()
         self.repaint()
 
@@ -123,7 +123,7 @@ class DevicePanel(LinePanel):
     def draw_head(self, index: int, line: Line) -> None:
         """What matters most, in a sentence; how old that is."""
         row = self._row(self.cursor) or self._row(0)
-        ink = self.look.ink
+        ink = self.context.ink
         if row is None:
             return
         if index < _SENTENCE_LINES:
@@ -133,7 +133,7 @@ class DevicePanel(LinePanel):
             role = Role.BAD if row.state.faults else Role.HEADING
             line.add(lines[index] if index < len(lines) else "", ink.style(role, bold=True))
             return
-        age = self.look.since_ns(row.state.taken_wall_ns)
+        age = self.context.since_ns(row.state.taken_wall_ns)
         when = f"{clock(row.state.taken_wall_ns)}, {elapsed(age)} ago" if row.state.taken_wall_ns else "unknown"
         line.add(f"{row.state.source}: {when}", ink.style(Role.DIM))
         if row.state.notes:
@@ -142,9 +142,9 @@ class DevicePanel(LinePanel):
     def draw(self, index: int, line: Line) -> None:
         """One row."""
         row = self.rows[index]
-        item, ink, glyphs = row.item, self.look.ink, self.look.glyphs
+        item, ink, glyphs = row.item, self.context.ink, self.context.glyphs
         if isinstance(item, DeviceState):
-            line.add(self.look.names.label(item.target), ink.style(Role.HEADING, bold=True))
+            line.add(self.context.names.label(item.target), ink.style(Role.HEADING, bold=True))
             line.add(f"  {item.path}", ink.style(Role.DIM))
         elif isinstance(item, DeviceFault):
             line.add(f"{glyphs.fail} ", ink.style(Role.BAD, bold=True)).add(fault_sentence(item), ink.style(Role.BAD))
@@ -161,20 +161,20 @@ class DevicePanel(LinePanel):
         """How to begin."""
         if self.needle:
             return "No device matches the filter."
-        if self.look.recorded:
+        if self.context.recorded:
             return "The recording contains no GPU state."
         return "No GPU state yet. Press D twice for a GPU core dump (it stops the kernels meanwhile)."
 
     def action_dump(self) -> None:
         """Ask for a dump, at the second time."""
-        if self.look.recorded:
+        if self.context.recorded:
             self.post_message(Noticed("A core dump needs a live target; this is a recording.", "warning"))
             return
-        process = self.entity(self.cursor) or _process_to_dump(self.look)
+        process = self.entity(self.cursor) or _process_to_dump(self.context)
         if process is None:
             self.post_message(Noticed("Select a thread of the process to dump first (4 shows the threads).", "warning"))
             return
-        label = self.look.names.label(process)
+        label = self.context.names.label(process)
         asked, self._asked = self._asked, None
         if asked is None or asked[0] != process or time.monotonic() - asked[1] > _CONFIRM_S:
             self._asked = process, time.monotonic()
@@ -197,7 +197,7 @@ class DevicePanel(LinePanel):
         return not isinstance(item, DeviceFault) or self.needle in fault_sentence(item).lower()
 
     def _kernel(self, kernel: DeviceKernel, line: Line) -> None:
-        ink, glyphs = self.look.ink, self.look.glyphs
+        ink, glyphs = self.context.ink, self.context.glyphs
         line.space(2).add(f"{glyphs.run} kernel {kernel.number} ", ink.style(Role.ACCENT))
         line.add(kernel_name(kernel), ink.style(Role.TEXT, bold=True))
         on = f" on {many(kernel.sms, 'SM')}" if kernel.sms else ""
@@ -206,7 +206,7 @@ class DevicePanel(LinePanel):
             line.add(f"  {many(kernel.warps, 'warp')}", ink.style(Role.DIM))
 
     def _place(self, place: DevicePlace, kernel: DeviceKernel | None, line: Line) -> None:
-        ink = self.look.ink
+        ink = self.context.ink
         share = share_of(place, kernel) if kernel is not None else 0.0
         line.space(4).cell(f"{100 * share:.0f} %", 5, ink.style(Role.WARN if share >= 0.5 else Role.DIM), "right")
         who = many(place.warps, "warp") if place.warps else many(place.threads, "thread")
@@ -219,15 +219,15 @@ class DevicePanel(LinePanel):
         line.add(f"  {place.example}", ink.style(Role.FAINT))
 
 
-def newest(look: Look) -> list[DeviceState]:
+def newest(context: DrawContext) -> list[DeviceState]:
     """The states, the newest first."""
-    return list(look.snapshot.devices.values())[::-1]
+    return list(context.snapshot.devices.values())[::-1]
 
 
-def _process_to_dump(look: Look) -> str | None:
+def _process_to_dump(context: DrawContext) -> str | None:
     """The target of the selection, or the only one that takes orders; None where the user has to choose."""
-    chosen, processes = process_to_catch_in(look), look.snapshot.processes
-    said = (status.target for status in look.snapshot.statuses.values() if status.code == DUMP_READY)
+    chosen, processes = process_to_catch_in(context), context.snapshot.processes
+    said = (status.target for status in context.snapshot.statuses.values() if status.code == DUMP_READY)
     ready = [target for target in said if target in processes and not processes[target].exited]
     return ready[0] if len(ready) == 1 and chosen not in ready else chosen
 

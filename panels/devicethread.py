@@ -10,7 +10,7 @@ from livedbg.model.devices import DeviceState
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.device import newest
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.stack import frame_place
 from livedbg.themes import Role
@@ -43,7 +43,7 @@ class DeviceThreadPanel(LinePanel):
             self.resize_rows()
             self.repaint()
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Made when it is drawn."""
 
     def count(self) -> int:
@@ -53,7 +53,7 @@ class DeviceThreadPanel(LinePanel):
     def draw(self, index: int, line: Line) -> None:
         """One line."""
         shown = self._made(max(line.width, 20))[index]
-        line.space(shown.indent).add(shown.text, self.look.ink.style(shown.role, bold=shown.bold))
+        line.space(shown.indent).add(shown.text, self.context.ink.style(shown.role, bold=shown.bold))
 
     def placeholder(self) -> str:
         """Nothing is there."""
@@ -65,7 +65,7 @@ class DeviceThreadPanel(LinePanel):
         return "\n".join(f"{' ' * part.indent}{part.text}" for part in _parts(state)) if state is not None else ""
 
     def _state(self) -> DeviceState | None:
-        states = newest(self.look)
+        states = newest(self.context)
         return next((state for state in states if state.target == self._target), states[0] if states else None)
 
     def _made(self, width: int) -> list[SheetLine]:

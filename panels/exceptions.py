@@ -10,10 +10,10 @@ from rich.style import Style
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
 from livedbg.panels.cells import Line, wrap
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.hitlinks import LINK_KEYS, HitLinks
 from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Opened, Picked, Pointed
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
@@ -79,18 +79,18 @@ class HitsPanel(HitLinks, TablePanel):
         """That of the row."""
         return self._group(self.cursor)
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """All hits, and whether they are merged."""
-        return id(look.snapshot.exceptions), self.apart
+        return id(context.snapshot.exceptions), self.apart
 
-    def size_of(self, look: Look) -> int:
+    def size_of(self, context: DrawContext) -> int:
         """All hits."""
-        return len(look.snapshot.exceptions)
+        return len(context.snapshot.exceptions)
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """Merge, filter, order."""
-        groups = merged(look.snapshot.exceptions, apart=self.apart)
-        found = [group for group in groups.values() if not needle or needle in _text(look, group)]
+        groups = merged(context.snapshot.exceptions, apart=self.apart)
+        found = [group for group in groups.values() if not needle or needle in _text(context, group)]
         found.sort(key=_ORDERS[sort])
         self.groups = groups
         hits = sum(group.count for group in groups.values())
@@ -107,19 +107,19 @@ class HitsPanel(HitLinks, TablePanel):
         group = self.groups.get(identity)
         if group is None:
             return [Cell("")] * len(self.COLUMNS)
-        look, ink, newest = self.look, self.look.ink, group.newest
+        context, ink, newest = self.context, self.context.ink, group.newest
         dim = ink.style(Role.DIM)
         messages = len(group.messages)
         message = (f"(1 of {count(messages)}) " if messages > 1 else "") + clean_line(newest.message)
         threads = group.threads
         more = f" +{len(threads) - 1}" if len(threads) > 1 else ""
-        where = look.names.label(threads[0]).removeprefix("thread ") + more if threads else ""
+        where = context.names.label(threads[0]).removeprefix("thread ") + more if threads else ""
         room = self.widths(self.scrollable_content_region.width)[3]
         return (
             Cell(newest.type, ink.style(Role.BAD, bold=True)),
             Cell(message),
             Cell(rate(group.count), ink.style(Role.TEXT, bold=True)),
-            Cell(sparkline(group.history, room, look.glyphs.sparks), ink.style(Role.ACCENT)),
+            Cell(sparkline(group.history, room, context.glyphs.sparks), ink.style(Role.ACCENT)),
             Cell(clock(group.first_wall_ns), dim),
             Cell(clock(group.last_wall_ns)),
             Cell(where, dim),
@@ -152,7 +152,7 @@ class HitsPanel(HitLinks, TablePanel):
         """Nothing yet."""
         if self.needle:
             return "No hit matches the filter."
-        return "No hits yet." if self.look.snapshot.catchpoints else "No hits: no catchpoint was set."
+        return "No hits yet." if self.context.snapshot.catchpoints else "No hits: no catchpoint was set."
 
     def action_open(self) -> None:
         """All about the hit; its thread is selected."""
@@ -204,7 +204,7 @@ class HitStackPanel(HitLinks):
             self.hit = hit
             self.offset_x = 0
             self.scroll_to(y=0, animate=False)
-            self.look_changed(self.look)
+            self.context_changed(self.context)
             self.resize_rows()
             self.repaint()
 
@@ -212,9 +212,9 @@ class HitStackPanel(HitLinks):
         """The one that is shown."""
         return self.group
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Counts and the last thread change while it is shown."""
-        self.group = group_of(self.look.snapshot.exceptions, self.hit) if self.hit is not None else None
+        self.group = group_of(self.context.snapshot.exceptions, self.hit) if self.hit is not None else None
         partial = self.group is not None and self.group.newest.partial
         self.title(self.LABEL if self.group is not None else "What to do", "partial" if partial else "")
 
@@ -229,18 +229,18 @@ class HitStackPanel(HitLinks):
     def draw_head(self, index: int, line: Line) -> None:
         """Which hit, or what to do."""
         if self.group is None:
-            line.add(*next(_advice(self.look)))
+            line.add(*next(_advice(self.context)))
             return
-        ink, newest, sep = self.look.ink, self.group.newest, self.look.glyphs.separator
+        ink, newest, sep = self.context.ink, self.group.newest, self.context.glyphs.separator
         line.add(newest.type, ink.style(Role.BAD, bold=True))
-        line.add(f"  {self.look.glyphs.times}{count(self.group.count)}", ink.style(Role.TEXT, bold=True))
+        line.add(f"  {self.context.glyphs.times}{count(self.group.count)}", ink.style(Role.TEXT, bold=True))
         line.add(f"  {clock_ms(newest.at_wall_ns)}", ink.style(Role.DIM))
         if newest.thread is not None:
-            line.add(f" {sep} {self.look.names.label(newest.thread)}", ink.style(Role.HEADING))
+            line.add(f" {sep} {self.context.names.label(newest.thread)}", ink.style(Role.HEADING))
 
     def draw(self, index: int, line: Line) -> None:
         """A line of the message, or a frame."""
-        ink = self.look.ink
+        ink = self.context.ink
         if self.group is None:
             text, style = self._guide(line.width)[index]
             line.add(text, style)
@@ -276,7 +276,7 @@ class HitStackPanel(HitLinks):
     def _frames(self) -> list[int | Drawn]:
         """The numbers of the frames; behind each its variables and its source, if the thread was stopped for them."""
         assert self.group is not None
-        ink, found = self.look.ink, list[int | Drawn]()
+        ink, found = self.context.ink, list[int | Drawn]()
         for number, frame in enumerate(self.group.newest.stack):
             found.append(number)
             found += [(text, ink.style(Role.DIM)) for text in frame.local_variables]
@@ -299,12 +299,12 @@ class HitStackPanel(HitLinks):
 
     def _guide(self, width: int) -> list[Drawn]:
         """The rest of what to do."""
-        return [(text, style) for words, style in [*_advice(self.look)][1:] for text in wrap(words, max(width, 10))]
+        return [(text, style) for words, style in [*_advice(self.context)][1:] for text in wrap(words, max(width, 10))]
 
 
-def _advice(look: Look) -> Iterator[Drawn]:
+def _advice(context: DrawContext) -> Iterator[Drawn]:
     """What to do where nothing was caught; a heading first."""
-    ink, points = look.ink, look.snapshot.catchpoints.values()
+    ink, points = context.ink, context.snapshot.catchpoints.values()
     heading = ink.style(Role.HEADING, bold=True)
     if not points:
         yield "Press c and type what to catch in the selected process:", heading
@@ -315,7 +315,7 @@ def _advice(look: Look) -> Iterator[Drawn]:
         for name, preset in presets().items():
             yield f"{name:8} {preset.about}", ink.style(Role.ACCENT)
         return
-    yield ("No hits yet." if armed(look) else "No catchpoint is armed.") + " c sets another one.", heading
+    yield ("No hits yet." if armed(context) else "No catchpoint is armed.") + " c sets another one.", heading
     for point in points:
         yield f"{point.pattern}: {count(point.seen)} seen, none matched", ink.style(Role.TEXT)
         if point.note:
@@ -325,8 +325,8 @@ def _advice(look: Look) -> Iterator[Drawn]:
             yield point.remedy, ink.style(Role.ACCENT)
 
 
-def _text(look: Look, group: HitGroup) -> str:
-    words = [group.newest.type, *group.messages, *map(look.names.label, group.threads)]
+def _text(context: DrawContext, group: HitGroup) -> str:
+    words = [group.newest.type, *group.messages, *map(context.names.label, group.threads)]
     words += [frame.function for frame in group.newest.stack]
     return " ".join(words).lower()
 

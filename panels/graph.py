@@ -10,9 +10,9 @@ from textual.geometry import Size
 from livedbg.panels.base import LinePanel
 from livedbg.panels.canvas import Canvas
 from livedbg.panels.cells import Line, width_of
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.layout import Box, Layout, Wire, arrange
-from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII
 from livedbg.panels.messages import Opened, Picked
 from livedbg.panels.neighbourhood import Neighbourhood, Scope, around, missing_edges
@@ -57,14 +57,14 @@ class GraphPanel(LinePanel):
         self._cycles: list[set[str]] = []
         self._missing: tuple[tuple[str, str], ...] = ()
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Lay out again when the graph, the centre or the scope changed; else draw the states anew."""
-        selection = self.look.selection
+        selection = self.context.selection
         if self._centre is None or selection not in self.layout_.boxes:
             self._centre = selection
-        graph = self.look.diagnosis.graph
-        missing = missing_edges(self.look.diagnosis, self.look.snapshot.edges)
-        key = (id(graph), self.look.diagnosis.verdict.roots, self._centre, self.scope, self.hops, missing)
+        graph = self.context.diagnosis.graph
+        missing = missing_edges(self.context.diagnosis, self.context.snapshot.edges)
+        key = (id(graph), self.context.diagnosis.verdict.roots, self._centre, self.scope, self.hops, missing)
         if key != self._key:
             self._key, self._missing = key, missing
             self._arrange()
@@ -79,7 +79,7 @@ class GraphPanel(LinePanel):
         room = self.size
         fan = max(2, room.width // 30)
         for hops in [self.hops] if self.hops else range(2, 9):
-            part = around(self.look.diagnosis, self._centre, self.scope, hops, fan, missing=self._missing)
+            part = around(self.context.diagnosis, self._centre, self.scope, hops, fan, missing=self._missing)
             widths = {node: self._width(node) for node in part.nodes}
             layout = arrange(part.nodes, part.edges, widths, _HEIGHT)
             fits = layout.width <= room.width - 4 and layout.height <= room.height - 2
@@ -89,9 +89,9 @@ class GraphPanel(LinePanel):
             if not part.hidden or not fits:
                 break
         shown = self.layout_.boxes.keys()
-        cycles = (shown & set(one) for one in self.look.diagnosis.graph.cycles)
+        cycles = (shown & set(one) for one in self.context.diagnosis.graph.cycles)
         self._cycles = [cycle for cycle in cycles if cycle]
-        chosen = self.layout_.boxes.get(self.look.selection or "")
+        chosen = self.layout_.boxes.get(self.context.selection or "")
         if chosen is not None:
             self.call_after_refresh(self._show, chosen)
 
@@ -107,7 +107,7 @@ class GraphPanel(LinePanel):
 
     def entity(self, index: int) -> str | None:
         """The selected node, whatever the line."""
-        return self.look.selection if self.look.selection in self.layout_.boxes else None
+        return self.context.selection if self.context.selection in self.layout_.boxes else None
 
     def follow(self, entity: str) -> None:
         """Scroll to the node of the selected entity."""
@@ -118,7 +118,7 @@ class GraphPanel(LinePanel):
 
     def line(self, index: int, width: int) -> Line:
         """One line of the picture."""
-        drawn = Line(width, self.look.ink.base)
+        drawn = Line(width, self.context.ink.base)
         if self._canvas is None:
             self._canvas = self._paint()
         left = int(self.scroll_offset.x)
@@ -134,16 +134,16 @@ class GraphPanel(LinePanel):
         """The selected node, or the picture."""
         chosen = self.entity(0)
         if chosen is not None:
-            return self.look.names.label(chosen)
+            return self.context.names.label(chosen)
         return "\n".join(self.line(y, self.layout_.width).strip().text.rstrip() for y in range(self.count()))
 
     # the picture
 
     def _texts(self, node: str) -> tuple[str, str]:
-        names, glyphs = self.look.names, self.look.glyphs
-        mark = names.mark(node, self.look.stalled)
+        names, glyphs = self.context.names, self.context.glyphs
+        mark = names.mark(node, self.context.stalled)
         age = elapsed(names.age_ns(node))
-        behind = self.look.diagnosis.graph.behind(node)
+        behind = self.context.diagnosis.graph.behind(node)
         state = " ".join(filter(None, (mark.sign(glyphs), mark.word, age)))
         return names.label(node), f"{state}  {behind} behind" if behind else state
 
@@ -152,9 +152,9 @@ class GraphPanel(LinePanel):
         return min(max(width_of(label), width_of(state) + 1, 16), 40) + 4
 
     def _paint(self) -> Canvas:
-        look, ink = self.look, self.look.ink
-        canvas = Canvas(self.layout_.width, self.layout_.height, ascii_only=look.glyphs is ASCII)
-        selection = look.selection
+        context, ink = self.context, self.context.ink
+        canvas = Canvas(self.layout_.width, self.layout_.height, ascii_only=context.glyphs is ASCII)
+        selection = context.selection
         for wire in sorted(self.layout_.wires, key=self._closes):  # those of a cycle on top
             strong = selection in {wire.waiter, wire.blocker}
             bad = self._closes(wire) or self._lacks(wire)
@@ -164,7 +164,9 @@ class GraphPanel(LinePanel):
         for box in self.layout_.boxes.values():
             self._paint_box(canvas, box)
         for wire in self.layout_.wires:
-            (x, y), arrow = (wire.points[0], look.glyphs.up) if wire.upward else (wire.points[-1], look.glyphs.down)
+            (x, y), arrow = (
+                (wire.points[0], context.glyphs.up) if wire.upward else (wire.points[-1], context.glyphs.down)
+            )
             canvas.text(x, y, arrow, 1, ink.style(Role.BAD if self._closes(wire) else Role.DIM))
             if self._lacks(wire):
                 (x, y), above = wire.points[-1], wire.points[0][1]
@@ -182,10 +184,10 @@ class GraphPanel(LinePanel):
         return not wire.upward or any({wire.waiter, wire.blocker} <= cycle for cycle in self._cycles)
 
     def _paint_box(self, canvas: Canvas, box: Box) -> None:
-        look, ink = self.look, self.look.ink
-        chosen = box.node == look.selection
-        mark = look.names.mark(box.node, look.stalled)
-        root = box.node in look.diagnosis.verdict.roots
+        context, ink = self.context, self.context.ink
+        chosen = box.node == context.selection
+        mark = context.names.mark(box.node, context.stalled)
+        root = box.node in context.diagnosis.verdict.roots
         frame = Role.ACCENT if chosen else mark.role if root else Role.FAINT
         canvas.box(box.x, box.y, box.width, box.height, ink.style(frame, bold=chosen))
         label, state = self._texts(box.node)
@@ -199,7 +201,7 @@ class GraphPanel(LinePanel):
     def on_resize(self) -> None:
         """Another size has room for more or fewer hops."""
         self._key = None
-        self.look_changed(self.look)
+        self.context_changed(self.context)
         super().on_resize()
 
     def action_move(self, rows: int) -> None:
@@ -247,8 +249,8 @@ class GraphPanel(LinePanel):
 
     def centre(self) -> None:
         """Draw again around the selection."""
-        self._centre = self.look.selection or self._centre
-        self.look_changed(self.look)
+        self._centre = self.context.selection or self._centre
+        self.context_changed(self.context)
         self.resize_rows()
         self.refresh()
 
@@ -266,7 +268,7 @@ class GraphPanel(LinePanel):
                     self.post_message(Opened(box.node))
 
     def _box(self) -> Box | None:
-        chosen = self.layout_.boxes.get(self.look.selection or "")
+        chosen = self.layout_.boxes.get(self.context.selection or "")
         return chosen or next(iter(self.layout_.boxes.values()), None)
 
     def _pick(self, box: Box | None) -> None:

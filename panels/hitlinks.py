@@ -6,9 +6,9 @@ from typing import Final
 
 from livedbg.model import Task, TaskState
 from livedbg.panels.base import LinePanel
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.hits import HitGroup
 from livedbg.panels.keys import Key
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Led, Noticed
 
 __all__ = ["LINK_KEYS", "HitLinks", "task_of"]
@@ -34,7 +34,7 @@ class HitLinks(LinePanel):
         if group is None:
             self._say("Nothing is selected.")
             return
-        known = self.look.snapshot.threads
+        known = self.context.snapshot.threads
         living = [thread for thread in group.threads if thread in known and not known[thread].exited]
         if living:
             self.post_message(Led("threads", living[0]))
@@ -48,7 +48,7 @@ class HitLinks(LinePanel):
         group = self.selected()
         if group is None:
             self._say("Nothing is selected.")
-        elif not self.look.snapshot.recent_logs:
+        elif not self.context.snapshot.recent_logs:
             self._say("No logs are read. Use --logs PATH or `livedbg launch`.")
         else:
             newest = group.newest
@@ -60,25 +60,25 @@ class HitLinks(LinePanel):
         if group is None:
             self._say("Nothing is selected.")
             return
-        task = task_of(self.look, group)
+        task = task_of(self.context, group)
         if task is not None:
             self.post_message(Led("tasks", task.id))
-        elif not self.look.snapshot.tasks:
+        elif not self.context.snapshot.tasks:
             self._say("There are no tasks: no runtime reports any here.")
         else:
             self._say(f"No task is known for {self._label(group)}: its runtime reports cores, or other threads.")
 
     def _label(self, group: HitGroup) -> str:
-        return self.look.names.label(group.threads[0]) if group.threads else "its thread"
+        return self.context.names.label(group.threads[0]) if group.threads else "its thread"
 
     def _say(self, text: str) -> None:
         self.post_message(Noticed(text))
 
 
-def task_of(look: Look, group: HitGroup) -> Task | None:
+def task_of(context: DrawContext, group: HitGroup) -> Task | None:
     """A task on one of the threads: one that runs before one that failed, and that before one that is over."""
     threads = set(group.threads)
     if not threads:
         return None
-    found = [task for task in look.snapshot.tasks.values() if not threads.isdisjoint(task.where)]
+    found = [task for task in context.snapshot.tasks.values() if not threads.isdisjoint(task.where)]
     return min(found, key=lambda task: _LIKELY.index(task.state) if task.state in _LIKELY else 9, default=None)

@@ -9,8 +9,8 @@ from livedbg.model import LogRecord, TaskState
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.panels.catchpoints import about
 from livedbg.panels.details import BLANK, link
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
-from livedbg.panels.look import Look
 from livedbg.panels.marks import catch_mark
 from livedbg.panels.records import concerns
 from livedbg.panels.sheet import Sheet, SheetLine
@@ -31,33 +31,33 @@ _AROUND_NS: Final = 10 * _S
 """Log records so much before or after the last hit are shown with it."""
 
 
-def caught_sheet(look: Look, identity: str) -> Sheet | None:
+def caught_sheet(context: DrawContext, identity: str) -> Sheet | None:
     """The sheet of a hit or of a catchpoint; None where it is neither."""
-    if identity in look.snapshot.exceptions:
+    if identity in context.snapshot.exceptions:
         return _hit_sheet(identity)
-    return _point_sheet(identity) if identity in look.snapshot.catchpoints else None
+    return _point_sheet(identity) if identity in context.snapshot.catchpoints else None
 
 
 def _hit_sheet(identity: str) -> Sheet:
-    def sheet(look: Look) -> tuple[str, Sequence[SheetLine]]:
-        group = group_of(look.snapshot.exceptions, identity)
-        return (group.newest.type, list(_hit(look, group))) if group is not None else ("Gone", ())
+    def sheet(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
+        group = group_of(context.snapshot.exceptions, identity)
+        return (group.newest.type, list(_hit(context, group))) if group is not None else ("Gone", ())
 
     return sheet
 
 
 def _point_sheet(identity: str) -> Sheet:
-    def sheet(look: Look) -> tuple[str, Sequence[SheetLine]]:
-        point = look.snapshot.catchpoints.get(identity)
-        return (f"Catchpoint {point.pattern}", list(_point(look, point))) if point is not None else ("Gone", ())
+    def sheet(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
+        point = context.snapshot.catchpoints.get(identity)
+        return (f"Catchpoint {point.pattern}", list(_point(context, point))) if point is not None else ("Gone", ())
 
     return sheet
 
 
-def _hit(look: Look, group: HitGroup) -> Iterator[SheetLine]:
+def _hit(context: DrawContext, group: HitGroup) -> Iterator[SheetLine]:
     newest = group.newest
     for number, (message, times) in enumerate(list(group.messages.items())[:_MOST]):
-        counted = f"{look.glyphs.times}{count(times)}  " if len(group.messages) > 1 else ""
+        counted = f"{context.glyphs.times}{count(times)}  " if len(group.messages) > 1 else ""
         for place, text in enumerate((message or "(empty)").split("\n")):
             lead = "message" if number == place == 0 else ""
             yield SheetLine(text if place else counted + text, Role.WARN, lead, indent=2 if place else 0)
@@ -67,7 +67,7 @@ def _hit(look: Look, group: HitGroup) -> Iterator[SheetLine]:
     yield SheetLine(clock_ms(group.first_wall_ns) or "unknown", lead="first")
     yield SheetLine(clock_ms(group.last_wall_ns) or "unknown", lead="last")
     if group.history:
-        yield SheetLine(sparkline(group.history, _SPARKS, look.glyphs.sparks), Role.ACCENT, "per second")
+        yield SheetLine(sparkline(group.history, _SPARKS, context.glyphs.sparks), Role.ACCENT, "per second")
     paused = sum(hit.paused_ms for hit in group.hits)
     pause = (
         f"the target was paused for {milliseconds(paused * 1e6)} in total"
@@ -76,28 +76,28 @@ def _hit(look: Look, group: HitGroup) -> Iterator[SheetLine]:
     )
     yield SheetLine(pause, Role.WARN if paused else Role.DIM, "pause")
     for number, thread in enumerate(group.threads[:_MOST]):
-        yield link(look, thread, "thread" if number == 0 else "")
+        yield link(context, thread, "thread" if number == 0 else "")
     if newest.process is not None:
-        yield link(look, newest.process, "process")
-    point = look.snapshot.catchpoints.get(newest.catchpoint or "")
+        yield link(context, newest.process, "process")
+    point = context.snapshot.catchpoints.get(newest.catchpoint or "")
     if point is not None:
         yield SheetLine(f"{point.moment.value} {point.pattern}", lead="caught by", entity=point.id)
     elif newest.catchpoint:
         yield SheetLine(newest.catchpoint, lead="caught by")
-    yield from _tasks(look, group)
+    yield from _tasks(context, group)
     yield from _stack(group)
-    yield from _log(look, group)
+    yield from _log(context, group)
 
 
-def _tasks(look: Look, group: HitGroup) -> Iterator[SheetLine]:
-    threads, tasks = set(group.threads), look.snapshot.tasks
+def _tasks(context: DrawContext, group: HitGroup) -> Iterator[SheetLine]:
+    threads, tasks = set(group.threads), context.snapshot.tasks
     if not threads or len(tasks) > _MOST_TASKS:
         return
     found = [
         task.id for task in tasks.values() if task.state is TaskState.RUNNING and not threads.isdisjoint(task.where)
     ]
     for number, task in enumerate(found[:_MOST]):
-        yield link(look, task, "its task" if number == 0 else "")
+        yield link(context, task, "its task" if number == 0 else "")
 
 
 def _stack(group: HitGroup) -> Iterator[SheetLine]:
@@ -118,14 +118,14 @@ def _stack(group: HitGroup) -> Iterator[SheetLine]:
         yield SheetLine("partial: outer frames may be missing", Role.WARN)
 
 
-def _log(look: Look, group: HitGroup) -> Iterator[SheetLine]:
+def _log(context: DrawContext, group: HitGroup) -> Iterator[SheetLine]:
     at, threads = group.last_wall_ns, group.threads
 
     def near(record: LogRecord) -> bool:
         known = record.wall_ns is None or not at or abs(record.wall_ns - at) <= _AROUND_NS
         return known and any(concerns(record, thread) for thread in threads)
 
-    own = [record for record in look.snapshot.recent_logs if near(record)]
+    own = [record for record in context.snapshot.recent_logs if near(record)]
     if own:
         yield BLANK
     for number, record in enumerate(own[-10:]):
@@ -133,9 +133,9 @@ def _log(look: Look, group: HitGroup) -> Iterator[SheetLine]:
         yield SheetLine(text, Role.TEXT, "log" if number == 0 else "")
 
 
-def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
+def _point(context: DrawContext, point: Catchpoint) -> Iterator[SheetLine]:
     mark = catch_mark(point.state)
-    yield SheetLine(f"{mark.sign(look.glyphs)} {mark.word}", mark.role, "state")
+    yield SheetLine(f"{mark.sign(context.glyphs)} {mark.word}", mark.role, "state")
     yield SheetLine(point.pattern, lead="pattern", bold=True)
     for lead, text in (("preset", about(point)), ("with message", point.message), ("when", point.moment.value)):
         if text:
@@ -146,14 +146,14 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         "gdb": "gdb; each hit stops the throwing thread",
     }
     yield SheetLine(how.get(point.engine, point.engine or "not chosen yet"), lead="engine")
-    yield link(look, point.process, "process")
+    yield link(context, point.process, "process")
     if point.follow:
         yield SheetLine("and its children", Role.DIM)
     lost = f", {count(point.lost)} dropped by the kernel" if point.lost else ""
     yield SheetLine(f"{count(point.seen)} seen, {many(point.hits, 'hit')}{lost}", lead="counts")
     if point.stopped_thread is not None:
-        left_s = max(0, (point.until_wall_ns or 0) - look.snapshot.now().wall_ns) // _S
-        yield link(look, point.stopped_thread, "stopped")
+        left_s = max(0, (point.until_wall_ns or 0) - context.snapshot.now().wall_ns) // _S
+        yield link(context, point.stopped_thread, "stopped")
         yield SheetLine(f"resumes in {left_s} s at the latest; R resumes it now", Role.WARN)
     if point.ending:
         yield SheetLine(f"the process {point.ending}", Role.WARN, "ended")
@@ -162,14 +162,14 @@ def _point(look: Look, point: Catchpoint) -> Iterator[SheetLine]:
         yield SheetLine(point.note, mark.role if failed else Role.TEXT, "note")
     if point.remedy:
         yield SheetLine(point.remedy, Role.ACCENT, "fix")
-    touches = look.snapshot.touches_of(point.process)
+    touches = context.snapshot.touches_of(point.process)
     paused = milliseconds(touches.paused_ns)
     actions = many(touches.count, "intrusive action")
     yield SheetLine(f"{actions} on its process, paused {paused} in total", Role.DIM, "ledger")
-    own = {name: hit for name, hit in look.snapshot.exceptions.items() if hit.catchpoint == point.id}
+    own = {name: hit for name, hit in context.snapshot.exceptions.items() if hit.catchpoint == point.id}
     groups = sorted(merged(own).values(), key=lambda group: -group.count)
     if groups:
         yield BLANK
     for number, group in enumerate(groups[:_MOST]):
-        text = f"{look.glyphs.times}{count(group.count)}  {group.newest.type}  {group.newest.message}"
+        text = f"{context.glyphs.times}{count(group.count)}  {group.newest.type}  {group.newest.message}"
         yield SheetLine(text, lead="caught" if number == 0 else "", entity=group.newest.id)

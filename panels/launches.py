@@ -12,8 +12,8 @@ from livedbg.model.intents import WatchLaunches
 from livedbg.model.launches import Dim3, LaunchTrail, kernel_text, launch_text
 from livedbg.model.snapshot import Snapshot
 from livedbg.panels.catchpoints import process_to_catch_in
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
@@ -52,17 +52,17 @@ class LaunchesPanel(TablePanel):
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("launches", _KEYS)
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """All trails, and how completely they are traced."""
-        return id(look.snapshot.launches), id(look.snapshot.statuses)
+        return id(context.snapshot.launches), id(context.snapshot.statuses)
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """The threads that launched nothing for longest come first."""
-        trails = look.snapshot.launches.values()
-        found = [trail for trail in trails if trail.last and (not needle or needle in _text(look, trail))]
-        found.sort(key=_order(look, sort))
+        trails = context.snapshot.launches.values()
+        found = [trail for trail in trails if trail.last and (not needle or needle in _text(context, trail))]
+        found.sort(key=_order(context, sort))
         title = many(sum(trail.count for trail in trails), "launch") if found else ""
-        if said := next(_trouble(look.snapshot), ""):
+        if said := next(_trouble(context.snapshot), ""):
             title = f"{title}  {said}".strip()
         return Rows([trail.thread for trail in found], len(trails), title)
 
@@ -79,13 +79,13 @@ class LaunchesPanel(TablePanel):
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One thread."""
-        look, ink = self.look, self.look.ink
-        trail = look.snapshot.launches.get(identity)
+        context, ink = self.context, self.context.ink
+        trail = context.snapshot.launches.get(identity)
         if trail is None or not trail.last:
             return [Cell("")] * len(self.COLUMNS)
         last, dim = trail.last[-1], ink.style(Role.DIM)
         return (
-            Cell(look.names.label(identity), ink.style(Role.TEXT)),
+            Cell(context.names.label(identity), ink.style(Role.TEXT)),
             Cell(kernel_text(last), ink.style(Role.TEXT, bold=True)),
             Cell(_size(last.grid), dim),
             Cell(_size(last.block), dim),
@@ -94,28 +94,32 @@ class LaunchesPanel(TablePanel):
             Cell(
                 rate(trail.rate_per_s) if trail.seen else "?", ink.style(Role.TEXT if trail.rate_per_s else Role.WARN)
             ),
-            Cell(elapsed(look.snapshot.now().mono_ns - last.mono_ns) if trail.seen else "?", dim),
+            Cell(elapsed(context.snapshot.now().mono_ns - last.mono_ns) if trail.seen else "?", dim),
         )
 
     def placeholder(self) -> str:
         """How to begin, or what is the matter."""
         if self.needle:
             return "No launch matches the filter."
-        statuses = [status for key, status in self.look.snapshot.statuses.items() if key.source == "launches"]
+        statuses = [status for key, status in self.context.snapshot.statuses.items() if key.source == "launches"]
         if not any(status.health is not SourceHealth.ENDED for status in statuses):
-            if self.look.recorded:
+            if self.context.recorded:
                 return "The recording contains no launches up to here."
             return "Launches are not traced. Press l to trace them; nothing is stopped."
-        return next(_trouble(self.look.snapshot), "No launches yet.")
+        return next(_trouble(self.context.snapshot), "No launches yet.")
 
     def action_launches(self) -> None:
         """Start or stop tracing launches."""
-        process = process_to_catch_in(self.look)
+        process = process_to_catch_in(self.context)
         if process is None:
             self.post_message(Noticed("Select a process or one of its threads first."))
             return
         status = next(
-            (s for key, s in self.look.snapshot.statuses.items() if (key.source, key.target) == ("launches", process)),
+            (
+                s
+                for key, s in self.context.snapshot.statuses.items()
+                if (key.source, key.target) == ("launches", process)
+            ),
             None,
         )
         traces = status is not None and status.health not in {SourceHealth.ENDED, SourceHealth.FAILED}
@@ -123,9 +127,9 @@ class LaunchesPanel(TablePanel):
         self.post_message(Asked(WatchLaunches(process=process, on=not traces), words))
 
 
-def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:
+def launch_lines(context: DrawContext, thread: str) -> Iterator[SheetLine]:
     """What a thread launched, newest first."""
-    trail = look.snapshot.launches.get(thread)
+    trail = context.snapshot.launches.get(thread)
     if trail is None:
         return
     yield SheetLine()
@@ -137,12 +141,12 @@ def launch_lines(look: Look, thread: str) -> Iterator[SheetLine]:
         yield SheetLine(f"{clock_ms(launch.wall_ns)} {launch_text(launch)}", indent=2)
 
 
-def _order(look: Look, sort: str) -> Callable[[LaunchTrail], tuple[str, float]]:
+def _order(context: DrawContext, sort: str) -> Callable[[LaunchTrail], tuple[str, float]]:
     orders: dict[str, Callable[[LaunchTrail], tuple[str, float]]] = {
         "ago": lambda trail: ("", trail.last[-1].mono_ns),
         "rate": lambda trail: ("", -trail.rate_per_s),
         "count": lambda trail: ("", -trail.count),
-        "thread": lambda trail: (look.names.label(trail.thread), 0),
+        "thread": lambda trail: (context.names.label(trail.thread), 0),
         "kernel": lambda trail: (kernel_text(trail.last[-1]), 0),
     }
     return orders[sort]
@@ -160,5 +164,5 @@ def _size(size: Dim3 | None) -> str:
     return ",".join(map(str, size)) if size[1:] != (1, 1) else str(size[0])
 
 
-def _text(look: Look, trail: LaunchTrail) -> str:
-    return f"{look.names.label(trail.thread)} {kernel_text(trail.last[-1])} {trail.last[-1].function}".lower()
+def _text(context: DrawContext, trail: LaunchTrail) -> str:
+    return f"{context.names.label(trail.thread)} {kernel_text(trail.last[-1])} {trail.last[-1].function}".lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from livedbg.model import Intrusion, SourceStatus
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.marks import health_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
 from livedbg.text.quantities import clock_ms, milliseconds
@@ -33,13 +33,13 @@ class LedgerPanel(TablePanel):
     )
     SORTS = ("time", "paused")
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """The list of actions."""
-        return look.snapshot.intrusions
+        return context.snapshot.intrusions
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """Newest first, or the longest pause first."""
-        touches, total = look.snapshot.intrusions, look.snapshot.touches
+        touches, total = context.snapshot.intrusions, context.snapshot.touches
         older = total.count - len(touches)
         order = [
             n for n, t in enumerate(touches) if not needle or needle in f"{t.what} {t.why} {t.target}".lower()
@@ -52,7 +52,7 @@ class LedgerPanel(TablePanel):
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One action."""
-        touch, dim = self._touch(identity), self.look.ink.style(Role.DIM)
+        touch, dim = self._touch(identity), self.context.ink.style(Role.DIM)
         if touch is None:
             return [Cell("")] * len(self.COLUMNS)
         paused = milliseconds(touch.paused_ns) + ("" if touch.measured else " est.")
@@ -60,9 +60,9 @@ class LedgerPanel(TablePanel):
         return (
             Cell(clock_ms(touch.at_wall_ns), dim),
             Cell(touch.what),
-            Cell(paused, self.look.ink.style(role)),
+            Cell(paused, self.context.ink.style(role)),
             Cell(str(touch.stops)),
-            Cell(self.look.names.label(touch.target)),
+            Cell(self.context.names.label(touch.target)),
             Cell(touch.why, dim),
         )
 
@@ -74,7 +74,7 @@ class LedgerPanel(TablePanel):
 
     def _touch(self, identity: str) -> Intrusion | None:
         """The action of a row; rows are numbered from the start of the session, and the oldest are not kept."""
-        shot = self.look.snapshot
+        shot = self.context.snapshot
         place = int(identity) - (shot.touches.count - len(shot.intrusions))
         return shot.intrusions[place] if 0 <= place < len(shot.intrusions) else None
 
@@ -101,23 +101,23 @@ class SourcesPanel(TablePanel):
     )
     SORTS = ("health",)
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """All statuses."""
-        return id(look.snapshot.statuses)
+        return id(context.snapshot.statuses)
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """Worst first."""
         found = [
-            (key, status) for key, status in look.snapshot.statuses.items()
+            (key, status) for key, status in context.snapshot.statuses.items()
             if not needle or needle in f"{status.source} {status.target} {status.sentence} {status.remedy}".lower()
         ]  # fmt: skip
         found.sort(key=lambda item: (health_mark(item[1].health).order, item[0]))
-        blind = sum(1 for status in look.snapshot.statuses.values() if health_mark(status.health).order < 2)
+        blind = sum(1 for status in context.snapshot.statuses.values() if health_mark(status.health).order < 2)
         title = f"{blind} limited" if blind else ""
-        if gone := look.snapshot.forgotten_processes:
+        if gone := context.snapshot.forgotten_processes:
             title = f"{title}{'  ' if title else ''}{many(gone, 'exited process', 'exited processes')} no longer listed"
-        place = {key: str(number) for number, key in enumerate(look.snapshot.statuses)}
-        return Rows([place[key] for key, _status in found], len(look.snapshot.statuses), title)
+        place = {key: str(number) for number, key in enumerate(context.snapshot.statuses)}
+        return Rows([place[key] for key, _status in found], len(context.snapshot.statuses), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One source on one target."""
@@ -125,10 +125,10 @@ class SourcesPanel(TablePanel):
         if status is None:
             return [Cell("")] * len(self.COLUMNS)
         target = status.target
-        mark, ink = health_mark(status.health), self.look.ink
-        label = self.look.names.label(target) if target.partition(":")[0].isalpha() and ":" in target else target
+        mark, ink = health_mark(status.health), self.context.ink
+        label = self.context.names.label(target) if target.partition(":")[0].isalpha() and ":" in target else target
         return (
-            Cell(f"{mark.sign(self.look.glyphs)} {mark.word}", ink.style(mark.role)),
+            Cell(f"{mark.sign(self.context.glyphs)} {mark.word}", ink.style(mark.role)),
             Cell(status.source),
             Cell(label, ink.style(Role.DIM)),
             Cell(status.sentence or "no limits"),
@@ -143,13 +143,13 @@ class SourcesPanel(TablePanel):
 
     def widths(self, width: int) -> list[int]:
         """No column of remedies where there is nothing to fix."""
-        if any(status.remedy for status in self.look.snapshot.statuses.values()):
+        if any(status.remedy for status in self.context.snapshot.statuses.values()):
             return super().widths(width)
         return [*layout(self.COLUMNS[:-1], width), 0]
 
     def _status(self, identity: str) -> SourceStatus | None:
         """A row's status: rows are known by their place in the table of the state, which keeps its order."""
-        found = list(self.look.snapshot.statuses.values())
+        found = list(self.context.snapshot.statuses.values())
         return found[int(identity)] if int(identity) < len(found) else None
 
     def find(self, entity: str) -> int | None:

@@ -8,8 +8,8 @@ from typing import ClassVar
 from livedbg.model import LogRecord
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Unfolded
 from livedbg.panels.records import concerns, draw_record, source_name
 from livedbg.text.wording import many
@@ -43,16 +43,19 @@ class LogPanel(LinePanel):
         self.needle = ""
         self.offset_x = 0
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Take the newest records."""
-        if self.look.snapshot.recent_logs is before.snapshot.recent_logs and self.look.selection == before.selection:
+        if (
+            self.context.snapshot.recent_logs is before.snapshot.recent_logs
+            and self.context.selection == before.selection
+        ):
             return
         self.choose()
 
     def choose(self) -> None:
         """Which records to show."""
-        look, records = self.look, self.look.snapshot.recent_logs
-        what, selection = "", look.selection
+        context, records = self.context, self.context.snapshot.recent_logs
+        what, selection = "", context.selection
         if selection is not None and not self.everything:
             own = [record for record in records if concerns(record, selection)]
             if own:
@@ -60,9 +63,9 @@ class LogPanel(LinePanel):
         if self.needle:
             records = [record for record in records if self.needle in record.text.lower()]
         self.records = records
-        self.set_class(not look.snapshot.recent_logs, "-empty")
-        sources = list(look.snapshot.log_sources.values())
-        right = f"{many(look.snapshot.log_count, 'record')} of {many(len(sources), 'log')}" if sources else ""
+        self.set_class(not context.snapshot.recent_logs, "-empty")
+        sources = list(context.snapshot.log_sources.values())
+        right = f"{many(context.snapshot.log_count, 'record')} of {many(len(sources), 'log')}" if sources else ""
         self.title(f"{self.LABEL}  {what}".rstrip(), right)
         if self.following:
             self.cursor = max(len(records) - 1, 0)
@@ -85,15 +88,15 @@ class LogPanel(LinePanel):
         if not 0 <= index < len(self.records):
             return None
         record = self.records[index]
-        if self.look.selection in record.links:
-            return self.look.selection
+        if self.context.selection in record.links:
+            return self.context.selection
         return record.links[0] if record.links else record.source
 
     def draw(self, index: int, line: Line) -> None:
         """One record."""
-        names = [source_name(self.look, source) for source in self.look.snapshot.log_sources]
+        names = [source_name(self.context, source) for source in self.context.snapshot.log_sources]
         widest = min(max(map(len, names), default=0), 14) if line.width >= 60 else 0
-        draw_record(self.look, self.records[index], line, source_width=widest, shift=self.offset_x)
+        draw_record(self.context, self.records[index], line, source_width=widest, shift=self.offset_x)
 
     def action_open(self) -> None:
         """All of the record."""
@@ -110,7 +113,7 @@ class LogPanel(LinePanel):
         """No records."""
         if self.needle:
             return "No record matches the filter."
-        return "No logs are read." if not self.look.snapshot.log_sources else "No records yet."
+        return "No logs are read." if not self.context.snapshot.log_sources else "No records yet."
 
     def move_to(self, index: int) -> None:
         """Leaving the end stops following; reaching it starts again."""

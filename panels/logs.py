@@ -10,8 +10,8 @@ from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, fit
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Noticed, Unfolded
 from livedbg.panels.pages import LogPages, Search
 from livedbg.panels.records import concerns, draw_record, source_name
@@ -73,11 +73,11 @@ class LogsPanel(LinePanel):
             self._pages = LogPages(self.reader, self._changed_elsewhere)
         return self._pages
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Take new records."""
-        if self.source and self.source not in self.look.snapshot.log_sources:
+        if self.source and self.source not in self.context.snapshot.log_sources:
             self.source = ALL
-        self._recent = self.look.snapshot.recent_logs
+        self._recent = self.context.snapshot.recent_logs
         if self.least is not Severity.DEBUG and self.source == ALL:
             self._recent = [record for record in self._recent if record.severity.rank >= self.least.rank]
         if self.only is not None:
@@ -132,7 +132,7 @@ class LogsPanel(LinePanel):
 
     def draw_head(self, index: int, line: Line) -> None:
         """The logs as tabs."""
-        ink = self.look.ink
+        ink = self.context.ink
         for source, label in self._tabs():
             here = source == self.source
             line.cell(f" {label} ", len(label) + 2, ink.selected if here else ink.style(Role.DIM)).space()
@@ -141,23 +141,23 @@ class LogsPanel(LinePanel):
         """One record."""
         record = self.record(index)
         if record is None:
-            line.add("reading", self.look.ink.style(Role.FAINT))
+            line.add("reading", self.context.ink.style(Role.FAINT))
             return
         if self.source != ALL:
             number = record.line if record.line is not None else index + 1
-            line.cell(str(number), 8, self.look.ink.style(Role.FAINT), "right").space()
+            line.cell(str(number), 8, self.context.ink.style(Role.FAINT), "right").space()
         widest = 12 if self.source == ALL and line.width >= 60 else 0
-        draw_record(self.look, record, line, source_width=widest, shift=self.offset_x, found=self.pattern)
+        draw_record(self.context, record, line, source_width=widest, shift=self.offset_x, found=self.pattern)
 
     def placeholder(self) -> str:
         """Nothing to show."""
         if self.least is not Severity.DEBUG:
             return "No records of this severity."
-        return "No logs are read." if not self.look.snapshot.log_sources else "No records yet."
+        return "No logs are read." if not self.context.snapshot.log_sources else "No records yet."
 
     def _tabs(self) -> list[tuple[str, str]]:
-        sources = self.look.snapshot.log_sources
-        return [(ALL, "all, newest"), *((s, fit(source_name(self.look, s), 20).rstrip()) for s in sources)]
+        sources = self.context.snapshot.log_sources
+        return [(ALL, "all, newest"), *((s, fit(source_name(self.context, s), 20).rstrip()) for s in sources)]
 
     def _retitle(self) -> None:
         least = "" if self.least is Severity.DEBUG else f"{self.least.value} and worse"
@@ -167,7 +167,7 @@ class LogsPanel(LinePanel):
         for job, word in ((self.search, "searching"), (self.scan, "filtering")):
             if job is not None and not job.done:
                 busy = f"{word} {job.share:.0%} (Escape cancels)"
-        only = "" if self.only is None else f"of {self.look.names.label(self.only)} (Escape shows all)"
+        only = "" if self.only is None else f"of {self.context.names.label(self.only)} (Escape shows all)"
         follow = "following" if self.following else ""
         self.title("  ".join(filter(None, (self.LABEL, lines, only, least, busy))), follow)
 
@@ -197,14 +197,14 @@ class LogsPanel(LinePanel):
                 self.cursor, self.following = rows[0], False  # what is selected stays
                 self.reveal()
                 self._retitle()
-                who = "all logs" if only is None else self.look.names.label(only)
+                who = "all logs" if only is None else self.context.names.label(only)
                 return f"Records around that time: {who}"
         for only in whose:
             self._narrow(only)
             if self._recent:
                 timed = any(record.wall_ns is not None for record in self._recent)
                 why = "none are from around that time" if timed else "without time stamps"
-                return f"Newest records of {self.look.names.label(only)}: {why}"
+                return f"Newest records of {self.context.names.label(only)}: {why}"
         self._narrow(None)
         return "No records around that time; these are the newest of all logs"
 
@@ -212,15 +212,15 @@ class LogsPanel(LinePanel):
         """Show what one thread or process logged only; None: all."""
         if only != self.only:
             self.only = only
-            self.look_changed(self.look)
+            self.context_changed(self.context)
 
     def _is_of(self, record: LogRecord, entity: str) -> bool:
         if concerns(record, entity):
             return True
-        log = self.look.snapshot.log_sources.get(record.source)
+        log = self.context.snapshot.log_sources.get(record.source)
         if log is not None and log.process == entity:
             return True
-        process = self.look.snapshot.processes.get(entity)
+        process = self.context.snapshot.processes.get(entity)
         return process is not None and record.pid == process.pid
 
     # searching
@@ -306,7 +306,7 @@ class LogsPanel(LinePanel):
         if source != ALL and self.least is not Severity.DEBUG and self.reader is not None:
             self.scan = Search(self.reader, source, self._changed_elsewhere)
             self.scan.scan(self.least)
-        self.look_changed(self.look)
+        self.context_changed(self.context)
 
     def action_source(self, step: int) -> None:
         """The next log."""

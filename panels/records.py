@@ -6,7 +6,7 @@ import re
 
 from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.cells import Line, fit, width_of
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.marks import severity_mark
 from livedbg.text.quantities import clock_ms
 from livedbg.text.sanitize import clean_line
@@ -15,9 +15,9 @@ from livedbg.themes import Role
 __all__ = ["concerns", "draw_record", "source_name"]
 
 
-def source_name(look: Look, source: str) -> str:
+def source_name(context: DrawContext, source: str) -> str:
     """The short name of a log source."""
-    known = look.snapshot.log_sources.get(source)
+    known = context.snapshot.log_sources.get(source)
     return known.name if known is not None else source.rsplit("/", 1)[-1]
 
 
@@ -34,7 +34,7 @@ def concerns(record: LogRecord, entity: str) -> bool:
 
 
 def draw_record(
-    look: Look,
+    context: DrawContext,
     record: LogRecord,
     line: Line,
     *,
@@ -45,14 +45,14 @@ def draw_record(
     """Time, severity, source, text; what a search found stands out.
 
     Args:
-        look: gives ink and names.
+        context: gives ink and names.
         record: the record.
         line: where it goes.
         source_width: cells for the source's name; 0 leaves it out.
         shift: cells of the text that are left of the window.
         found: what to make stand out.
     """
-    ink = look.ink
+    ink = context.ink
     mark = severity_mark(record.severity)
     wide = line.width >= 60
     if wide or record.wall_ns:
@@ -60,7 +60,7 @@ def draw_record(
         line.cell(stamp if wide else stamp[:8], 12 if wide else 8, ink.style(Role.DIM)).space()
     line.cell(mark.word, 5, ink.style(mark.role, bold=record.severity.rank >= Severity.ERROR.rank)).space()
     if source_width:
-        line.cell(source_name(look, record.source), source_width, ink.style(Role.NATIVE)).space()
+        line.cell(source_name(context, record.source), source_width, ink.style(Role.NATIVE)).space()
     text = clean_line(record.text)[shift:]
     quiet = record.severity is Severity.DEBUG
     style = ink.style(mark.role if record.severity.rank >= Severity.ERROR.rank else Role.DIM if quiet else Role.TEXT)

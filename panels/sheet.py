@@ -10,7 +10,7 @@ from textual.geometry import Size
 
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.themes import Role
 
 __all__ = ["Sheet", "SheetLine", "SheetPanel"]
@@ -32,7 +32,7 @@ class SheetLine:
     indent: int = 0
 
 
-Sheet = Callable[[Look], tuple[str, Sequence[SheetLine]]]
+Sheet = Callable[[DrawContext], tuple[str, Sequence[SheetLine]]]
 """Makes title and paragraphs from what is known now, so that an open sheet stays live."""
 
 
@@ -51,9 +51,9 @@ class SheetPanel(LinePanel):
         self.paragraphs: Sequence[SheetLine] = ()
         self._wrapped: tuple[int, list[SheetLine]] = (-1, [])
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Make the text again."""
-        self.heading, paragraphs = self.sheet(self.look)
+        self.heading, paragraphs = self.sheet(self.context)
         if paragraphs != self.paragraphs:
             height = len(self._wrapped[1])
             self.paragraphs, self._wrapped = paragraphs, (-1, [])
@@ -71,7 +71,7 @@ class SheetPanel(LinePanel):
     @property
     def base_style(self) -> Style:
         """A sheet lies over the screen."""
-        return self.look.ink.raised
+        return self.context.ink.raised
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Heading, a blank, and the wrapped lines."""
@@ -81,9 +81,9 @@ class SheetPanel(LinePanel):
 
     def draw_head(self, index: int, line: Line) -> None:
         """The heading."""
-        line.base = self.look.ink.raised
+        line.base = self.context.ink.raised
         if index == 0:
-            line.add(self.heading, self.look.ink.style(Role.HEADING, bold=True))
+            line.add(self.heading, self.context.ink.style(Role.HEADING, bold=True))
 
     def count(self) -> int:
         """Wrapped lines."""
@@ -96,7 +96,7 @@ class SheetPanel(LinePanel):
 
     def draw(self, index: int, line: Line) -> None:
         """One line."""
-        shown, ink = self._lines(max(line.width, 20))[index], self.look.ink
+        shown, ink = self._lines(max(line.width, 20))[index], self.context.ink
         if self.lead:
             line.cell(shown.lead, self.lead, ink.style(Role.ACCENT)).space()
         line.space(shown.indent).add(shown.text, ink.style(shown.role, bold=shown.bold))

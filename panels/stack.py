@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 from livedbg.model import Frame, Stack
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.ink import Ink
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
 from livedbg.text.quantities import elapsed
 from livedbg.themes import Role
@@ -42,18 +42,18 @@ class StackPanel(LinePanel):
         self.same: list[str] = []
         self.offset_x = 0
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Follow the selection; a thread stays shown while something else is selected."""
-        look = self.look
-        if look.selection in look.snapshot.threads:
-            self.thread = look.selection
-        if self.thread not in look.snapshot.threads:
-            self.thread = next(iter(look.diagnosis.verdict.roots), None)
-        if self.thread not in look.snapshot.threads:
-            threads = look.snapshot.threads.values()
-            last = next(iter(look.snapshot.stacks), None)  # after the end: what was seen last
+        context = self.context
+        if context.selection in context.snapshot.threads:
+            self.thread = context.selection
+        if self.thread not in context.snapshot.threads:
+            self.thread = next(iter(context.diagnosis.verdict.roots), None)
+        if self.thread not in context.snapshot.threads:
+            threads = context.snapshot.threads.values()
+            last = next(iter(context.snapshot.stacks), None)  # after the end: what was seen last
             self.thread = next((thread.id for thread in threads if not thread.exited), last)
-        stacks = look.snapshot.stacks
+        stacks = context.snapshot.stacks
         stack = stacks.get(self.thread or "")
         if stack is not self.stack or stacks is not before.snapshot.stacks:
             self.same = []
@@ -71,32 +71,34 @@ class StackPanel(LinePanel):
 
     def draw_head(self, index: int, line: Line) -> None:
         """Whose stack, when it was taken, who else has it."""
-        look, ink = self.look, self.look.ink
+        context, ink = self.context, self.context.ink
         if self.thread is None:
             return
         if index == 0:
-            mark = look.names.mark(self.thread)
-            line.add(look.names.label(self.thread), ink.style(Role.HEADING, bold=True))
-            line.add(f"  {mark.sign(look.glyphs)} {mark.word}", ink.style(mark.role))
+            mark = context.names.mark(self.thread)
+            line.add(context.names.label(self.thread), ink.style(Role.HEADING, bold=True))
+            line.add(f"  {mark.sign(context.glyphs)} {mark.word}", ink.style(mark.role))
             if self.stack is not None and self.stack.holds_gil:
                 line.add("  holds the GIL", ink.style(Role.WARN, bold=True))
             elif self.stack is not None and self.stack.waits_gil:
                 line.add("  waits for the GIL", ink.style(Role.WAIT))
         elif self.stack is not None:
-            age = look.snapshot.now().mono_ns - self.stack.taken_mono_ns
+            age = context.snapshot.now().mono_ns - self.stack.taken_mono_ns
             line.add(f"taken {elapsed(age)} ago", ink.style(Role.DIM))
-            waited = look.names.age_ns(self.thread)
+            waited = context.names.age_ns(self.thread)
             if age > _SAME_SAMPLE_NS and (waited is None or waited < age - _SAME_SAMPLE_NS):
-                line.add(f" {look.glyphs.separator} it ran since; s: take again", ink.style(Role.WARN))
+                line.add(f" {context.glyphs.separator} it ran since; s: take again", ink.style(Role.WARN))
             if self.same:
-                tids = ", ".join(str(look.snapshot.threads[t].tid) for t in self.same if t in look.snapshot.threads)
+                tids = ", ".join(
+                    str(context.snapshot.threads[t].tid) for t in self.same if t in context.snapshot.threads
+                )
                 word = "thread has" if len(self.same) == 1 else "threads have"
-                sep = look.glyphs.separator
+                sep = context.glyphs.separator
                 line.add(f" {sep} {len(self.same)} other {word} the same stack: {tids}", ink.style(Role.DIM))
 
     def draw(self, index: int, line: Line) -> None:
         """One frame."""
-        stack, ink = self.stack, self.look.ink
+        stack, ink = self.stack, self.context.ink
         assert stack is not None
         if index >= len(stack.frames):
             words = "partial: outer frames may be missing" if stack.partial else ""
@@ -113,7 +115,7 @@ class StackPanel(LinePanel):
         if self.stack is None or self.thread is None:
             return ""
         lines = [f"{number:3d} {f.function}  {frame_place(f)}" for number, f in enumerate(self.stack.frames)]
-        return "\n".join([self.look.names.label(self.thread), *lines])
+        return "\n".join([self.context.names.label(self.thread), *lines])
 
     def action_stacks(self) -> None:
         """Ask for stacks."""

@@ -15,8 +15,8 @@ from rich.style import Style
 
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Align, Line, shortened
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Noticed, Picked
 from livedbg.themes import Role
 
@@ -103,15 +103,15 @@ class TablePanel(LinePanel):
 
     # what subclasses say
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """What the rows are made from; the same object means that nothing changed."""
-        return look.update.snapshot.revision
+        return context.update.snapshot.revision
 
-    def size_of(self, look: Look) -> int:
+    def size_of(self, context: DrawContext) -> int:
         """How many entities `make_rows` has to go through."""
         return 0
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """The rows; may run in another thread, so it reads its arguments only."""
         return Rows()
 
@@ -125,21 +125,21 @@ class TablePanel(LinePanel):
 
     # rows
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Order the rows again if what they are made from changed."""
         self.rearrange()
 
     def rearrange(self) -> None:
         """Order the rows again if anything that decides the order changed."""
-        key = (self.source(self.look), self.needle, self.sort)
+        key = (self.source(self.context), self.needle, self.sort)
         if key == self._key:
             return
-        if self.size_of(self.look) < MANY or not self.is_attached:
+        if self.size_of(self.context) < MANY or not self.is_attached:
             self._key = key
-            self.set_rows(self.make_rows(self.look, self.needle, self.sort))
+            self.set_rows(self.make_rows(self.context, self.needle, self.sort))
         elif self._waiting is None:
             self._key = key
-            self._waiting = _orderer.submit(self.make_rows, self.look, self.needle, self.sort)
+            self._waiting = _orderer.submit(self.make_rows, self.context, self.needle, self.sort)
             self._waiting.add_done_callback(self._arranged)
 
     def _arranged(self, done: Future[Rows]) -> None:
@@ -158,7 +158,7 @@ class TablePanel(LinePanel):
         """Show these rows; the cursor stays on its row."""
         at = self.rows.order[self.cursor] if self.cursor < len(self.rows.order) else None
         self.rows, self._index = rows, None
-        wanted = self.look.selection if not self.has_focus else at
+        wanted = self.context.selection if not self.has_focus else at
         row = self._row(wanted) if wanted is not None else None
         if row is None and at is not None:
             row = self._row(at)
@@ -168,7 +168,7 @@ class TablePanel(LinePanel):
         if self._narrowed:
             self._narrowed = False
             chosen = self.entity(self.cursor)
-            if chosen is not None and chosen != self.look.selection:
+            if chosen is not None and chosen != self.context.selection:
                 self.post_message(Picked(chosen))
                 self.reveal()
         shown = len(rows.order)
@@ -205,7 +205,7 @@ class TablePanel(LinePanel):
 
     def draw_head(self, index: int, line: Line) -> None:
         """The columns' titles; the one that orders is marked."""
-        ink, first = self.look.ink, True
+        ink, first = self.context.ink, True
         for column, width in zip(self.COLUMNS, self.widths(line.width), strict=True):
             if not width:
                 continue
@@ -213,7 +213,7 @@ class TablePanel(LinePanel):
             first = False
             marked = bool(column.sort) and column.sort == self.sort
             role = Role.ACCENT if marked else Role.DIM
-            arrow = self.look.glyphs.down if marked and len(column.title) + 1 < width else ""
+            arrow = self.context.glyphs.down if marked and len(column.title) + 1 < width else ""
             line.cell(column.title + arrow, width, ink.style(role, bold=marked), column.align)
 
     def draw(self, index: int, line: Line) -> None:

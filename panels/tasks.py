@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from livedbg.model import Task, TaskState
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.marks import task_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel
 from livedbg.text.quantities import count, elapsed
@@ -43,43 +43,43 @@ class TasksPanel(TablePanel):
     )
     SORTS = ("state", "behind", "since", "name", "kernel")
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """Tasks, and the roots of the verdict, which come first."""
-        return id(look.snapshot.tasks), look.diagnosis.verdict.roots
+        return id(context.snapshot.tasks), context.diagnosis.verdict.roots
 
-    def size_of(self, look: Look) -> int:
+    def size_of(self, context: DrawContext) -> int:
         """All tasks."""
-        return len(look.snapshot.tasks)
+        return len(context.snapshot.tasks)
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """Filter, order, count the states for the title."""
-        tasks = look.snapshot.tasks
+        tasks = context.snapshot.tasks
         states = Counter(task.state for task in tasks.values())
         title = "  ".join(f"{count(states[state])} {word}" for state, word in _WORDS if states[state])
         found = [task for task in tasks.values() if not needle or needle in _text(task)]
-        found.sort(key=_order(look, sort))
+        found.sort(key=_order(context, sort))
         return Rows([task.id for task in found], len(tasks), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One task."""
-        look, ink = self.look, self.look.ink
-        task = look.snapshot.tasks.get(identity)
+        context, ink = self.context, self.context.ink
+        task = context.snapshot.tasks.get(identity)
         if task is None:
             return [Cell("")] * len(self.COLUMNS)
-        mark = task_mark(task, stalled=identity in look.stalled)
+        mark = task_mark(task, stalled=identity in context.stalled)
         quiet = ink.style(Role.DONE if task.state is TaskState.COMPLETED else Role.TEXT)
         dim = ink.style(Role.DIM)
-        behind = look.diagnosis.graph.behind(identity)
+        behind = context.diagnosis.graph.behind(identity)
         left = "" if task.fanin_left is None else f"{task.fanin_left}"
         if task.fanin_total is not None and left:
             left = f"{task.fanin_left}/{task.fanin_total}"
         return (
-            Cell(f"{mark.sign(look.glyphs)} {mark.word}", ink.style(mark.role, bold=mark.order <= 1)),
+            Cell(f"{mark.sign(context.glyphs)} {mark.word}", ink.style(mark.role, bold=mark.order <= 1)),
             Cell(task.name, quiet),
             Cell(task.kernel or "", quiet),
-            Cell(where(look, task) or "-", dim),
+            Cell(where(context, task) or "-", dim),
             Cell(left, dim),
-            Cell(elapsed(look.names.age_ns(identity)), quiet),
+            Cell(elapsed(context.names.age_ns(identity)), quiet),
             Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
         )
 
@@ -88,18 +88,18 @@ class TasksPanel(TablePanel):
         return "No task matches the filter." if self.needle else "No runtime has reported a task."
 
 
-def where(look: Look, task: Task) -> str:
+def where(context: DrawContext, task: Task) -> str:
     """What a task runs on."""
-    return ", ".join(look.names.label(place) if ":" in place else place for place in task.where)
+    return ", ".join(context.names.label(place) if ":" in place else place for place in task.where)
 
 
 def _text(task: Task) -> str:
     return f"{task.name} {task.kernel or ''} {task.state} {' '.join(task.where)} {task.owner or ''}".lower()
 
 
-def _order(look: Look, sort: str) -> Callable[[Task], tuple[object, ...]]:
-    roots = {entity: place for place, entity in enumerate(look.diagnosis.verdict.roots)}
-    behind = look.diagnosis.graph.behind
+def _order(context: DrawContext, sort: str) -> Callable[[Task], tuple[object, ...]]:
+    roots = {entity: place for place, entity in enumerate(context.diagnosis.verdict.roots)}
+    behind = context.diagnosis.graph.behind
 
     def since(task: Task) -> int:
         return task.since_mono_ns or task.since_wall_ns or 2**63

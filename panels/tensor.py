@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
+from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.marks import ASCII
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.values import dump_and_number
@@ -46,7 +46,7 @@ class TensorPanel(LinePanel):
             self.resize_rows()
             self.repaint()
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Made when it is drawn."""
 
     def count(self) -> int:
@@ -58,13 +58,13 @@ class TensorPanel(LinePanel):
         shown = self._made(max(line.width, 20))[index]
         if shown.lead:
             line.cell(shown.lead, 13).space()
-        line.space(shown.indent).add(shown.text, self.look.ink.style(shown.role, bold=shown.bold))
+        line.space(shown.indent).add(shown.text, self.context.ink.style(shown.role, bold=shown.bold))
 
     def placeholder(self) -> str:
         """It is being read, or never was."""
         if self._row is None:
             return ""
-        return "The recording does not contain it." if self.look.recorded else "Reading it."
+        return "The recording does not contain it." if self.context.recorded else "Reading it."
 
     def copy_text(self) -> str:
         """All of it."""
@@ -72,15 +72,15 @@ class TensorPanel(LinePanel):
 
     def _made(self, width: int) -> list[SheetLine]:
         key = dump_and_number(self._row)
-        found = self.look.snapshot.value_looks.get(key) if key is not None else None
-        comparison = self.look.snapshot.comparisons.get(key[0]) if key is not None else None
-        dump = self.look.snapshot.dumps.get(key[0]) if key is not None else None
-        shown, size = (found, comparison, dump, self.look.glyphs), (self._row, width)
+        found = self.context.snapshot.value_previews.get(key) if key is not None else None
+        comparison = self.context.snapshot.comparisons.get(key[0]) if key is not None else None
+        dump = self.context.snapshot.dumps.get(key[0]) if key is not None else None
+        shown, size = (found, comparison, dump, self.context.glyphs), (self._row, width)
         if size != self._shown_for or any(new is not old for new, old in zip(shown, self._shown, strict=True)):
             self._shown, self._shown_for = shown, size
             parts = list(self._against())
             if found is not None:
-                parts += _parts(found, width, plain=self.look.glyphs is ASCII)
+                parts += _parts(found, width, plain=self.context.glyphs is ASCII)
             elif parts:
                 parts.append(SheetLine(self.placeholder(), Role.DIM))
             if parts:
@@ -91,8 +91,8 @@ class TensorPanel(LinePanel):
     def _against(self) -> Iterator[SheetLine]:
         """How its task differs from that of the golden run."""
         key = dump_and_number(self._row)
-        comparison = self.look.snapshot.comparisons.get(key[0]) if key is not None else None
-        dump = self.look.snapshot.dumps.get(key[0]) if key is not None else None
+        comparison = self.context.snapshot.comparisons.get(key[0]) if key is not None else None
+        dump = self.context.snapshot.dumps.get(key[0]) if key is not None else None
         if key is None or comparison is None or dump is None:
             return
         task = next((row.task for row in dump.rows if row.number == key[1]), "")
@@ -123,34 +123,34 @@ def _wrapped(line: SheetLine, width: int) -> Iterator[SheetLine]:
         yield SheetLine(text, line.role, bold=line.bold, indent=line.indent)
 
 
-def _parts(look: ValueLook, width: int, *, plain: bool) -> Iterator[SheetLine]:
-    yield SheetLine(look.title, Role.HEADING, bold=True)
-    if look.problem:
-        yield SheetLine(look.problem, Role.WARN)
+def _parts(preview: ValuePreview, width: int, *, plain: bool) -> Iterator[SheetLine]:
+    yield SheetLine(preview.title, Role.HEADING, bold=True)
+    if preview.problem:
+        yield SheetLine(preview.problem, Role.WARN)
         return
-    if look.sample:
-        yield SheetLine(look.sample, Role.WARN)
+    if preview.sample:
+        yield SheetLine(preview.sample, Role.WARN)
     oddities = {"NaN", "Inf", "first NaN at"}
-    for name, text in look.statistics:
+    for name, text in preview.statistics:
         yield SheetLine(text, Role.BAD if name in oddities and text != "0" else Role.TEXT, name)
     yield SheetLine()
-    yield from _histogram(look, width, _BLOCKS[0 if plain else 1])
+    yield from _histogram(preview, width, _BLOCKS[0 if plain else 1])
     shades = str.maketrans("0123456789", _SHADES[0 if plain else 1])
-    yield from (SheetLine(f"|{row.translate(shades)}|", Role.NATIVE) for row in look.heat)
-    yield SheetLine(look.legend, Role.DIM)
+    yield from (SheetLine(f"|{row.translate(shades)}|", Role.NATIVE) for row in preview.heat)
+    yield SheetLine(preview.legend, Role.DIM)
     yield SheetLine()
-    yield from (SheetLine(text[:width], Role.NATIVE) for text in look.numbers)
+    yield from (SheetLine(text[:width], Role.NATIVE) for text in preview.numbers)
 
 
-def _histogram(look: ValueLook, width: int, block: str) -> Iterator[SheetLine]:
-    most = max(look.counts, default=0)
+def _histogram(preview: ValuePreview, width: int, block: str) -> Iterator[SheetLine]:
+    most = max(preview.counts, default=0)
     if not most:
         return
-    lead = max(map(len, look.edges))
-    tail = max(len(str(number)) for number in look.counts)
+    lead = max(map(len, preview.edges))
+    tail = max(len(str(number)) for number in preview.counts)
     room = max(4, min(width, 60) - lead - tail - 4)
-    for edge, number in zip(look.edges, look.counts, strict=False):
+    for edge, number in zip(preview.edges, preview.counts, strict=False):
         bar = block * math.ceil(room * number / most)
         yield SheetLine(f"{edge:>{lead}}  {bar:<{room}}  {number:>{tail}}", Role.NATIVE)
-    yield SheetLine(f"{look.edges[-1]:>{lead}}", Role.NATIVE)
+    yield SheetLine(f"{preview.edges[-1]:>{lead}}", Role.NATIVE)
     yield SheetLine()

@@ -11,8 +11,8 @@ from livedbg.model import Stack, Thread
 from livedbg.model.intents import Glance, WantStacks
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import width_of
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.marks import thread_mark
 from livedbg.panels.messages import Asked
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
@@ -62,26 +62,26 @@ class ThreadsPanel(TablePanel):
         self.members: dict[str, int] = {}
         self._columns: tuple[Column, ...] = self.COLUMNS
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """Threads, their stacks when merged, and the roots of the verdict, which come first."""
-        shot = look.snapshot
-        return id(shot.threads), id(shot.activity), id(shot.stacks), look.diagnosis.verdict.roots, self.merged
+        shot = context.snapshot
+        return id(shot.threads), id(shot.activity), id(shot.stacks), context.diagnosis.verdict.roots, self.merged
 
-    def size_of(self, look: Look) -> int:
+    def size_of(self, context: DrawContext) -> int:
         """All threads."""
-        return len(look.snapshot.threads)
+        return len(context.snapshot.threads)
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """Filter, order, merge, count the states for the title."""
-        alive = [thread for thread in look.snapshot.threads.values() if not thread.exited]
+        alive = [thread for thread in context.snapshot.threads.values() if not thread.exited]
         words = Counter(thread_mark(thread).word for thread in alive)
         title = "  ".join(f"{count(number)} {word}" for word, number in words.most_common(4))
-        found = [thread for thread in alive if not needle or needle in _text(look, thread)]
-        found.sort(key=_order(look, sort))
+        found = [thread for thread in alive if not needle or needle in _text(context, thread)]
+        found.sort(key=_order(context, sort))
         if self.merged:
             groups: dict[object, list[Thread]] = defaultdict(list)
             for thread in found:
-                stack = look.snapshot.stacks.get(thread.id)
+                stack = context.snapshot.stacks.get(thread.id)
                 groups[(thread.state, shape(stack) if stack else thread.id)].append(thread)
             found = [group[0] for group in groups.values()]
             self.members = {group[0].id: len(group) for group in groups.values()}
@@ -91,7 +91,7 @@ class ThreadsPanel(TablePanel):
 
     def set_rows(self, rows: Rows) -> None:
         """Show these rows; numbers and names take no more room than they need."""
-        threads = self.look.snapshot.threads
+        threads = self.context.snapshot.threads
         found = [threads[identity] for identity in rows.order[:_MEASURED] if identity in threads]
         tid = len(str(max((thread.tid for thread in found), default=0)))
         name = max(map(width_of, {thread.title for thread in found}), default=0)
@@ -106,24 +106,24 @@ class ThreadsPanel(TablePanel):
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One thread, or several with the same stack."""
-        look, ink = self.look, self.look.ink
-        thread = look.snapshot.threads.get(identity)
+        context, ink = self.context, self.context.ink
+        thread = context.snapshot.threads.get(identity)
         if thread is None:
             return [Cell("")] * len(self.COLUMNS)
         mark = thread_mark(thread)
         dim = ink.style(Role.DIM)
-        share = look.names.cpu_share(identity)
-        behind = look.diagnosis.graph.behind(identity)
+        share = context.names.cpu_share(identity)
+        behind = context.diagnosis.graph.behind(identity)
         more = self.members.get(identity, 1)
-        name = thread.title if more == 1 else f"{look.glyphs.times}{more} {thread.name}"
-        root = identity in look.diagnosis.verdict.roots
+        name = thread.title if more == 1 else f"{context.glyphs.times}{more} {thread.name}"
+        root = identity in context.diagnosis.verdict.roots
         return (
-            Cell(f"{mark.sign(look.glyphs)} {mark.word}", ink.style(mark.role)),
+            Cell(f"{mark.sign(context.glyphs)} {mark.word}", ink.style(mark.role)),
             Cell(str(thread.tid), dim),
             Cell(name, ink.style(Role.TEXT, bold=root)),
             Cell(percent(share), ink.style(Role.GOOD if share and share >= 0.05 else Role.FAINT)),
-            Cell(waits_for(look, thread)),
-            Cell(elapsed(look.names.age_ns(identity))),
+            Cell(waits_for(context, thread)),
+            Cell(elapsed(context.names.age_ns(identity))),
             Cell(count(behind) if behind else "", ink.style(Role.WARN, bold=True)),
         )
 
@@ -137,9 +137,9 @@ class ThreadsPanel(TablePanel):
 
     def action_glance(self) -> None:
         """Ask for stacks of running threads too."""
-        known = self.look.snapshot.threads.get(self.entity(self.cursor) or "")
+        known = self.context.snapshot.threads.get(self.entity(self.cursor) or "")
         if known is not None:
-            label = self.look.names.label(known.process)
+            label = self.context.names.label(known.process)
             self.post_message(
                 Asked(Glance(process=known.process), f"Taking stacks of {label}; running threads are stopped briefly")
             )
@@ -152,9 +152,9 @@ class ThreadsPanel(TablePanel):
 
 def want_stacks(panel: LinePanel, thread: str | None) -> None:
     """Ask for the stacks of the process of `thread`."""
-    known = panel.look.snapshot.threads.get(thread or "")
+    known = panel.context.snapshot.threads.get(thread or "")
     if known is not None:
-        label = panel.look.names.label(known.process)
+        label = panel.context.names.label(known.process)
         panel.post_message(Asked(WantStacks(process=known.process), f"Taking stacks of {label} without a stop"))
 
 
@@ -163,27 +163,29 @@ def shape(stack: Stack) -> Shape:
     return tuple((frame.function, frame.file, frame.line) for frame in stack.frames)
 
 
-def waits_for(look: Look, thread: Thread) -> str:
+def waits_for(context: DrawContext, thread: Thread) -> str:
     """What a thread waits for: the entity where it is known, else what it sits in."""
-    words = look.names.waits(thread)
-    edges = look.diagnosis.graph.waits_of(thread.id)
+    words = context.names.waits(thread)
+    edges = context.diagnosis.graph.waits_of(thread.id)
     targets = [edge.target for edge in edges if edge.source == thread.id]
     if not targets:
         return words
     more = f" +{len(targets) - 1}" if len(targets) > 1 else ""
-    label = look.names.label(targets[0])
+    label = context.names.label(targets[0])
     if words and label in words:
         return words
     return f"{label}{more}" if not words or words in label else f"{label}{more} ({words})"
 
 
-def _text(look: Look, thread: Thread) -> str:
-    return f"{thread.tid} {thread.title} {thread.state} {look.names.waits(thread)} {waits_for(look, thread)}".lower()
+def _text(context: DrawContext, thread: Thread) -> str:
+    return (
+        f"{thread.tid} {thread.title} {thread.state} {context.names.waits(thread)} {waits_for(context, thread)}".lower()
+    )
 
 
-def _order(look: Look, sort: str) -> Callable[[Thread], tuple[object, ...]]:
-    roots = {entity: place for place, entity in enumerate(look.diagnosis.verdict.roots)}
-    names, behind = look.names, look.diagnosis.graph.behind
+def _order(context: DrawContext, sort: str) -> Callable[[Thread], tuple[object, ...]]:
+    roots = {entity: place for place, entity in enumerate(context.diagnosis.verdict.roots)}
+    names, behind = context.names, context.diagnosis.graph.behind
 
     def by_state(thread: Thread) -> tuple[object, ...]:
         first = roots.get(thread.id, len(roots))

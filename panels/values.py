@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 
 from livedbg.model.dump_places import places
 from livedbg.model.dumps import ValueComparison, ValueDump, ValueRow
-from livedbg.model.intents import LookAtValues
+from livedbg.model.intents import PreviewValues
 from livedbg.panels.cells import Line, wrap
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Asked, Noticed, Pointed
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
 from livedbg.text.quantities import count
@@ -76,18 +76,18 @@ class ValuesPanel(TablePanel):
         given = iter(layout([column for column in self.COLUMNS if column.title not in left_out], width))
         return [0 if column.title in left_out else next(given) for column in self.COLUMNS]
 
-    def source(self, look: Look) -> object:
+    def source(self, context: DrawContext) -> object:
         """All dumps, and what they were compared with."""
-        return id(look.snapshot.dumps), id(look.snapshot.comparisons)
+        return id(context.snapshot.dumps), id(context.snapshot.comparisons)
 
-    def size_of(self, look: Look) -> int:
+    def size_of(self, context: DrawContext) -> int:
         """All rows of all dumps."""
-        return sum(len(dump.rows) for dump in look.snapshot.dumps.values())
+        return sum(len(dump.rows) for dump in context.snapshot.dumps.values())
 
-    def make_rows(self, look: Look, needle: str, sort: str) -> Rows:
+    def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """By task; or the ones that diverge first."""
-        dumps = list(look.snapshot.dumps.values())
-        verdicts, named = _verdicts(look), _places(look)
+        dumps = list(context.snapshot.dumps.values())
+        verdicts, named = _verdicts(context), _places(context)
         found = [
             (dump, row)
             for dump in dumps
@@ -105,14 +105,14 @@ class ValuesPanel(TablePanel):
             title += f", {count(listed)} of them listed here"
         return Rows([_identity(dump, row) for dump, row in found], listed, title)
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Know the rows by their identities; read the one under the cursor."""
-        if self.look.snapshot.dumps is not before.snapshot.dumps or not self._by_identity:
-            dumps = self.look.snapshot.dumps.values()
+        if self.context.snapshot.dumps is not before.snapshot.dumps or not self._by_identity:
+            dumps = self.context.snapshot.dumps.values()
             self._by_identity = {_identity(dump, row): (dump.path, row) for dump in dumps for row in dump.rows}
-            self._places = _places(self.look)
-        self._verdicts = _verdicts(self.look)
-        super().look_changed(before)
+            self._places = _places(self.context)
+        self._verdicts = _verdicts(self.context)
+        super().context_changed(before)
         self._ask()
 
     def set_rows(self, rows: Rows) -> None:
@@ -135,7 +135,7 @@ class ValuesPanel(TablePanel):
     def dump(self) -> str | None:
         """Path of the dump that the cursor is in."""
         known = self._by_identity.get(self.pointed or "")
-        return known[0] if known is not None else next(iter(self.look.snapshot.dumps), None)
+        return known[0] if known is not None else next(iter(self.context.snapshot.dumps), None)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         """One argument."""
@@ -143,7 +143,7 @@ class ValuesPanel(TablePanel):
         if known is None:
             return [Cell("")] * len(self.COLUMNS)
         path, row = known
-        ink = self.look.ink
+        ink = self.context.ink
         dim, verdict = ink.style(Role.DIM), self._verdicts.get((path, row.task), "")
         bad = verdict in _BAD
         return (
@@ -168,7 +168,7 @@ class ValuesPanel(TablePanel):
         lines = wrap(text, max(line.width, 20))
         if len(lines) > _SENTENCE_LINES:
             lines[_SENTENCE_LINES - 1] = f"{lines[_SENTENCE_LINES - 1][: line.width - 2]} …"
-        line.add(lines[index] if index < len(lines) else "", self.look.ink.style(role, bold=role is Role.BAD))
+        line.add(lines[index] if index < len(lines) else "", self.context.ink.style(role, bold=role is Role.BAD))
 
     def entity(self, index: int) -> str | None:
         """The task."""
@@ -210,16 +210,16 @@ class ValuesPanel(TablePanel):
         return known[0] if known is not None else None
 
     def _comparison(self) -> ValueComparison | None:
-        return self.look.snapshot.comparisons.get(self.dump or "")
+        return self.context.snapshot.comparisons.get(self.dump or "")
 
     def _sentence(self) -> tuple[str, Role]:
         path = self.dump
         if path is None:
             return "", Role.DIM
-        comparison, dump = self._comparison(), self.look.snapshot.dumps[path]
+        comparison, dump = self._comparison(), self.context.snapshot.dumps[path]
         if comparison is None:
             more = f" {dump.problems[0]}" if dump.problems else ""
-            how = "" if self.look.recorded else " Press C to compare it with a golden run."
+            how = "" if self.context.recorded else " Press C to compare it with a golden run."
             return f"{path}.{more}{how}", Role.DIM
         if comparison.running:
             return f"Comparing with {comparison.golden}.", Role.DIM
@@ -233,15 +233,15 @@ class ValuesPanel(TablePanel):
             self._pointed = self.pointed
             self.post_message(Pointed(self.pointed))
         wanted = dump_and_number(self.pointed)
-        if wanted is None or self.look.recorded:
+        if wanted is None or self.context.recorded:
             return
-        found = self.look.snapshot.value_looks.get(wanted)
+        found = self.context.snapshot.value_previews.get(wanted)
         if found is not None and not found.goes_on:
             return
-        asked = (*wanted, id(self.look.snapshot.dumps.get(wanted[0])))
+        asked = (*wanted, id(self.context.snapshot.dumps.get(wanted[0])))
         if asked != self._asked:
             self._asked = asked
-            self.post_message(Asked(LookAtValues(path=wanted[0], number=wanted[1]), ""))
+            self.post_message(Asked(PreviewValues(path=wanted[0], number=wanted[1]), ""))
 
 
 def dump_and_number(identity: str | None) -> tuple[str, int] | None:
@@ -256,8 +256,8 @@ def _identity(dump: ValueDump, row: ValueRow) -> str:
     return f"{row.number}@{dump.path}"
 
 
-def _verdicts(look: Look) -> dict[tuple[str, str], str]:
-    comparisons = look.snapshot.comparisons.values()
+def _verdicts(context: DrawContext) -> dict[tuple[str, str], str]:
+    comparisons = context.snapshot.comparisons.values()
     return {(one.path, task.task): task.verdict for one in comparisons for task in one.tasks}
 
 
@@ -266,9 +266,9 @@ def _rank(verdict: str) -> int:
     return order.index(verdict) if verdict in order else len(order)
 
 
-def _places(look: Look) -> dict[str, str]:
+def _places(context: DrawContext) -> dict[str, str]:
     """Where each dump is; "" for a single one."""
-    dumps = look.snapshot.dumps
+    dumps = context.snapshot.dumps
     if len(dumps) < 2:
         return dict.fromkeys(dumps, "")
     known = {PurePath(path): path for path in dumps}

@@ -10,7 +10,7 @@ from textual.geometry import Size
 from livedbg.analysis.diagnosis import Finding
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.marks import verdict_mark
 from livedbg.text.quantities import stopwatch
 from livedbg.themes import Role
@@ -51,7 +51,7 @@ class VerdictPanel(LinePanel):
         self.parts: list[_Part] = []
         self._wrapped: tuple[tuple[int, int], list[_Part]] = ((-1, 0), [])
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Compose the lines again."""
         old = self.parts
         self.parts = self._parts_now()
@@ -60,7 +60,7 @@ class VerdictPanel(LinePanel):
             self._wrapped = ((-1, 0), [])
             if len(self._lines(max(self.scrollable_content_region.width, 20))) != height:
                 self.refresh(layout=True)
-        findings = len(self.look.diagnosis.findings)
+        findings = len(self.context.diagnosis.findings)
         others = f"{findings} findings" if findings > 1 else ""
         self.title(self.LABEL, f"e: {others or 'evidence'}" if findings else "")
 
@@ -74,7 +74,7 @@ class VerdictPanel(LinePanel):
 
     def draw(self, index: int, line: Line) -> None:
         """One line."""
-        part, ink = self._lines(max(line.width, 10))[index], self.look.ink
+        part, ink = self._lines(max(line.width, 10))[index], self.context.ink
         if part.lead:
             line.add(part.lead, ink.style(part.lead_role, bold=True))
         line.add(part.text, ink.style(part.role, bold=part.bold))
@@ -107,17 +107,17 @@ class VerdictPanel(LinePanel):
         ]
 
     def _parts_now(self) -> list[_Part]:
-        look, verdict = self.look, self.look.diagnosis.verdict
+        context, verdict = self.context, self.context.diagnosis.verdict
         mark = verdict_mark(verdict.state)
-        since = stopwatch(look.since_ns(verdict.since_wall_ns))
-        lead = f"{mark.sign(look.glyphs)} {mark.word.upper()}{' ' + since if since else ''}  "
+        since = stopwatch(context.since_ns(verdict.since_wall_ns))
+        lead = f"{mark.sign(context.glyphs)} {mark.word.upper()}{' ' + since if since else ''}  "
         parts = [_Part(verdict.sentence, Role.TEXT, True, lead, mark.role)]
-        finding = finding_of(look)
+        finding = finding_of(context)
         if finding is None:
             return parts
         if finding.sentence != verdict.sentence and not verdict.sentence.startswith(finding.sentence):
             parts.append(_Part(finding.sentence, Role.TEXT, rank=2))
-        dot = f" {look.glyphs.separator} "
+        dot = f" {context.glyphs.separator} "
         if finding.evidence:
             shown = dot.join(f"{proof.source}: {proof.text}" for proof in finding.evidence[:2])
             more = f"{dot}{len(finding.evidence) - 2} more" if len(finding.evidence) > 2 else ""
@@ -145,6 +145,6 @@ def _squeezed(parts: list[tuple[int, list[_Part]]], room: int) -> list[_Part]:
     return [line for _rank, lines in parts for line in lines]
 
 
-def finding_of(look: Look) -> Finding | None:
+def finding_of(context: DrawContext) -> Finding | None:
     """The finding that the verdict rests on: the first one."""
-    return next(iter(look.diagnosis.findings.values()), None)
+    return next(iter(context.diagnosis.findings.values()), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.tree import Row, tree_rows
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
@@ -28,9 +28,9 @@ class WaitsPanel(LinePanel):
         self.rows: list[Row] = []
         self._key: object = None
 
-    def look_changed(self, before: Look) -> None:
+    def context_changed(self, before: DrawContext) -> None:
         """Make the rows again when the graph or a selection outside it changed."""
-        diagnosis, selection = self.look.diagnosis, self.look.selection
+        diagnosis, selection = self.context.diagnosis, self.context.selection
         key = (id(diagnosis.graph), diagnosis.verdict.roots, selection)
         if key == self._key:
             return
@@ -59,8 +59,8 @@ class WaitsPanel(LinePanel):
 
     def draw(self, index: int, line: Line) -> None:
         """Guides, mark, label, and how it waits."""
-        row, look = self.rows[index], self.look
-        ink, glyphs, faint = look.ink, look.glyphs, look.ink.style(Role.FAINT)
+        row, context = self.rows[index], self.context
+        ink, glyphs, faint = context.ink, context.glyphs, context.ink.style(Role.FAINT)
         for goes_on in row.guide:
             line.add(glyphs.bar if goes_on else "   ", faint)
         if row.parent is not None:
@@ -68,8 +68,8 @@ class WaitsPanel(LinePanel):
         if row.more:
             line.add(f"{count(row.more)} more", ink.style(Role.DIM))
             return
-        mark = look.names.mark(row.entity, look.stalled)
-        label = look.names.label(row.entity)
+        mark = context.names.mark(row.entity, context.stalled)
+        label = context.names.label(row.entity)
         line.add(f"{mark.sign(glyphs)} ", ink.style(mark.role))
         line.add(label, ink.style(Role.TEXT, bold=row.parent is None))
         if row.closes:
@@ -81,28 +81,28 @@ class WaitsPanel(LinePanel):
             line.add("  (shown above)", faint)
 
     def _details(self, row: Row, word: str) -> list[tuple[str, Role]]:
-        look, entity = self.look, row.entity
+        context, entity = self.context, row.entity
         found: list[tuple[str, Role]] = []
-        task = look.snapshot.tasks.get(entity)
-        if task is not None or entity in look.snapshot.threads or entity in look.snapshot.processes:
-            role = look.names.mark(entity, look.stalled).role
+        task = context.snapshot.tasks.get(entity)
+        if task is not None or entity in context.snapshot.threads or entity in context.snapshot.processes:
+            role = context.names.mark(entity, context.stalled).role
             if task is not None and task.fanin_total and row.parent is not None:
                 found.append((f"waits {task.fanin_left or 0} of {task.fanin_total}", role))
             else:
                 found.append((word, role))
-            age = elapsed(look.names.age_ns(entity))
+            age = elapsed(context.names.age_ns(entity))
             if age:
                 found.append((age, Role.DIM))
         elif word:
             found.append((word, Role.DIM))
-        holders = row.parent in look.diagnosis.graph.blockers_of(entity) and _is_lock(entity)
+        holders = row.parent in context.diagnosis.graph.blockers_of(entity) and _is_lock(entity)
         if holders and row.parent is not None:
             found.append(("held above", Role.DIM))
-        behind = look.diagnosis.graph.behind(entity)
+        behind = context.diagnosis.graph.behind(entity)
         if row.parent is None and behind:
             found.append((f"{count(behind)} behind", Role.WARN))
         elif task is not None and task.where and row.parent is None:
-            found.append((look.names.label(task.where[0]), Role.DIM))
+            found.append((context.names.label(task.where[0]), Role.DIM))
         return found
 
     def placeholder(self) -> str:

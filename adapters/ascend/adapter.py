@@ -29,7 +29,7 @@ __all__ = ["AscendAdapter"]
 
 _POLL_S: Final = 2.0
 _SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
-_LOGS_S: Final = 120.0  # how long one look waits for the logs
+_LOGS_S: Final = 120.0  # how long one scan waits for the logs
 
 
 class AscendAdapter(Adapter):
@@ -77,10 +77,10 @@ class AscendAdapter(Adapter):
     async def _watch(self, context: Context) -> None:
         settled = False
         while True:
-            over = logs_ended(context)  # this is the last look
+            over = logs_ended(context)  # this is the last scan
             if over and not context.request.once:
                 await self._until(lambda: self._compile.ended, context)
-            await self._look(context, last=over)
+            await self._scan(context, last=over)
             self._sample(context)
             self._collect(context)
             if not settled:
@@ -96,7 +96,7 @@ class AscendAdapter(Adapter):
             context.emit(*self.model.collect(context.stamp(), whole=True))
 
     async def _wait(self, context: Context) -> None:
-        """Until the next look; what a job's process was started with is taken as soon as it is known.
+        """Until the next scan; what a job's process was started with is taken as soon as it is known.
 
         A compilation that failed, and the end of the logs, are looked at at once.
         """
@@ -124,11 +124,11 @@ class AscendAdapter(Adapter):
         entity = f"host:{context.request.host}"
         context.emit(*(CounterSeen(entity=entity, name=name, value=value, **stamp) for name, value in numbers.items()))
 
-    async def _look(self, context: Context, *, last: bool) -> None:
+    async def _scan(self, context: Context, *, last: bool) -> None:
         if context.request.once:
             await self._until(lambda: self.model.settled, context)
         folders = await asyncio.to_thread(folders_of, [*context.request.logs, *self._logs_of(context)])
-        files = await asyncio.to_thread(self._files.look, folders, last=last)
+        files = await asyncio.to_thread(self._files.scan, folders, last=last)
         with self.model.lock:
             for file in files:
                 self.model.take(file)
@@ -140,7 +140,7 @@ class AscendAdapter(Adapter):
         self._tell(context)
 
     async def _until(self, read: Callable[[], bool], context: Context) -> None:
-        """One look, or the last one: what the files add is said after what the logs said."""
+        """One scan, or the last one: what the files add is said after what the logs said."""
         deadline = time.monotonic() + _LOGS_S
         while not read() and time.monotonic() < deadline:
             await context.sleep(0.01)

@@ -104,7 +104,7 @@ class CompileDecoder(LogDecoder):
             return events
 
     def _diagnostics(self) -> list[Diagnostic]:
-        found: dict[tuple[str, str], tuple[int, CompileError, CompileReader, PurePath]] = {}
+        found: dict[tuple[str, str], tuple[int, CompileError, str, PurePath]] = {}
         for order, (source, reader) in enumerate(self._readers.items()):
             for error in reader.errors.values():
                 path = self._paths[source]
@@ -112,11 +112,12 @@ class CompileDecoder(LogDecoder):
                 best = found.get(key)
                 # a report beside the log has the same errors as whole texts: the log's own lines come first
                 if best is None or (best[3].name == _REPORT and path.name != _REPORT):
-                    found[key] = (order, error, reader, path)
+                    found[key] = (order, error, source, path)
         numbered = enumerate(sorted(found.values(), key=lambda entry: (entry[3].name == _REPORT, entry[0])))
-        return [self._diagnostic(number, error, reader, path) for number, (_, error, reader, path) in numbered]
+        return [self._diagnostic(number, error, source, path) for number, (_, error, source, path) in numbered]
 
-    def _diagnostic(self, number: int, error: CompileError, reader: CompileReader, path: PurePath) -> Diagnostic:
+    def _diagnostic(self, number: int, error: CompileError, source: str, path: PurePath) -> Diagnostic:
+        reader = self._readers[source]
         place = error.place
         attributes = {
             "scope": "pypto",
@@ -138,9 +139,8 @@ class CompileDecoder(LogDecoder):
             "resolved": "yes" if reader.overtaken else "",
             **self._passes(error, path),
         }
-        evidence = Evidence(
-            kind="log", source=error.source, text=clean_line(error.text, _TEXT_LIMIT), at_wall_ns=error.wall_ns
-        )
+        text = clean_line(error.text, _TEXT_LIMIT)
+        evidence = Evidence(kind="log", source=error.source, text=text, at_wall_ns=error.wall_ns, log=source)
         return Diagnostic(
             id=f"pypto/compile-error/{number + 1}",
             system="ascend",

@@ -116,7 +116,7 @@ class AscendDecoder(LogDecoder):
         else:
             wall_ns = source.last_wall_ns
         where = f"{source.name}:{record.line + line.number}" if record.line is not None else source.name
-        return Mark(where, line.text[:_TEXT_LIMIT], wall_ns, exact, seen=source.live)
+        return Mark(where, line.text[:_TEXT_LIMIT], wall_ns, exact, seen=source.live, log=record.source)
 
     def _aside(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
         """A line that says nothing but that its log goes on, or a job script's exit status."""

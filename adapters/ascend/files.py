@@ -31,7 +31,7 @@ SIZE_LIMIT: Final = 256 << 20
 """A larger file is not read."""
 
 _DEPTH: Final = 6  # folders below a given one that are looked into
-_ENTRIES: Final = 20_000  # directory entries that one look may visit
+_ENTRIES: Final = 20_000  # directory entries that one scan may visit
 _SHORT_S: Final = 2.0  # looks come no more often in any case
 _LIMIT: Final = Limit(cpu=0.02, most_s=300.0)  # of reading a file that changes all the time
 
@@ -78,8 +78,8 @@ class FileWatch:
         self._rests: dict[Path, float] = {}
         self.problems: dict[Path, FileProblem] = {}
 
-    def look(self, folders: Iterable[Path], *, last: bool = False) -> list[JobFile]:
-        """One look: the files that are new or changed. Blocking: call it in a thread.
+    def scan(self, folders: Iterable[Path], *, last: bool = False) -> list[JobFile]:
+        """One scan: the files that are new or changed. Blocking: call it in a thread.
 
         Args:
             folders: where they lie.

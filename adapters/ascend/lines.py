@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["LineSplitter", "RuntimeLine"]
+__all__ = ["OWN_LINES", "LineSplitter", "RuntimeLine"]
 
 _LEVEL: Final = r"DEBUG|INFO(?:_V\d)?|TIMING|WARN(?:ING)?|ERROR|ALWAYS|EVENT|CRITICAL"
 _HEAD: Final = re.compile(rf"\[(?:{_LEVEL})\] (?P<rest>.*)$", re.DOTALL)
@@ -24,6 +24,11 @@ _CANN: Final = re.compile(r"[A-Z][A-Z0-9_]*\(\d{1,18},[^)]*\):\d{4}-\d\d-\d\d-\d
 _SOURCE: Final = re.compile(r"^(?P<func>[^\"\[\]]*?): (?:\[[\w.+-]+:\d{1,18}\] ?)?")
 _SOURCE_ONLY: Final = re.compile(r"^\[[\w.+-]+:\d{1,18}\] ?")
 _MONO: Final = re.compile(r"\[mono_ns=(\d{1,19})\]")
+OWN_LINES: Final = re.compile(
+    rf"\[mono_ns=\d{{1,19}}\]|\]\[T0x[0-9a-f]{{1,16}}\]\[|\[(?:{_LEVEL})\] "
+    r"(?:[A-Z][A-Z0-9_]{0,40}\(\d{1,18},|[^\"\[\]]{0,200}?: \[[\w.+-]{1,200}:\d{1,18}\])"
+)
+"""Lines of the runtime and of CANN, by their heads."""
 _HEAD_WINDOW: Final = 400  # a level tag later than this is text, not a head
 
 

@@ -20,6 +20,7 @@ class Mark:
         exact: the time is its own.
         kind: `log` or `file`.
         seen: it was read as it came, so that `wall_ns` is right to a second.
+        log: id of its log.
     """
 
     source: str
@@ -28,11 +29,12 @@ class Mark:
     exact: bool = False
     kind: str = "log"
     seen: bool = False
+    log: str = ""
 
     def evidence(self) -> Evidence:
         """The same as evidence of a diagnostic."""
         at = self.wall_ns if self.exact or self.seen or self.kind == "file" else None
-        return Evidence(kind=self.kind, source=self.source, text=self.text, at_wall_ns=at)
+        return Evidence(kind=self.kind, source=self.source, text=self.text, at_wall_ns=at, log=self.log)
 
 
 NOWHERE = Mark("", "")

@@ -45,11 +45,17 @@ class Place:
     Attributes:
         name: `err.txt:214`.
         text: the line.
+        log: id of the log.
     """
 
     name: str
     text: str
     wall_ns: int | None = None
+    log: str = ""
+
+    def evidence(self) -> Evidence:
+        """The same as evidence."""
+        return Evidence(kind="log", source=self.name, text=self.text[:_TEXT], at_wall_ns=self.wall_ns, log=self.log)
 
 
 @dataclass(slots=True)
@@ -85,6 +91,7 @@ class _Entry:
     count: int = 0
     threads: _Range | None = None
     blocks: _Range | None = None
+    last: Place | None = None
     last_wall_ns: int | None = None
     ids: tuple[str, ...] = ()
 
@@ -119,23 +126,26 @@ class ErrorCounts:
                 self._entries[digest] = entry
                 self.fresh = True
         entry.count += 1
+        entry.last = place
         entry.last_wall_ns = place.wall_ns or entry.last_wall_ns
         _widen(entry, statement)
         self._changed[entry.digest] = entry
         return entry.ids
 
-    def again(self, name: str, block: Point, thread: Point) -> tuple[str, ...] | None:
+    def again(self, name: str, block: Point, thread: Point, place: Place) -> tuple[str, ...] | None:
         """Count one more of a statement that was added (cheaply: asserts come by the hundred thousand).
 
         Args:
             name: its first identifier.
             block: of it.
             thread: of it.
+            place: where it was read.
         """
         entry = self._entries.get(name.rpartition("/")[2])
         if entry is None or entry.threads is None or entry.blocks is None:
             return None
         entry.count += 1
+        entry.last = place
         entry.threads.add(thread)
         entry.blocks.add(block)
         self._changed[entry.digest] = entry
@@ -206,9 +216,7 @@ def _diagnostic(entry: _Entry) -> Diagnostic:
     statement = entry.statement
     again = f" ({entry.count:,} times)" if entry.count > 1 else ""
     kernel = f" in {statement.kernel}" if statement.kernel else ""
-    evidence = Evidence(
-        kind="log", source=entry.place.name, text=entry.place.text[:_TEXT], at_wall_ns=entry.place.wall_ns
-    )
+    places = [entry.place, *([entry.last] if entry.last is not None and entry.last != entry.place else [])]
     return Diagnostic(
         id=f"diagnostic:cuda/{entry.digest}",
         system="cuda",
@@ -217,7 +225,7 @@ def _diagnostic(entry: _Entry) -> Diagnostic:
         sentence=f"{statement.what}{kernel}{again}.",
         entities=(entry.context.process,) if entry.context.process else (),
         attributes=_attributes(entry),
-        evidence=(evidence,),
+        evidence=tuple(place.evidence() for place in places),
         at_wall_ns=entry.place.wall_ns,
     )
 

@@ -89,9 +89,10 @@ class CudaReader:
             if prefix and (not plain or RULE in body):
                 stream = self._stream(record, _owner(prefix))
             plain.append(body)
-            ids = self._again(stream, body) if "] Assertion " in body else None
+            place = self._place(record, number, line)
+            ids = self._again(stream, body, place) if "] Assertion " in body else None
             if ids is None:
-                ids = self._line(stream, body, self._place(record, number, line))
+                ids = self._line(stream, body, place)
             if ids is not None:
                 taken = True
                 links.update(dict.fromkeys(ids))
@@ -128,7 +129,7 @@ class CudaReader:
     def _place(self, record: LogRecord, number: int, line: str) -> Place:
         name = self._names.get(record.source) or record.source.rpartition("/")[2]
         where = f"{name}:{record.line + number}" if record.line is not None else name
-        return Place(where, line[:2_000], record.wall_ns)
+        return Place(where, line[:2_000], record.wall_ns, record.source)
 
     def _line(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
         """What one line says by itself; None where it is nobody's."""
@@ -151,14 +152,14 @@ class CudaReader:
             return self._said(stream, statement, place)
         return None
 
-    def _again(self, stream: _Stream, line: str) -> tuple[str, ...] | None:
+    def _again(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
         """An assert that was seen before, by another thread: only its numbers are read."""
         points = _POINTS.search(line)
         name = stream.asserts.get((line[: points.start()], line[points.end() :])) if points is not None else None
         if points is None or name is None:
             return None
         x, y, z, tx, ty, tz = map(int, points.groups())
-        return self.errors.again(name, (x, y, z), (tx, ty, tz))
+        return self.errors.again(name, (x, y, z), (tx, ty, tz), place)
 
     def _asserted(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
         ids = self._said(stream, device_assert(line), place)

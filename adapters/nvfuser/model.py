@@ -54,7 +54,7 @@ class NvfuserModel:
         if emitter is not None:
             path = source.path or ""
             name = clean_line(PurePath(path).name if path else source.name)
-            emitter.job.take(said.statement, Place(name, path, wall_ns if live else None))
+            emitter.job.take(said.statement, Place(name, path, wall_ns if live else None, source.id))
 
     def collect(self, stamp: Stamp) -> list[Event]:
         """The events that follow from what was taken since the last call."""

@@ -33,15 +33,17 @@ class Mark:
         source: `train.log:312`.
         path: the log's path, for commands.
         wall_ns: when it was seen, where it was seen as it came.
+        log: id of the log.
     """
 
     source: str
     path: str = ""
     wall_ns: int | None = None
+    log: str = ""
 
     def evidence(self, text: str) -> Evidence:
         """The same as evidence."""
-        return Evidence(kind="log", source=self.source, text=text, at_wall_ns=self.wall_ns)
+        return Evidence(kind="log", source=self.source, text=text, at_wall_ns=self.wall_ns, log=self.log)
 
 
 NOWHERE: Final = Mark("")
@@ -53,15 +55,17 @@ class Place:
 
     Attributes:
         wall_ns: now, where the statement was seen as it came; None where it was there before.
+        log: id of the log.
     """
 
     name: str
     path: str = ""
     wall_ns: int | None = None
+    log: str = ""
 
     def at(self, line: int | None) -> Mark:
         """A line of it."""
-        return Mark(f"{self.name}:{line}" if line is not None else self.name, self.path, self.wall_ns)
+        return Mark(f"{self.name}:{line}" if line is not None else self.name, self.path, self.wall_ns, self.log)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.survived import unless_survived
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Diagnostic, Process, Severity, ThreadState
 from livedbg.text.shell import shell_word
@@ -65,7 +66,7 @@ class Failed:
         """One finding a group that failed; one an error without a group."""
         alive = _goes_on(state)
         for said in (*_said("group-failed", state), *_said("failed", state)):
-            yield self._finding(said, alive)
+            yield unless_survived(self._finding(said, alive), state.snapshot)
 
     def _finding(self, said: Diagnostic, alive: bool) -> Finding:
         about = said.attributes
@@ -125,7 +126,7 @@ class BadOption:
                 steps.append(f"did you mean {' or '.join(alike[:4])}?")
             steps.append("livedbg recipes nvfuser-dump   lists the options")
             alive = _goes_on(state)
-            yield Finding(
+            finding = Finding(
                 rule=self.name,
                 severity=Severity.ERROR if alive else Severity.CRITICAL,
                 sentence=said.sentence,
@@ -134,6 +135,7 @@ class BadOption:
                 since_wall_ns=said.at_wall_ns,
                 state=None if alive else VerdictState.CRASHED,
             )
+            yield unless_survived(finding, state.snapshot)
 
 
 class TraceStopped:

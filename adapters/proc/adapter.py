@@ -30,7 +30,7 @@ __all__ = ["RELATED_MOST", "ProcAdapter"]
 
 RELATED_MOST: Final = 32
 _ONCE_GAP_S: Final = 0.25
-"""Time between the two looks of a one-look session, so that CPU progress shows."""
+"""Time between the two samples of a session that takes one, so that CPU progress shows."""
 
 
 class ProcAdapter(Adapter):
@@ -43,30 +43,30 @@ class ProcAdapter(Adapter):
 
     async def run(self, context: Context) -> None:
         """Look again and again until every named process has ended."""
-        looker = _Looker(context.request)
+        scanner = _Scanner(context.request)
         pace = SamplePace(context.request.interval_s)
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1, "livedbg-proc") as executor:
             try:
                 settled = False
                 while True:
-                    events, changed, cost_s = await loop.run_in_executor(executor, looker.turn)
+                    events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
                     context.emit(*events, Tick(**context.stamp()))
-                    if context.request.once and not settled and not looker.done:
+                    if context.request.once and not settled and not scanner.done:
                         await asyncio.sleep(_ONCE_GAP_S)
-                        events, changed, cost_s = await loop.run_in_executor(executor, looker.turn)
+                        events, changed, cost_s = await loop.run_in_executor(executor, scanner.turn)
                         context.emit(*events, Tick(**context.stamp()))
                     if not settled:
                         context.settled()
                         settled = True
-                    if looker.done or context.request.once:
+                    if scanner.done or context.request.once:
                         return
                     await context.sleep(pace.after(changed=changed, cost_s=cost_s))
             finally:
-                executor.submit(looker.close)  # behind a look that is still under way
+                executor.submit(scanner.close)  # behind a sample that is still under way
 
 
-class _Looker:
+class _Scanner:
     """All the watches of one session. Its methods run in one thread, one at a time."""
 
     def __init__(self, request: Request) -> None:
@@ -99,7 +99,7 @@ class _Looker:
         waiting = list(self._watches.values())
         while waiting:
             watch = waiting.pop()
-            events += watch.look()
+            events += watch.sample()
             changed = changed or watch.changed
             if watch.gone:
                 del self._watches[watch.pid]

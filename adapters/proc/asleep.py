@@ -13,7 +13,7 @@ The ways in which the kernel wakes a task, and where each is looked for:
 
 Invariants:
     asleep.Z1. What can't be seen is a way to wake it: `outside` names it.
-    asleep.Z2. A process is looked at only when none of its threads has run for LONG_NS, by our looks or by the kernel.
+    asleep.Z2. A process is inspected only when no thread of it has run for LONG_NS, by our samples or the kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.adapters.proc.threads import ThreadLook
+from livedbg.adapters.proc.threads import ThreadSample
 from livedbg.adapters.proc.unseen import unseen_relative
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import UNTOLD, Wait
@@ -87,13 +87,15 @@ class AsleepReader:
         self._turn = 0
         self._since_ns: int | None = None
 
-    def look(self, looks: Collection[ThreadLook], changed: Collection[ThreadLook], waits: Mapping[int, Wait]) -> Asleep:
+    def sample(
+        self, samples: Collection[ThreadSample], changed: Collection[ThreadSample], waits: Mapping[int, Wait]
+    ) -> Asleep:
         """What could wake the process; AWAKE when some thread of it runs or will wake by itself."""
         self._turn += 1
-        alive = [look for look in looks if look.state not in (ThreadState.ZOMBIE, ThreadState.DEAD)]
+        alive = [sample for sample in samples if sample.state not in (ThreadState.ZOMBIE, ThreadState.DEAD)]
         self._note(alive, changed)
-        calls = {look.tid: waits.get(look.tid, Wait(None)) for look in alive}
-        sleeps = all(_waits(look) for look in alive) and time.monotonic_ns() - (self._since_ns or 0) >= LONG_NS
+        calls = {sample.tid: waits.get(sample.tid, Wait(None)) for sample in alive}
+        sleeps = all(_waits(sample) for sample in alive) and time.monotonic_ns() - (self._since_ns or 0) >= LONG_NS
         if not alive or not sleeps or any(wait.timed for wait in calls.values()):
             self._of = None
             return AWAKE
@@ -103,27 +105,27 @@ class AsleepReader:
             self._of = (calls, self._view.scene.version)  # it may have become another one
         return self._known
 
-    def _note(self, looks: Collection[ThreadLook], changed: Collection[ThreadLook]) -> None:
-        """Note since when no thread has run; `ThreadLook.last_ran_ns` is of the first look alone."""
+    def _note(self, samples: Collection[ThreadSample], changed: Collection[ThreadSample]) -> None:
+        """Note since when no thread has run; `ThreadSample.last_ran_ns` is of the first sample alone."""
         now_ns = time.monotonic_ns()
         if self._since_ns is None:
-            ran = (now_ns if look.last_ran_ns is None else look.last_ran_ns for look in looks)
+            ran = (now_ns if sample.last_ran_ns is None else sample.last_ran_ns for sample in samples)
             self._since_ns = max(ran, default=now_ns)
         elif changed:
             self._since_ns = now_ns
 
-    def _read(self, alive: Iterable[ThreadLook], calls: Mapping[int, Wait]) -> Asleep:
+    def _read(self, alive: Iterable[ThreadSample], calls: Mapping[int, Wait]) -> Asleep:
         try:
             mappings = parse_maps(self._pid)
         except OSError:
             return AWAKE
         threads = {}
-        for look in alive:
-            channel = look.wait_channel or ""
+        for sample in alive:
+            channel = sample.wait_channel or ""
             if _HELD_BACK.search(channel):
-                threads[look.tid] = (frozenset[int](), f"it is held in {channel}")
+                threads[sample.tid] = (frozenset[int](), f"it is held in {channel}")
             else:
-                threads[look.tid] = self._ends(calls[look.tid], mappings)
+                threads[sample.tid] = self._ends(calls[sample.tid], mappings)
         return Asleep(self._outside(calls.values(), mappings), threads)
 
     def _ends(self, wait: Wait, mappings: list[MemoryMapping]) -> tuple[frozenset[int], str]:
@@ -191,9 +193,9 @@ class AsleepReader:
         return "" if other is None else f"may share its memory with process {other}"
 
 
-def _waits(look: ThreadLook) -> bool:
+def _waits(sample: ThreadSample) -> bool:
     """Whether a thread is blocked, and the kernel counts when it runs."""
-    return look.state is ThreadState.WAITING and isinstance(look.call, BlockedSyscall) and look.runs is not None
+    return sample.state is ThreadState.WAITING and isinstance(sample.call, BlockedSyscall) and sample.runs is not None
 
 
 def _maps(pid: int) -> bytes:

@@ -111,8 +111,8 @@ def classify(call: FutexCall, memory: bytes | None, is_thread: IsThread, *, glib
     words = _Words(memory)
     found = _by_kernel_abi(call, words, is_thread)
     if found is None and glibc:
-        for look in (_parked, _mutex, _rwlock, _semaphore, _barrier, _condition):
-            found = look(call, words, is_thread)
+        for recognise in (_parked, _mutex, _rwlock, _semaphore, _barrier, _condition):
+            found = recognise(call, words, is_thread)
             if found is not None:
                 break
     return found if found is not None else _plain(call, words)

@@ -60,7 +60,7 @@ class Groups:
         self._states: dict[Group, _State] = {}
 
     def forget(self, pid: int) -> None:
-        """Find the group of a process anew at the next look: it may have been moved."""
+        """Find the group of a process anew at the next sample: it may have been moved."""
         self._views.pop(pid, None)
 
     def readable(self, pid: int) -> bool:

@@ -1,6 +1,6 @@
 """What all watched processes share: who has which descriptor open, sockets, file locks, shared memory, control groups.
 
-The looks at descriptors span the whole machine, so they are taken only when a wait needs them, and at most so
+The scans of descriptors span the whole machine, so they are taken only when a wait needs them, and at most so
 often that they cost 1 % of the time (`_LIMIT`).
 """
 

@@ -1,7 +1,7 @@
-"""The threads of one process: their numbers in its PID namespace, and cheap looks at them.
+"""The threads of one process: their numbers in its PID namespace, and cheap samples of them.
 
 Invariants:
-    threads.T1. A thread whose `schedstat` shows no run since the last look, and that was blocked then, is
+    threads.T1. A thread whose `schedstat` shows no run since the last sample, and that was blocked then, is
         still in the same system call: a thread must run to leave one. So a quiet thread costs one
         read of a file that is kept open.
     threads.T2. No more files are kept open than FILES_SHARE of what the process may open.
@@ -20,17 +20,17 @@ from livedbg.linux.namespaces import inner_tids, owner_elsewhere, pid_namespace,
 from livedbg.linux.procfs import BlockedSyscall, Running
 from livedbg.model import ThreadState
 
-__all__ = ["ThreadLook", "ThreadNumbers", "ThreadReader"]
+__all__ = ["ThreadNumbers", "ThreadReader", "ThreadSample"]
 
 FILES_SHARE: Final = 0.5
 
 _FULL_EVERY: Final = 32
-"""Each thread is read in full at least every so many looks: its name may be changed by others."""
+"""Each thread is read in full at least every so many samples: its name may be changed by others."""
 
 
 @dataclass(slots=True)
-class ThreadLook:
-    """One look at a thread.
+class ThreadSample:
+    """One sample of a thread.
 
     Attributes:
         runs: times it was put on a CPU; None where the kernel doesn't count.
@@ -38,7 +38,7 @@ class ThreadLook:
         marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far; None
             where that isn't known.
         queued_ns: time in which it could run and waited for a CPU; None where the kernel doesn't count.
-        last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first look and the kernel says so.
+        last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first sample and the kernel says so.
     """
 
     tid: int
@@ -113,7 +113,7 @@ class ThreadReader:
         self._pid = pid
         self._files: dict[int, int] = {}
         self._raw: dict[int, bytes] = {}
-        self._looks: dict[int, ThreadLook] = {}
+        self._samples: dict[int, ThreadSample] = {}
         self._turn = 0
         self._counts = _scheduler_counts()
         self.most_files = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * FILES_SHARE)
@@ -123,31 +123,31 @@ class ThreadReader:
         for tid in list(self._files):
             self._drop(tid)
 
-    def look(self) -> tuple[list[ThreadLook], list[ThreadLook]]:
-        """All threads now, and those of them that may have changed since the last look.
+    def sample(self) -> tuple[list[ThreadSample], list[ThreadSample]]:
+        """All threads now, and those of them that may have changed since the last sample.
 
         Raises:
             OSError: the process is gone.
         """
         self._turn += 1
         tids = procfs.thread_ids(self._pid)
-        for tid in self._looks.keys() - set(tids):
+        for tid in self._samples.keys() - set(tids):
             self._forget(tid)
         changed = []
         for tid in tids:
             try:
-                look = self._changed(tid)
+                sample = self._changed(tid)
             except OSError:  # ended in between
                 self._forget(tid)
                 continue
-            if look is not None:
-                self._looks[tid] = look
-                changed.append(look)
-        return list(self._looks.values()), changed
+            if sample is not None:
+                self._samples[tid] = sample
+                changed.append(sample)
+        return list(self._samples.values()), changed
 
-    def _changed(self, tid: int) -> ThreadLook | None:
-        """A new look at a thread; None when it can't have changed (T1)."""
-        known = self._looks.get(tid)
+    def _changed(self, tid: int) -> ThreadSample | None:
+        """A new sample of a thread; None when it can't have changed (T1)."""
+        known = self._samples.get(tid)
         raw = self._schedstat(tid) if self._counts else b""
         quiet = known is not None and raw and raw == self._raw.get(tid) and isinstance(known.call, BlockedSyscall)
         if quiet and (self._turn + tid) % _FULL_EVERY:
@@ -169,8 +169,8 @@ class ThreadReader:
         ran_ns = (last_ran_mono_ns(self._pid, tid) if blocked else None) if known is None else known.last_ran_ns
         calls = None if blocked else procfs.calls_and_waits(self._pid, tid)
         marks = calls + stat.faults if calls is not None else None
-        look = ThreadLook(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks, queued_ns)
-        return None if look == known else look
+        sample = ThreadSample(tid, stat.name, stat.state, cpu_ns, runs, call, channel, ran_ns, marks, queued_ns)
+        return None if sample == known else sample
 
     def _schedstat(self, tid: int) -> bytes:
         file = self._files.get(tid)
@@ -190,7 +190,7 @@ class ThreadReader:
         return data
 
     def _forget(self, tid: int) -> None:
-        self._looks.pop(tid, None)
+        self._samples.pop(tid, None)
         self._raw.pop(tid, None)
         self._drop(tid)
 

@@ -17,7 +17,7 @@ from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
 from livedbg.adapters.proc.exit_status import ExitStatus
 from livedbg.adapters.proc.identity import Identity, executable, read_identity, start_wall_ns
 from livedbg.adapters.proc.scene import Scene
-from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers, ThreadReader
+from livedbg.adapters.proc.threads import ThreadNumbers, ThreadReader, ThreadSample
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.wait_reader import WaitReader
 from livedbg.adapters.proc.waits import NO_WAIT, Wait, edges_of
@@ -44,7 +44,7 @@ from livedbg.text.sanitize import clean_line
 __all__ = ["ProcessWatch"]
 
 _IDENTITY_EVERY: Final = 16
-"""The command, working folder and tracer are read again every so many looks."""
+"""The command, working folder and tracer are read again every so many samples."""
 
 _CHILDREN_EVERY: Final = 4
 _MANY: Final = 64
@@ -63,7 +63,7 @@ class ProcessWatch:
 
     Attributes:
         gone: it has ended.
-        changed: the last look found something changed.
+        changed: the last sample found something changed.
         related: other processes that hold what its threads wait for.
         children: its child processes, as far as its threads could have made new ones.
     """
@@ -108,8 +108,8 @@ class ProcessWatch:
         self._reader.close()
         self._ending.close()
 
-    def look(self) -> list[Event]:
-        """One look; the events of what changed since the last one."""
+    def sample(self) -> list[Event]:
+        """One sample; the events of what changed since the last one."""
         self._turn += 1
         try:
             stat = procfs.read_stat(self.pid)
@@ -117,31 +117,31 @@ class ProcessWatch:
                 self.start_ticks = stat.start_ticks
             if stat.start_ticks != self.start_ticks:
                 return self._end(None)
-            looks, changed = self._reader.look()
-            if stat.state is ThreadState.ZOMBIE and len(looks) <= 1:
+            samples, changed = self._reader.sample()
+            if stat.state is ThreadState.ZOMBIE and len(samples) <= 1:
                 return self._end(stat)
-            events = self._look_at_identity(stat)
-            waits = self._look_at_waits(looks)
-            self._asleep = self._sleeper.look(looks, changed, waits) if self._sleeper is not None else AWAKE
+            events = self._read_identity(stat)
+            waits = self._read_waits(samples)
+            self._asleep = self._sleeper.sample(samples, changed, waits) if self._sleeper is not None else AWAKE
         except (ProcessLookupError, FileNotFoundError):
             return self._missed()
         except PermissionError:
             self.gone = True
             self.close()
             return [StatusSeen(status=problems.hidden(self._scene.host, self.pid), **self._stamp())]
-        events += self._process_events(stat, looks)
-        events += self._thread_events(looks, changed, waits)
+        events += self._process_events(stat, samples)
+        events += self._thread_events(samples, changed, waits)
         events += self._edge_events(waits)
         self.related = (self._others | self._asleep.pids) - {self.pid}
         events += self._group_events()
-        self._look_for_children(changed)
+        self._find_children(changed)
         self.changed = bool(events)
         return events
 
     def _missed(self) -> list[Event]:
         """Something of it went away while it was looked at: it has ended, or is about to.
 
-        The memory of a process goes before it is a zombie, and only that tells its exit status: the next look may.
+        The memory of a process goes before it is a zombie, and only that tells its exit status: the next sample may.
         """
         try:
             stat = procfs.read_stat(self.pid)
@@ -190,7 +190,7 @@ class ProcessWatch:
         ]
         return events
 
-    def _look_at_identity(self, stat: Stat) -> list[Event]:
+    def _read_identity(self, stat: Stat) -> list[Event]:
         """Read what it is, now and then; find out what may be seen, at first and after an exec."""
         image = executable(self.pid) or stat.name
         if self._turn % _IDENTITY_EVERY and image == self._image:
@@ -228,18 +228,18 @@ class ProcessWatch:
             raise AssertionError("problems.machine_problem has told so")
         return ProcessView(self._scene, self.pid, abi, libc, self._numbers, mappings), libc
 
-    def _look_at_waits(self, looks: list[ThreadLook]) -> dict[int, Wait]:
+    def _read_waits(self, samples: list[ThreadSample]) -> dict[int, Wait]:
         if self._waits is None:
             return {}
         try:
-            return self._waits.look(looks)
+            return self._waits.sample(samples)
         except PermissionError:  # it dropped or gained privileges meanwhile
             self._waits, self._sleeper, self._blind = None, None, True
             return {}
 
     # what became of it
 
-    def _process_events(self, stat: Stat, looks: list[ThreadLook]) -> list[Event]:
+    def _process_events(self, stat: Stat, samples: list[ThreadSample]) -> list[Event]:
         notes = [self.role] if self.role else []
         inner = self._numbers.inner_pid
         if inner is not None:
@@ -249,9 +249,9 @@ class ProcessWatch:
         if stat.state is ThreadState.ZOMBIE:
             notes.append("main thread ended")
         state = stat.state
-        if state is not ThreadState.STOPPED and any(look.state is ThreadState.RUNNING for look in looks):
+        if state is not ThreadState.STOPPED and any(sample.state is ThreadState.RUNNING for sample in samples):
             state = ThreadState.RUNNING
-        process = self._model(stat, len(looks), tuple(notes), state)
+        process = self._model(stat, len(samples), tuple(notes), state)
         if process == self._process:
             return []
         self._process = process
@@ -281,22 +281,22 @@ class ProcessWatch:
         )
 
     def _thread_events(
-        self, looks: list[ThreadLook], changed: list[ThreadLook], waits: dict[int, Wait]
+        self, samples: list[ThreadSample], changed: list[ThreadSample], waits: dict[int, Wait]
     ) -> Iterable[Event]:
         host = self._scene.host
-        fresh = {look.tid for look in changed}
+        fresh = {sample.tid for sample in changed}
         seen = []
-        for look in looks:
-            known = self._threads.get(look.tid)
-            wait = waits.get(look.tid, NO_WAIT)
+        for sample in samples:
+            known = self._threads.get(sample.tid)
+            wait = waits.get(sample.tid, NO_WAIT)
             same = known is not None and known.waits_in == wait.waits_in and known.timed == wait.timed
-            same = same and known is not None and (known.wakers, known.outside) == self._asleep.of(host, look.tid)
-            if look.tid in fresh or not same:
-                thread = self._thread(look, wait)
+            same = same and known is not None and (known.wakers, known.outside) == self._asleep.of(host, sample.tid)
+            if sample.tid in fresh or not same:
+                thread = self._thread(sample, wait)
                 if thread != known:
-                    self._threads[look.tid] = thread
+                    self._threads[sample.tid] = thread
                     seen.append(thread)
-        ended = self._threads.keys() - {look.tid for look in looks}
+        ended = self._threads.keys() - {sample.tid for sample in samples}
         gone = tuple(self._threads.pop(tid).id for tid in sorted(ended))
         if seen:
             yield ThreadsSeen(threads=tuple(seen), **self._stamp())
@@ -312,29 +312,29 @@ class ProcessWatch:
         evidence = f"/proc/{self.pid}/task/{thread.tid}"
         return Edge(kind=EdgeKind.PART_OF, source=thread.id, target=self.id, evidence=evidence)
 
-    def _thread(self, look: ThreadLook, wait: Wait) -> Thread:
+    def _thread(self, sample: ThreadSample, wait: Wait) -> Thread:
         abi = native_abi()
-        call = look.call
+        call = sample.call
         number = call.number if isinstance(call, BlockedSyscall) else -1
         syscall = abi.syscalls.get(number, str(number)) if abi is not None and number >= 0 else None
-        wakers, outside = self._asleep.of(self._scene.host, look.tid)
+        wakers, outside = self._asleep.of(self._scene.host, sample.tid)
         return Thread(
-            id=ids.thread(self._scene.host, self.pid, look.tid),
+            id=ids.thread(self._scene.host, self.pid, sample.tid),
             process=self.id,
-            tid=look.tid,
-            name=clean_line(look.name),
-            state=look.state,
-            wait_channel=look.wait_channel,
+            tid=sample.tid,
+            name=clean_line(sample.name),
+            state=sample.state,
+            wait_channel=sample.wait_channel,
             syscall=syscall,
             waits_in=wait.waits_in,
             timed=wait.timed,
-            cpu_ns=look.cpu_ns,
-            switches=look.runs,
-            queued_ns=look.queued_ns,
-            last_ran_mono_ns=look.last_ran_ns,
+            cpu_ns=sample.cpu_ns,
+            switches=sample.runs,
+            queued_ns=sample.queued_ns,
+            last_ran_mono_ns=sample.last_ran_ns,
             wakers=wakers,
             outside=outside,
-            marks=look.marks,
+            marks=sample.marks,
         )
 
     def _edge_events(self, waits: dict[int, Wait]) -> list[Event]:
@@ -372,7 +372,7 @@ class ProcessWatch:
             EdgesReplaced(scope=scope, edges=(edge,), **self._stamp()),
         ]
 
-    def _look_for_children(self, changed: list[ThreadLook]) -> None:
+    def _find_children(self, changed: list[ThreadSample]) -> None:
         """New children can come only from threads that ran; when many did, all are asked now and then."""
         self._children_due = self._children_due or self._turn == 0 or len(changed) > _MANY
         if self._children_due and self._turn % _CHILDREN_EVERY == 0:
@@ -380,9 +380,9 @@ class ProcessWatch:
             self.children = set(procfs.child_pids(self.pid))
         if len(changed) > _MANY:
             return
-        for look in changed:
+        for sample in changed:
             try:
-                text = procfs.read_file(f"/proc/{self.pid}/task/{look.tid}/children")
+                text = procfs.read_file(f"/proc/{self.pid}/task/{sample.tid}/children")
             except OSError:
                 continue
             self.children.update(map(int, text.split()))

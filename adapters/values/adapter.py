@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from livedbg.adapters.values.dump_folders import Finder, folders_of, named_in
 from livedbg.adapters.values.threads import Turn, in_thread
 from livedbg.model import SourceHealth, SourceStatus
-from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
+from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.errors import SourceError
 from livedbg.model.events import DumpCompared, DumpSeen, StatusSeen, ValuesSeen
-from livedbg.model.intents import VALUES_GOLDEN, CompareValues, Intent, LookAtValues
+from livedbg.model.intents import VALUES_GOLDEN, CompareValues, Intent, PreviewValues
 from livedbg.session.adapter import Adapter, Context, Level, Request, logs_ended
 from livedbg.session.filereaders import dump_readers
 from livedbg.session.pacing import Cost, Limit
@@ -43,7 +43,7 @@ class ValuesAdapter(Adapter):
     sees: ClassVar[str] = "tensors that a run dumped (args_dump, tensor_dump), next to its logs"
     cost: ClassVar[str] = "lists the folders of the logs every 5 s; reads values on request"
     level: ClassVar[Level] = Level.OBSERVE
-    handles: ClassVar[tuple[type[Intent], ...]] = (LookAtValues, CompareValues)
+    handles: ClassVar[tuple[type[Intent], ...]] = (PreviewValues, CompareValues)
 
     def __init__(self) -> None:
         self._readers = dump_readers()
@@ -91,30 +91,30 @@ class ValuesAdapter(Adapter):
         Raises:
             SourceError: that dump was not found in this session.
         """
-        assert isinstance(intent, LookAtValues | CompareValues)
+        assert isinstance(intent, PreviewValues | CompareValues)
         if intent.path not in self._listed:
             raise SourceError(f"There is no dump {clean_line(intent.path)}.", "see the screen Values", "no-dump")
-        if isinstance(intent, LookAtValues):
+        if isinstance(intent, PreviewValues):
             loop = asyncio.get_running_loop()
 
-            def emit(look: ValueLook) -> None:
-                context.emit(ValuesSeen(look=look, **context.stamp()))
+            def emit(preview: ValuePreview) -> None:
+                context.emit(ValuesSeen(preview=preview, **context.stamp()))
 
             self._previewed_s = time.monotonic()
-            await self._previews.newest(lambda: self._preview(intent, lambda look: _on(loop, emit, look)))
+            await self._previews.newest(lambda: self._preview(intent, lambda preview: _on(loop, emit, preview)))
         else:
             await self._compare(intent.path, intent.golden, context)
 
-    def _preview(self, intent: LookAtValues, emit: Callable[[ValueLook], None]) -> None:
+    def _preview(self, intent: PreviewValues, emit: Callable[[ValuePreview], None]) -> None:
         """In a thread."""
         from livedbg.values.preview import Previewer  # numpy is imported where there is a dump
 
         previewer = self._previewer = self._previewer or Previewer(self._readers)
         try:
-            for look in previewer.previews(self._paths[intent.path], intent.path, intent.number):
-                emit(look)
+            for preview in previewer.previews(self._paths[intent.path], intent.path, intent.number):
+                emit(preview)
         except Exception as error:  # no tensor may leave a screen that waits
-            emit(ValueLook(path=intent.path, number=intent.number, problem=_bug(error)))
+            emit(ValuePreview(path=intent.path, number=intent.number, problem=_bug(error)))
             raise
 
     async def _compare(self, name: str, golden: str, context: Context) -> None:
@@ -206,10 +206,10 @@ class ValuesAdapter(Adapter):
             context.emit(StatusSeen(status=status, **context.stamp()))
 
 
-def _on(loop: asyncio.AbstractEventLoop, emit: Callable[[ValueLook], None], look: ValueLook) -> None:
+def _on(loop: asyncio.AbstractEventLoop, emit: Callable[[ValuePreview], None], preview: ValuePreview) -> None:
     """Emit on the session's thread, while there is one."""
     with contextlib.suppress(RuntimeError):  # the session has ended meanwhile
-        loop.call_soon_threadsafe(emit, look)
+        loop.call_soon_threadsafe(emit, preview)
 
 
 def _as_path(text: str) -> Path:

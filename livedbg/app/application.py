@@ -1,7 +1,7 @@
 """The Textual app: screens, the shared selection, keys. It sees a SessionView and sends intents.
 
 Invariants:
-    application.A1. All panels show one Look: one update, one selection.
+    application.A1. All panels show one DrawContext: one update, one selection.
     application.A2. Frozen means: updates go on being taken in, and are not shown.
     application.A3. The session is started after the first paint, in another thread.
 """
@@ -35,11 +35,11 @@ from livedbg.app.theming import as_theme
 from livedbg.app.views import VIEWS, View
 from livedbg.model.intents import Refresh
 from livedbg.panels.details import details, evidence
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.hitsheet import caught_sheet
 from livedbg.panels.ink import ink_of
 from livedbg.panels.keys import bindings
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII, UNICODE
 from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded
 from livedbg.panels.recordsheet import record_sheet
@@ -101,7 +101,9 @@ class LivedbgApp(ReplayActions, PromptingApp):
         for palette in PALETTES.values():
             self.register_theme(as_theme(palette))
         self._line_filters: dict[str, Sequence[LineFilter]] = {}
-        self.look = Look(ink=ink_of(name), glyphs=ASCII if ascii_only else UNICODE, recorded=view.timeline is not None)
+        self.context = DrawContext(
+            ink=ink_of(name), glyphs=ASCII if ascii_only else UNICODE, recorded=view.timeline is not None
+        )
         self._newest: Update | None = None
         self._chose = False
         self._pending: Timer | None = None
@@ -126,7 +128,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
         self.main = self.screen
         self.query_one(FooterBar).current = VIEWS[0].name
         self.current = self.query_one("#overview", View)
-        self.render_look()
+        self.render_shown()
         self.current.focus_first()
         self.set_interval(max(_CLOCK_S, 4 * self._interval_s), self._beat)
         self.call_after_refresh(self.feed.start)
@@ -139,7 +141,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What every line goes through before it is written."""
-        key = self.look.ink.palette.name
+        key = self.context.ink.palette.name
         if key not in self._line_filters:
             filters: list[LineFilter] = [Guard()]
             if self.ascii_only:
@@ -197,31 +199,31 @@ class LivedbgApp(ReplayActions, PromptingApp):
 
     def change(self, *, update: Update | None = None, selection: str | None = None, theme: str | None = None) -> None:
         """Take over a new state, selection or theme, and show it everywhere."""
-        old = self.look
+        old = self.context
         update = update or old.update
         selection = selection or old.selection
         if selection is None or (not self._chose and self._gone(selection, update)):
             selection = next(iter(update.diagnosis.verdict.roots), None)
         ink = ink_of(theme) if theme else old.ink
-        self.look = Look(update, selection, ink, old.glyphs, old.recorded)
-        self.render_look()
+        self.context = DrawContext(update, selection, ink, old.glyphs, old.recorded)
+        self.render_shown()
 
     def _gone(self, selection: str, update: Update) -> bool:
         roots = update.diagnosis.verdict.roots
         return bool(roots) and selection not in roots
 
-    def render_look(self) -> None:
+    def render_shown(self) -> None:
         """Draw everything that can be seen; nothing when the app is about to end."""
         if not self.main.is_attached or not self.main.query(FooterBar):
             return
         with self.batch_update():
             self.tick()
-            self.main.query_one(FooterBar).show(self.look)
+            self.main.query_one(FooterBar).show(self.context)
             for panel in self.current.query(LogsPanel):
                 panel.reader = self.view.logs
-            self.current.show(self.look)
+            self.current.show(self.context)
             if isinstance(self.screen, SheetScreen):
-                self.screen.show(self.look)
+                self.screen.show(self.context)
 
     def moved(self) -> None:
         """The time line was moved."""
@@ -236,22 +238,22 @@ class LivedbgApp(ReplayActions, PromptingApp):
         header.what, header.mode, header.frozen = self.view.title, self.view.mode, self.frozen
         line = self.timeline
         header.now_ns = line.position_wall_ns if line is not None else self.options.clock()
-        header.show(self.look)
+        header.show(self.context)
         for bar in self.main.query(TimelineBar):
             bar.timeline = line
-            bar.show(self.look)
+            bar.show(self.context)
 
     # what panels say
 
     @on(Picked)
     def _picked(self, message: Picked) -> None:
-        if message.entity != self.look.selection:
+        if message.entity != self.context.selection:
             self._chose = True
             self.change(selection=message.entity)
 
     @on(Opened)
     def _opened(self, message: Opened) -> None:
-        self.open_sheet(caught_sheet(self.look, message.entity) or details(message.entity))
+        self.open_sheet(caught_sheet(self.context, message.entity) or details(message.entity))
 
     @on(Unfolded)
     def _unfolded(self, message: Unfolded) -> None:
@@ -273,7 +275,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
     @on(Asked)
     def _asked(self, message: Asked) -> None:
         self.view.send(message.intent)
-        if message.notice and not self.look.recorded:
+        if message.notice and not self.context.recorded:
             self.say(message.notice)
 
     @on(Noticed)
@@ -311,12 +313,12 @@ class LivedbgApp(ReplayActions, PromptingApp):
         wanted.display = True
         self.current = wanted
         self.main.query_one(FooterBar).current = name
-        self.render_look()
+        self.render_shown()
         wanted.focus_first()
 
     def open_sheet(self, sheet: Sheet, *, lead: int = 14) -> None:
         """Lay a sheet over the screen."""
-        self.push_screen(SheetScreen(sheet, self.look, lead=lead))
+        self.push_screen(SheetScreen(sheet, self.context, lead=lead))
 
     def action_evidence(self) -> None:
         """What the verdict rests on."""
@@ -350,7 +352,7 @@ class LivedbgApp(ReplayActions, PromptingApp):
     def action_next_theme(self) -> None:
         """The next theme."""
         names = list(PALETTES)
-        self.action_use_theme(names[(names.index(self.look.ink.palette.name) + 1) % len(names)])
+        self.action_use_theme(names[(names.index(self.context.ink.palette.name) + 1) % len(names)])
 
     def action_use_theme(self, name: str) -> None:
         """A theme by name."""

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from livedbg.panels.catchpoints import armed
 from livedbg.panels.cells import Line, width_of
-from livedbg.panels.look import NO_LOOK, Look
+from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
 from livedbg.panels.marks import verdict_mark
 from livedbg.panels.paint import Painted
 from livedbg.session.view import Timeline
@@ -49,12 +49,12 @@ class _Bar(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.look: Look = NO_LOOK
+        self.context: DrawContext = EMPTY_CONTEXT
         self._painted = Painted(self.refresh)
 
-    def show(self, look: Look) -> None:
+    def show(self, context: DrawContext) -> None:
         """Draw another state, selection or theme."""
-        self.look = look
+        self.context = context
         self._painted.repaint(self.size.height, self.screen_line)
 
     def draw(self, line: Line) -> None:
@@ -66,7 +66,7 @@ class _Bar(Widget):
 
     def screen_line(self, y: int) -> Strip:
         """A line as it is now."""
-        line = Line(self.size.width, self.look.ink.raised)
+        line = Line(self.size.width, self.context.ink.raised)
         if y == 0:
             self.draw(line)
         return line.strip()
@@ -84,20 +84,20 @@ class HeaderBar(_Bar):
 
     def draw(self, line: Line) -> None:
         """What matters least goes first when it is narrow."""
-        look, ink = self.look, self.look.ink
-        verdict = look.diagnosis.verdict
+        context, ink = self.context, self.context.ink
+        verdict = context.diagnosis.verdict
         mark = verdict_mark(verdict.state)
-        since = stopwatch(look.since_ns(verdict.since_wall_ns))
-        state = " ".join(filter(None, (mark.sign(look.glyphs), mark.word.upper(), since)))
-        paused = f"paused {milliseconds(look.snapshot.paused_ns)}"
-        speed = f"{rate(look.update.events_per_s)} ev/s"
-        ended = "ended" if look.update.ended else ""
+        since = stopwatch(context.since_ns(verdict.since_wall_ns))
+        state = " ".join(filter(None, (mark.sign(context.glyphs), mark.word.upper(), since)))
+        paused = f"paused {milliseconds(context.snapshot.paused_ns)}"
+        speed = f"{rate(context.update.events_per_s)} ev/s"
+        ended = "ended" if context.update.ended else ""
         dim = ink.style(Role.DIM)
         frozen = ("FROZEN", ink.style(Role.WARN, bold=True)) if self.frozen else ("", dim)
-        touched = ink.style(Role.WARN, bold=True) if look.snapshot.paused_ns else dim
-        caught = armed(look)
-        stopped = any(point.stopped_thread for point in look.snapshot.catchpoints.values())
-        attached = armed(look, stopping=True) > 0
+        touched = ink.style(Role.WARN, bold=True) if context.snapshot.paused_ns else dim
+        caught = armed(context)
+        stopped = any(point.stopped_thread for point in context.snapshot.catchpoints.values())
+        attached = armed(context, stopping=True) > 0
         word = "catching" if attached else "tracing"
         right: list[tuple[int, str, Style]] = [
             (10, "THREAD STOPPED" if stopped else "", ink.style(Role.BAD, bold=True)),
@@ -110,7 +110,7 @@ class HeaderBar(_Bar):
             (4, clock(self.now_ns), ink.style(Role.TEXT)),
         ]
         right = [item for item in right if item[1]]
-        dot = f" {look.glyphs.separator} "
+        dot = f" {context.glyphs.separator} "
         least = 10 + min(width_of(self.what), 24) + len(state) + 2
         while right and least + sum(len(text) + 3 for _keep, text, _style in right) > line.width:
             right.remove(min(right, key=lambda item: item[0]))
@@ -138,7 +138,7 @@ class TimelineBar(_Bar):
 
     def draw(self, line: Line) -> None:
         """Sign, times, track, speed."""
-        time_line, ink, glyphs = self.timeline, self.look.ink, self.look.glyphs
+        time_line, ink, glyphs = self.timeline, self.context.ink, self.context.glyphs
         if time_line is None:
             return
         start, end, at = time_line.start_wall_ns, time_line.end_wall_ns, time_line.position_wall_ns
@@ -205,7 +205,7 @@ class FooterBar(_Bar):
             self._item(line, key, label, action, here=False)
 
     def _item(self, line: Line, key: str, label: str, action: str, *, here: bool) -> None:
-        ink, start = self.look.ink, line.used
+        ink, start = self.context.ink, line.used
         if here:
             line.add(f" {key} {label} ", ink.selected)
         else:

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.app import App
 
 from livedbg.app import export
-from livedbg.panels.look import NO_LOOK, Look
+from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
 from livedbg.text.private_files import write_private
 from livedbg.text.sanitize import clean, clean_line
 from livedbg.text.wording import many
@@ -22,7 +22,7 @@ _BUG = "Please report this bug; LIVEDBG_DEBUG=1 prints a traceback. `livedbg rep
 class BasicApp(App[int]):
     """The part of the app that knows nothing of screens."""
 
-    look: Look = NO_LOOK
+    context: DrawContext = EMPTY_CONTEXT
     notice_s: float = 5.0
     """How long a notice stays."""
 
@@ -56,7 +56,7 @@ class BasicApp(App[int]):
                     path = export.free_path(suffix)
                     write_private(path, self.export_screenshot(title="livedbg"))
                 else:
-                    path = export.write_report(self.look.update, suffix)
+                    path = export.write_report(self.context.update, suffix)
                 written.append(path)
         except OSError as error:
             self.say(f"Can't write to {Path.cwd()}: {error.strerror}", "error")

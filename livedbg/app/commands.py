@@ -30,7 +30,7 @@ class Commands(Provider):
         """Find, once a palette, which recipes fit."""
         app = self.app
         if isinstance(app, PromptingApp):
-            self._offers = await asyncio.to_thread(offered, app.look, live=app.view.timeline is None)
+            self._offers = await asyncio.to_thread(offered, app.context, live=app.view.timeline is None)
 
     async def discover(self) -> Hits:
         """All commands, before anything is typed."""
@@ -70,7 +70,7 @@ class Commands(Provider):
     async def _show(self, again: Again) -> None:
         app = self.app
         if isinstance(app, PromptingApp):
-            app.push_screen(SheetScreen(recipe_sheet(again), app.look))
+            app.push_screen(SheetScreen(recipe_sheet(again), app.context))
             app.copy_text(again.command)
 
     async def _run(self, action: str, scope: Widget | None) -> None:

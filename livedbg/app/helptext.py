@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
 from livedbg.app.views import VIEWS, ViewSpec
 from livedbg.panels.base import MOVES
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key
-from livedbg.panels.look import Look
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.themes import Role
 
@@ -19,7 +19,7 @@ def help_sheet(spec: ViewSpec, *, replay: bool) -> Sheet:
     """The sheet of help for one screen."""
     lines = list(_lines(spec, replay))
 
-    def sheet(_look: Look) -> tuple[str, Sequence[SheetLine]]:
+    def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
         return f"Help: {spec.key} {spec.label}", lines
 
     return sheet

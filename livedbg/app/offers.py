@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from livedbg.panels.look import Look
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
 from livedbg.recipes.again import facts_of_rerun
@@ -18,17 +18,17 @@ from livedbg.themes import Role
 __all__ = ["offered", "recipe_sheet"]
 
 
-def offered(look: Look, *, live: bool) -> list[Again]:
+def offered(context: DrawContext, *, live: bool) -> list[Again]:
     """The recipes that fit, the closest first.
 
     Args:
-        look: what is shown.
+        context: what is shown.
         live: the process may be there still, so that what it has loaded can be read.
     """
-    process = chosen_process(look.snapshot, look.selection)
+    process = chosen_process(context.snapshot, context.selection)
     if process is None:
         return []
-    systems = by_snapshot(look.snapshot, process)
+    systems = by_snapshot(context.snapshot, process)
     if live and process.host == host_name() and not process.exited:
         with contextlib.suppress(OSError):  # it has ended, or is somebody else's
             systems |= of_running(process.pid, languages=True)
@@ -45,7 +45,7 @@ def recipe_sheet(again: Again) -> Sheet:
         for name, text in facts_of_rerun(again)
     ]
 
-    def sheet(_look: Look) -> tuple[str, Sequence[SheetLine]]:
+    def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
         return f"Recipe {again.name}: {again.recipe.question}", lines
 
     return sheet

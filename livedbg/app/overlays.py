@@ -12,8 +12,8 @@ from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
 from textual.widgets import Input
 
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
-from livedbg.panels.look import Look
 from livedbg.panels.sheet import Sheet, SheetPanel
 
 __all__ = ["Copied", "Prompt", "SheetScreen"]
@@ -29,10 +29,10 @@ class SheetScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("sheet", _SHEET_KEYS)
 
-    def __init__(self, sheet: Sheet, look: Look, *, lead: int = SheetPanel.LEAD) -> None:
+    def __init__(self, sheet: Sheet, context: DrawContext, *, lead: int = SheetPanel.LEAD) -> None:
         super().__init__()
         self.panel = SheetPanel(sheet, lead=lead)
-        self._look = look
+        self._drawn = context
 
     def compose(self) -> ComposeResult:
         """The sheet."""
@@ -40,12 +40,12 @@ class SheetScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show what is known now."""
-        self.show(self._look)
+        self.show(self._drawn)
         self.panel.focus()
 
-    def show(self, look: Look) -> None:
+    def show(self, context: DrawContext) -> None:
         """Follow the state."""
-        self.panel.show(look)
+        self.panel.show(context)
 
     def action_copy(self) -> None:
         """Copy the text."""

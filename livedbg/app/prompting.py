@@ -58,12 +58,12 @@ class PromptingApp(BasicApp):
         if self.view.timeline is not None:
             self.say("Catchpoints need a live target; this is a recording.", "warning")
             return
-        process = process_to_catch_in(self.look)
+        process = process_to_catch_in(self.context)
         if process is None:
             self.say("Select a thread of the target process first (4 shows the threads).", "warning")
             return
         self._prompted, self._answer = panel, lambda text: self._catch(text, process)
-        self.main.query_one(Prompt).open("", catch_hint(), catch_words(self.look))
+        self.main.query_one(Prompt).open("", catch_hint(), catch_words(self.context))
 
     def _catch(self, text: str, process: str) -> None:
         if not text.strip():
@@ -74,7 +74,7 @@ class PromptingApp(BasicApp):
             self.say(f"{error} {error.remedy}".rstrip(), "warning")
             return
         self.view.send(intent)
-        self.say(f"Setting a catchpoint on {intent.pattern} in {self.look.names.label(process)}")
+        self.say(f"Setting a catchpoint on {intent.pattern} in {self.context.names.label(process)}")
         self.call_next(self.action_view, "exceptions")
 
     def action_golden(self) -> None:
@@ -97,10 +97,10 @@ class PromptingApp(BasicApp):
 
     def action_resume_thread(self) -> None:
         """Resume all threads that stopped at a catchpoint."""
-        stopped = [point for point in self.look.snapshot.catchpoints.values() if point.stopped_thread is not None]
+        stopped = [point for point in self.context.snapshot.catchpoints.values() if point.stopped_thread is not None]
         for point in stopped:
             self.view.send(Resume(catchpoint=point.id))
-        labels = ", ".join(self.look.names.label(point.stopped_thread or "") for point in stopped)
+        labels = ", ".join(self.context.names.label(point.stopped_thread or "") for point in stopped)
         self.say(f"Resuming {labels}" if stopped else "No thread is stopped at a catchpoint.")
 
     @on(Input.Changed, "#prompt")

@@ -13,6 +13,7 @@ from livedbg.panels.base import LinePanel
 from livedbg.panels.catchpoints import CatchpointsPanel
 from livedbg.panels.device import DevicePanel
 from livedbg.panels.devicethread import DeviceThreadPanel
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.keys import bindings
@@ -20,7 +21,6 @@ from livedbg.panels.launches import LAUNCH_KEYS, LaunchesPanel
 from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.look import Look
 from livedbg.panels.messages import Pointed
 from livedbg.panels.stack import StackPanel
 from livedbg.panels.tasks import TasksPanel
@@ -59,10 +59,10 @@ class View(Container):
             if not panel.has_class("hidden"):
                 yield panel
 
-    def show(self, look: Look) -> None:
+    def show(self, context: DrawContext) -> None:
         """Show every panel that can be seen."""
         for panel in self.panels():
-            panel.show(look)
+            panel.show(context)
 
     def focus_first(self) -> None:
         """Give the keys to the main panel."""
@@ -75,25 +75,25 @@ class View(Container):
 class Overview(View):
     """The first screen: tasks where a runtime reports any, threads where none does."""
 
-    def show(self, look: Look) -> None:
+    def show(self, context: DrawContext) -> None:
         """Choose between tasks and threads, then show."""
         tasks, threads = self.query_one(TasksPanel), self.query_one(ThreadsPanel)
-        has_tasks = bool(look.snapshot.tasks)
+        has_tasks = bool(context.snapshot.tasks)
         hidden, shown = (threads, tasks) if has_tasks else (tasks, threads)
         had_keys = hidden.has_focus
         tasks.set_class(not has_tasks, "hidden")
         threads.set_class(has_tasks, "hidden")
         if had_keys:
             shown.focus()
-        super().show(look)
+        super().show(context)
 
 
 class Exceptions(View):
     """Catchpoints, what they caught, and the stack of the selected hit."""
 
-    def show(self, look: Look) -> None:
+    def show(self, context: DrawContext) -> None:
         """The stack is that of the selected hit."""
-        super().show(look)
+        super().show(context)
         self.query_one(HitStackPanel).point(self.query_one(HitsPanel).pointed)
 
     def focus_first(self) -> None:
@@ -110,9 +110,9 @@ class Values(View):
 
     BINDINGS = bindings("values-view", GOLDEN_KEYS)
 
-    def show(self, look: Look) -> None:
+    def show(self, context: DrawContext) -> None:
         """The tensor is that under the cursor."""
-        super().show(look)
+        super().show(context)
         self.query_one(TensorPanel).point(self.query_one(ValuesPanel).pointed)
 
     @on(Pointed)
@@ -138,9 +138,9 @@ class Device(View):
 
     BINDINGS = bindings("device", LAUNCH_KEYS)
 
-    def show(self, look: Look) -> None:
+    def show(self, context: DrawContext) -> None:
         """The thread is that of the selected state."""
-        super().show(look)
+        super().show(context)
         self.query_one(DeviceThreadPanel).point(self.query_one(DevicePanel).pointed)
 
     @on(Pointed)

@@ -9,8 +9,8 @@ import traceback
 from collections.abc import Sequence
 
 from livedbg.cli.command_clock import clock
-from livedbg.cli.saying import warn
 from livedbg.cli.streams import drop_output, prepare_streams
+from livedbg.commands.messages import warn
 from livedbg.model.errors import LivedbgError, SourceError
 
 __all__ = ["main"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from livedbg.cli.saying import warn
+from livedbg.commands.messages import warn
 from livedbg.model.dump_places import places
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from livedbg.app.options import AppOptions, check_terminal
-from livedbg.cli.common import Look, look_options, warn
+from livedbg.cli.target_options import TargetOptions, target_options
+from livedbg.commands.messages import warn
 from livedbg.recording.recorder import Recorder
 from livedbg.session.hostinfo import host_name
 from livedbg.session.live import LiveView
@@ -48,22 +49,22 @@ def app_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("attach")
-@look_options
+@target_options
 @app_options
 @click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Also write a recording to this file.")
 @click.option("--force", is_flag=True, help="Overwrite an existing recording.")
-def command(look: Look, record: Path | None, force: bool, screen: AppOptions) -> int:
+def command(options: TargetOptions, record: Path | None, force: bool, screen: AppOptions) -> int:
     """Show in the terminal app what processes do and what they are stuck on, while they keep running."""
     from livedbg.app import run
 
-    look = look.resolved()
+    options = options.resolved()
     check_terminal(os.environ, is_terminal=sys.stdin.isatty() and sys.stdout.isatty())  # before a file is made
-    title = " ".join([*look.targets, *look.logs])
+    title = " ".join([*options.targets, *options.logs])
     with contextlib.ExitStack() as stack:
         recorder = Recorder(record, host_name(), title, replace=force) if record is not None else None
         if recorder is not None:
             stack.callback(recorder.close)
-        view = LiveView(look.request(), sink=recorder)
+        view = LiveView(options.request(), sink=recorder)
         if recorder is not None:
             recorder.keyframe = view.keyframe
         code = run(view, screen)

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.saying import warn
+from livedbg.commands.messages import warn
 from livedbg.model.errors import RecordingError
 from livedbg.recording.ring import RingRecorder
 from livedbg.session.view import Update
@@ -37,7 +37,7 @@ class BlackBox:
         self._state: VerdictState | None = None  # now
         self._told: VerdictState | None = None  # that the newest file is about
 
-    def look(self, update: Update) -> None:
+    def take(self, update: Update) -> None:
         """Take in an update. On the session's thread."""
         state = update.diagnosis.verdict.state
         if state in _BAD and self._state is not state:

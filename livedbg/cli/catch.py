@@ -10,8 +10,12 @@ from typing import Any, Final
 
 import click
 
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, redact_option, started, warn_all
 from livedbg.cli.hits import HitPrinter
+from livedbg.cli.target_options import redact_option
+from livedbg.commands.exit_codes import TIME_LIMIT
+from livedbg.commands.messages import warn_all
+from livedbg.commands.sessions import started
+from livedbg.commands.signals import quit_on_signals
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.errors import TargetError, UsageError
 from livedbg.model.intents import Resume

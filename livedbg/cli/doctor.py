@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 
-from livedbg.cli.common import Look, redact_option, running
+from livedbg.cli.target_options import TargetOptions, redact_option
+from livedbg.commands.sessions import running
 from livedbg.model import SourceHealth
 from livedbg.session.hostinfo import Capability, capabilities
 from livedbg.session.systems import declared, note_problem, problems
@@ -105,7 +106,7 @@ def _target(word: str, gdb: str | None, *, redact: bool) -> None:
     click.echo()
     for problem in found.problems:
         click.echo(f"--  {problem.message}\n    try: {problem.remedy}")
-    with running(Look(found=found, redact=redact, gdb=gdb).request(once=True)) as view:
+    with running(TargetOptions(found=found, redact=redact, gdb=gdb).request(once=True)) as view:
         view.wait_settled(30.0)
         snapshot = view.latest().snapshot
     for process in snapshot.processes.values():

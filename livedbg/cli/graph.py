@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
-from livedbg.cli.common import Look, running, warn
+from livedbg.cli.target_options import TargetOptions
+from livedbg.commands.messages import warn
+from livedbg.commands.sessions import running
 from livedbg.graphs.asdot import to_dot
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.asjson import to_json
@@ -193,7 +195,7 @@ def _snapshot(source: Path) -> Snapshot:
         if damage:
             warn(damage)
         return update.snapshot
-    with running(Look(logs=(str(source),)).resolved().request(once=True)) as view:
+    with running(TargetOptions(logs=(str(source),)).resolved().request(once=True)) as view:
         view.wait_settled(_SETTLE_S)
         return view.latest().snapshot
 

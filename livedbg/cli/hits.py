@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import click
 from msgspec import structs
 
-from livedbg.cli.common import warn
 from livedbg.cli.stacks import frame_text
+from livedbg.commands.messages import warn
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot

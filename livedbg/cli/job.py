@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from livedbg.cli.arming import Arming
-from livedbg.cli.common import signals_held
+from livedbg.commands.signals import signals_held
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name

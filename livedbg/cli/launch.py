@@ -15,14 +15,18 @@ import click
 
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
-from livedbg.cli.common import TIME_LIMIT, code_of, quit_on_signals, redact_option, started, write
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.job import Job, job_of, picked_recipes
 from livedbg.cli.one_run import Order
 from livedbg.cli.repeating import repeat
 from livedbg.cli.report import render
+from livedbg.cli.target_options import redact_option
 from livedbg.cli.watch import OnStall, follow
+from livedbg.commands.exit_codes import TIME_LIMIT, code_of
+from livedbg.commands.output import write
+from livedbg.commands.sessions import started
+from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import UsageError
 from livedbg.repeats.devices import check_visible
 from livedbg.repeats.pool import devices_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from livedbg.cli.common import started
 from livedbg.cli.job import Job, job_of
+from livedbg.commands.sessions import started
 from livedbg.model import ExceptionHit, Stack
 from livedbg.model.snapshot import Snapshot
 from livedbg.recipes import Recipe

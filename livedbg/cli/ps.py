@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from msgspec.structs import replace
 
-from livedbg.cli.common import redact_option
+from livedbg.cli.target_options import redact_option
 from livedbg.session.hostinfo import Candidate, list_candidates
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import short_age

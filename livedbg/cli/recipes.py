@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from livedbg.cli.common import redact_option
+from livedbg.cli.target_options import redact_option
 from livedbg.linux.procfs import command_line
 from livedbg.model import Process
 from livedbg.model.snapshot import EMPTY

@@ -10,8 +10,11 @@ from typing import Final
 import click
 
 from livedbg.cli.black_box import BlackBox
-from livedbg.cli.common import Look, look_options, quit_on_signals, started, warn_all
+from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.cli.units import DURATION, SIZE
+from livedbg.commands.messages import warn_all
+from livedbg.commands.sessions import started
+from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import SourceError
 from livedbg.recording.recorder import MOST_BYTES, Recorder
 from livedbg.recording.ring import MOST_RING_BYTES, RingRecorder
@@ -30,7 +33,7 @@ _CHECK_S: Final = 0.5
 
 
 @click.command("record")
-@look_options
+@target_options
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
 @click.option(
     "--for", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop SECONDS after the first scan."
@@ -49,26 +52,26 @@ _CHECK_S: Final = 0.5
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(
-    look: Look, output: Path, seconds: float | None, last: float | None, max_size: float | None, force: bool
+    options: TargetOptions, output: Path, seconds: float | None, last: float | None, max_size: float | None, force: bool
 ) -> int:
     """Record a session until Ctrl-C, the end of the target, or --for.
 
     `replay` and `report` read the file, also while it is being written. With --last, nothing is written until the
     target stalls or crashes; each further stall gets a file of its own, at most ten.
     """
-    look = look.resolved()
-    warn_all(look.found.problems)
-    title = " ".join([*look.targets, *look.logs])
+    options = options.resolved()
+    warn_all(options.found.problems)
+    title = " ".join([*options.targets, *options.logs])
     with quit_on_signals():  # from before there is a file: it shall be ended whole
         if last is None:
-            return _to_file(look, output, seconds, int(max_size or MOST_BYTES), title, force=force)
+            return _to_file(options, output, seconds, int(max_size or MOST_BYTES), title, force=force)
         ring = RingRecorder(
             output, host_name(), title, last_s=last, replace=force, most_bytes=int(max_size or MOST_RING_BYTES)
         )
         box = BlackBox(ring)
-        view = LiveView(_request(look), sink=ring)
+        view = LiveView(_request(options), sink=ring)
         ring.keyframe = view.keyframe
-        view.subscribe(box.look)
+        view.subscribe(box.take)
         try:
             with started(view):
                 _watch(view, seconds, box)
@@ -77,15 +80,17 @@ def command(
     return 0
 
 
-def _request(look: Look) -> Request:
+def _request(options: TargetOptions) -> Request:
     """The request of a recording: it ends with its targets, also where logs were named."""
-    return replace(look.request(), ends_with_processes=bool(look.found.processes))
+    return replace(options.request(), ends_with_processes=bool(options.found.processes))
 
 
-def _to_file(look: Look, output: Path, seconds: float | None, most_bytes: int, title: str, *, force: bool) -> int:
+def _to_file(
+    options: TargetOptions, output: Path, seconds: float | None, most_bytes: int, title: str, *, force: bool
+) -> int:
     recorder = Recorder(output, host_name(), title, replace=force, most_bytes=most_bytes)
     try:
-        view = LiveView(_request(look), sink=recorder)
+        view = LiveView(_request(options), sink=recorder)
         recorder.keyframe = view.keyframe
         with started(view):
             _watch(view, seconds)

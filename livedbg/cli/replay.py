@@ -8,7 +8,7 @@ import click
 
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
-from livedbg.cli.common import redact_option
+from livedbg.cli.target_options import redact_option
 from livedbg.session.replay import ReplayView
 
 __all__ = ["command"]

@@ -7,8 +7,13 @@ from typing import Final
 
 import click
 
-from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, why_blind, write
+from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.cli.time_limit import TimeLimit
+from livedbg.commands.exit_codes import code_of
+from livedbg.commands.messages import warn, why_blind
+from livedbg.commands.output import write
+from livedbg.commands.sessions import running
+from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
 from livedbg.report import build, to_json, to_markdown, to_text
@@ -28,7 +33,7 @@ TARGET is {target_forms("a recording FILE")}.
 
 
 @click.command("report", help=_HELP)
-@look_options
+@target_options
 @click.option("--json", "form", flag_value="json", help="Print JSON, schema livedbg.report/1.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a bug report.")
 @click.option("--text", "form", flag_value="text", default="text", help="Print text (default).")
@@ -48,17 +53,17 @@ TARGET is {target_forms("a recording FILE")}.
     metavar="SECONDS",
     help="Report what is known after SECONDS.",
 )
-def command(look: Look, form: str, output: Path | None, seconds: float | None, timeout: float) -> int:
+def command(options: TargetOptions, form: str, output: Path | None, seconds: float | None, timeout: float) -> int:
     """Run the command."""
-    recording = _recording(look)
+    recording = _recording(options)
     if recording is not None:
-        update, damage = last_update(recording, redact=look.redact)
+        update, damage = last_update(recording, redact=options.redact)
         if damage:
             warn(damage)
         write(render(update, form), output)
         return code_of(update)
     limit = TimeLimit(timeout)
-    with quit_on_signals(), running(look.resolved().request(once=seconds is None)) as view, limit.over(view):
+    with quit_on_signals(), running(options.resolved().request(once=seconds is None)) as view, limit.over(view):
         in_time = view.wait_settled(limit.left_s or 0)
         if seconds is not None:
             view.wait_ended(min(seconds, limit.left_s or 0))
@@ -71,12 +76,12 @@ def command(look: Look, form: str, output: Path | None, seconds: float | None, t
     return code_of(update, in_time=in_time)
 
 
-def _recording(look: Look) -> Path | None:
+def _recording(options: TargetOptions) -> Path | None:
     """The recording that the one TARGET names, if it does."""
-    files = [Path(word) for word in look.targets if not word.isdigit() and Path(word).is_file()]
+    files = [Path(word) for word in options.targets if not word.isdigit() and Path(word).is_file()]
     if not files:
         return None
-    if len(look.targets) > 1 or look.logs:
+    if len(options.targets) > 1 or options.logs:
         raise UsageError(
             "A recording can't be combined with other targets or logs.",
             f"livedbg report {shell_word(files[0])}",

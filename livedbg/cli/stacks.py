@@ -8,8 +8,12 @@ from typing import Final
 import click
 
 from livedbg.analysis.rules.sight import blinds
-from livedbg.cli.common import TIME_LIMIT, Look, look_options, quit_on_signals, running, warn
+from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.cli.time_limit import TimeLimit
+from livedbg.commands.exit_codes import TIME_LIMIT
+from livedbg.commands.messages import warn
+from livedbg.commands.sessions import running
+from livedbg.commands.signals import quit_on_signals
 from livedbg.model import Frame, Stack, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import GLANCE_ONCE
@@ -27,13 +31,13 @@ _BLIND: Final = 3
 
 
 @click.command("stacks")
-@look_options
+@target_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per group of equal stacks.")
 @click.option(
     "--timeout", type=click.FloatRange(0.1), default=30.0, show_default=True, metavar="SECONDS", help="Time limit."
 )
 @click.option("--glance", is_flag=True, help="Stop each running thread for about 0.1 ms to get its native frames.")
-def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
+def command(options: TargetOptions, as_json: bool, timeout: float, glance: bool) -> int:
     """Print the stacks of all threads, innermost frame first. Threads with equal stacks are grouped.
 
     No thread is stopped. A running thread therefore shows Python frames only; `--glance` stops each running thread for
@@ -41,7 +45,7 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     some system calls (`epoll_wait`, `semop`, …) return EINTR.
     """
     limit = TimeLimit(timeout)
-    request = _request(look.resolved(), glance)
+    request = _request(options.resolved(), glance)
     with quit_on_signals(), running(request) as view, limit.over(view, may_kill=not glance):
         in_time = view.wait_settled(limit.left_s or 0)
         snapshot = view.latest().snapshot
@@ -77,7 +81,7 @@ def command(look: Look, as_json: bool, timeout: float, glance: bool) -> int:
     return _BLIND if failed else 0 if in_time else TIME_LIMIT
 
 
-def _request(look: Look, glance: bool) -> Request:
+def _request(options: TargetOptions, glance: bool) -> Request:
     """The request of a session: with a glance, one adapter takes all native stacks.
 
     Raises:
@@ -85,11 +89,11 @@ def _request(look: Look, glance: bool) -> Request:
         UsageError: native frames are both wanted and not.
     """
     if not glance:
-        return look.request(once=True)
-    refuse_touch(look.request(), "--glance stops running threads briefly")
-    if not look.native:
+        return options.request(once=True)
+    refuse_touch(options.request(), "--glance stops running threads briefly")
+    if not options.native:
         raise UsageError("--glance and --no-native exclude each other.", "use one of them")
-    return replace(look.request(once=True, stacks="python"), options={GLANCE_ONCE: "yes"})
+    return replace(options.request(once=True, stacks="python"), options={GLANCE_ONCE: "yes"})
 
 
 def _is_asked_for(snapshot: Snapshot, thread: Thread) -> bool:

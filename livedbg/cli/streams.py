@@ -48,12 +48,12 @@ def drop_output() -> None:
 
 def is_unread(stream: TextIO) -> bool:
     """Whether nobody reads what is printed any more: the other end of the pipe or socket is closed."""
-    look = select.poll()
+    poll = select.poll()
     try:
-        look.register(stream.fileno(), 0)
+        poll.register(stream.fileno(), 0)
     except (OSError, ValueError):  # no file behind it
         return False
-    return any(event & select.POLLERR for _, event in look.poll(0))
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _works(stream: TextIO) -> bool:

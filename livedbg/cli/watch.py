@@ -12,10 +12,14 @@ from typing import Final
 import click
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.common import Look, code_of, look_options, quit_on_signals, running, warn, warn_all
 from livedbg.cli.findings import FindingsPrinter
-from livedbg.cli.launch_tracing import TracingStatus, trace_launches
+from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.cli.time_limit import TimeLimit
+from livedbg.commands.exit_codes import code_of
+from livedbg.commands.launch_tracing import TracingStatus, trace_launches
+from livedbg.commands.messages import warn, warn_all
+from livedbg.commands.sessions import running
+from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.report.lines import verdict_line
@@ -33,7 +37,7 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 
 
 @click.command("watch")
-@look_options
+@target_options
 @click.option(
     "--until", type=click.Choice([state.value for state in VerdictState]), help="End when the verdict is this."
 )
@@ -42,13 +46,18 @@ _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 @click.option("--launches", is_flag=True, help="Trace kernel launches too, and report when they stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(
-    look: Look, until: str | None, timeout: float | None, on_stall: str | None, launches: bool, as_json: bool
+    options: TargetOptions,
+    until: str | None,
+    timeout: float | None,
+    on_stall: str | None,
+    launches: bool,
+    as_json: bool,
 ) -> int:
     """Print findings as they appear, until Ctrl-C, the end of the target, --until or --timeout."""
-    look = look.resolved()
-    warn_all(look.found.problems)
+    options = options.resolved()
+    warn_all(options.found.problems)
     stall = OnStall(on_stall) if on_stall is not None else None
-    request = replace(look.request(), ends_with_processes=bool(look.found.processes))
+    request = replace(options.request(), ends_with_processes=bool(options.found.processes))
     limit = TimeLimit(timeout)
     if launches:
         refuse_touch(request, "--launches sets probes")
@@ -59,7 +68,7 @@ def command(
             if launches:
                 trace_launches(view, [f"process:{request.host}/{process.pid}" for process in request.processes])
                 view.subscribe(TracingStatus().report)
-                view.subscribe(_Asker(view).look)
+                view.subscribe(_Asker(view).take)
             update, in_time = follow(view, FindingsPrinter(as_json), until, limit.left_s, stall)
         except KeyboardInterrupt:
             update, in_time = view.latest(), True
@@ -85,7 +94,7 @@ class OnStall:
             raise UsageError("--on-stall needs a command.", "--on-stall 'notify-send stuck'", "usage")
         self._stuck = False
 
-    def look(self, update: Update) -> None:
+    def take(self, update: Update) -> None:
         """Run the command when the verdict has become one of being stuck."""
         verdict = update.diagnosis.verdict
         stuck = verdict.state in _STUCK
@@ -108,7 +117,7 @@ class _Asker:
         self._view = view
         self._asked: dict[str, float] = {}
 
-    def look(self, update: Update) -> None:
+    def take(self, update: Update) -> None:
         """Ask for what is wanted."""
         for system, wanted in declared(lambda system: system.stacks_wanted):
             try:
@@ -147,7 +156,7 @@ def follow(
             left = None if end is None else end - time.monotonic()
             printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
-                on_stall.look(update)
+                on_stall.take(update)
             if found:
                 return update, True
             if left is not None and left <= 0:

@@ -36,7 +36,7 @@ class Family:
         self._start_ticks = start_ticks
         self._held: dict[int, int] = {}
 
-    def look(self) -> int:
+    def scan(self) -> int:
         """Look for processes that are not known yet; how many there are."""
         before = len(self._held)
         if self._is_another():

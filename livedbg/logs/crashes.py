@@ -21,7 +21,7 @@ from livedbg.logs.shapes import split_prefix
 from livedbg.model import ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 
-__all__ = ["CrashDecoder"]
+__all__ = ["TESTS", "CrashDecoder"]
 
 _MESSAGE_LIMIT = 4096
 _FRAME_LIMIT = 200
@@ -63,7 +63,7 @@ _TEST_WORDS: Final = tuple(
     f" {word} in ".encode()
     for word in ("passed", "failed", "skipped", "error", "errors", "warning", "warnings", "deselected", "xfailed")
 )
-_TESTS: Final = re.compile(
+TESTS: Final = re.compile(
     r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b", re.MULTILINE
 )
 """The last line of pytest (_pytest/terminal.py): the exceptions before it were those of tests."""
@@ -113,7 +113,7 @@ class CrashDecoder(LogDecoder):
             hit = self._hit(record, kind, type_name, message, stack)
             events.append(ExceptionSeen(hit=hit, **stamp))
             self._remember(hit)
-        if not events and " in " in record.text and _TESTS.search(record.text):
+        if not events and " in " in record.text and TESTS.search(record.text):
             known = self._hits.pop(record.source, {}).values()
             went_on = (replace(hit, survived="the test run went on after it") for hit in known)
             events += [ExceptionSeen(hit=hit, **stamp) for hit in went_on]

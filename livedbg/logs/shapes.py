@@ -15,7 +15,7 @@ from typing import NamedTuple
 from livedbg.logs.clock import SourceClock
 from livedbg.model import Severity
 
-__all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "split_prefix"]
+__all__ = ["PLAIN", "Header", "Recogniser", "Shape", "guess_severity", "split_prefix", "split_writer"]
 
 _FIRSTS = 256  # first characters that are remembered
 
@@ -148,6 +148,24 @@ def split_prefix(line: str) -> tuple[str, str]:
         if match is not None:
             return line[: match.end()], line[match.end() :]
     return "", line
+
+
+_WRITER = re.compile(
+    r"\([\w .:-]{0,60}?pid=\d{1,10}[^()\n]{0,60}\) ?|\[\d{1,6},\d{1,6}\]<std\w{3}>:? ?|\[(?:rank|default)\d{1,6}\]:? ?"
+)
+
+
+def split_writer(line: str) -> tuple[str, str]:
+    """A line as (the rank or worker that wrote it, or "", the rest).
+
+    Prefixes: those of `split_prefix`; `(VllmWorker TP1 pid=961)` of vLLM and Ray; `[1,3]<stdout>:` of `mpirun
+    --tag-output`.
+    """
+    prefix, rest = split_prefix(line)
+    match = _WRITER.match(rest)
+    if match is not None:
+        prefix, rest = prefix + match[0], rest[match.end() :]
+    return prefix.strip(" :"), rest
 
 
 _GUESS = re.compile(

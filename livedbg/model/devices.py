@@ -6,7 +6,7 @@ A kernel runs as a grid of blocks; the threads of a block run in warps of some l
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from livedbg.model import Frame
 
@@ -141,7 +141,7 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         contexts: `0x7f… on device 0, active`.
         managed: static managed variables, `name = value`.
         notes: what could not be seen, one sentence each.
-        look_ns: how long the debugger took to answer.
+        sampling_ns: how long the debugger took to answer.
         tool: the debugger.
         reopen: the command line that shows this state again; "" where it can't be had again.
         repeat: the command line that takes a second sample, while the process runs.
@@ -161,7 +161,7 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     contexts: tuple[str, ...] = ()
     managed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    look_ns: int = 0
+    sampling_ns: int = field(default=0, name="look_ns")  # recordings of all versions call it so
     tool: str = ""
     reopen: str = ""
     repeat: str = ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["ROWS", "TaskComparison", "ValueComparison", "ValueDump", "ValueLook", "ValueRow"]
+__all__ = ["ROWS", "TaskComparison", "ValueComparison", "ValueDump", "ValuePreview", "ValueRow"]
 
 ROWS = 5_000
 """Rows of one dump in the state, besides those of tasks that differ; `livedbg values` lists all."""
@@ -62,7 +62,7 @@ class ValueDump(Struct, frozen=True, kw_only=True, omit_defaults=True):
     replaced: bool = False
 
 
-class ValueLook(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ValuePreview(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a tensor is like.
 
     Attributes:

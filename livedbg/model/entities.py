@@ -347,12 +347,14 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
         source: where it was read: `futex 0x7f12…`, `err.txt:214`, `/proc/4711/task/4712/syscall`.
         text: what was read.
         at_wall_ns: when.
+        log: id of the LogSource, where it is a line of a log.
     """
 
     kind: str
     source: str
     text: str
     at_wall_ns: int | None = None
+    log: str = ""
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from livedbg.model import (
     Diagnostic,
@@ -36,7 +36,7 @@ from livedbg.model import (
 )
 from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceState
-from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
+from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail
 from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, Touches
 from livedbg.text.json_text import clean_value
@@ -242,7 +242,7 @@ class DumpSeen(EventBase, frozen=True, tag="dump"):
 class ValuesSeen(EventBase, frozen=True, tag="values"):
     """What a dumped tensor is like; was asked for."""
 
-    look: ValueLook
+    preview: ValuePreview = field(name="look")  # recordings of all versions call it so
 
 
 class DumpCompared(EventBase, frozen=True, tag="dump-compared"):

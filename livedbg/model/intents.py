@@ -20,8 +20,8 @@ __all__ = [
     "DumpDevice",
     "Glance",
     "Intent",
-    "LookAtValues",
     "OpenLog",
+    "PreviewValues",
     "Refresh",
     "Resume",
     "Uncatch",
@@ -134,7 +134,7 @@ class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
     share: float = 0.0
 
 
-class LookAtValues(Struct, frozen=True, kw_only=True, tag="look-at-values"):
+class PreviewValues(Struct, frozen=True, kw_only=True, tag="preview-values"):
     """Preview a tensor of a dump that was found.
 
     Attributes:
@@ -176,7 +176,7 @@ Intent: TypeAlias = (
     | Uncatch
     | WatchLaunches
     | DumpDevice
-    | LookAtValues
+    | PreviewValues
     | CompareValues
     | Refresh
     | OpenLog

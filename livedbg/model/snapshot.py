@@ -31,7 +31,7 @@ from livedbg.model import (
 )
 from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceState
-from livedbg.model.dumps import ValueComparison, ValueDump, ValueLook
+from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail
 from livedbg.model.numbering import Numbering
 from livedbg.model.tables import FrozenTable
@@ -180,7 +180,7 @@ class Snapshot:
         devices: what was seen on devices last, by process identifier or `file:PATH`.
         launches: by thread id, what it launched.
         dumps: of tensors, by path.
-        value_looks: the newest previews of tensors, by path and number.
+        value_previews: the newest previews of tensors, by path and number.
         comparisons: of dumps with golden ones, by path.
     """
 
@@ -211,7 +211,7 @@ class Snapshot:
     devices: Mapping[str, DeviceState] = field(default_factory=_empty)
     launches: Mapping[str, LaunchTrail] = field(default_factory=_empty)
     dumps: Mapping[str, ValueDump] = field(default_factory=_empty)
-    value_looks: Mapping[tuple[str, int], ValueLook] = field(default_factory=_empty)
+    value_previews: Mapping[tuple[str, int], ValuePreview] = field(default_factory=_empty)
     comparisons: Mapping[str, ValueComparison] = field(default_factory=_empty)
 
     def now(self, host: str | None = None) -> Clock:

@@ -124,14 +124,14 @@ class Launched:
             self._gate = None
         family = Family(self.pid, self.target.start_ticks)
         try:
-            family.look()
+            family.scan()
             family.send(signal.SIGTERM)
             family.send(signal.SIGCONT)  # one that is stopped can't end
             limit = time.monotonic() + grace_s
             while not family.wait(_CHECK_S) and time.monotonic() < limit:
                 pass
             limit = time.monotonic() + _KILLED_S
-            while (family.look() or not family.wait(0)) and time.monotonic() < limit:
+            while (family.scan() or not family.wait(0)) and time.monotonic() < limit:
                 family.send(signal.SIGKILL)  # also to what was born meanwhile
                 family.wait(_CHECK_S)
         finally:

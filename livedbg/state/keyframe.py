@@ -97,8 +97,8 @@ def _reported(state: Snapshot, at: ev.Stamp) -> Iterator[ev.Event]:
         yield ev.LaunchesSeen(trails=trails, **at)
     for dump in state.dumps.values():
         yield ev.DumpSeen(dump=dump, **at)
-    for look in state.value_looks.values():
-        yield ev.ValuesSeen(look=look, **at)
+    for preview in state.value_previews.values():
+        yield ev.ValuesSeen(preview=preview, **at)
     for comparison in state.comparisons.values():
         yield ev.DumpCompared(comparison=comparison, **at)
     for touch in state.intrusions:

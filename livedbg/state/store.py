@@ -60,7 +60,7 @@ _TABLES: Final = (
     "devices",
     "launches",
     "dumps",
-    "value_looks",
+    "value_previews",
     "comparisons",
 )
 
@@ -403,15 +403,15 @@ class Store:
             dumps.pop(path, None)
         else:
             dumps[path] = event.dump
-        previews = self._dirty("value_looks")
+        previews = self._dirty("value_previews")
         for key in [key for key in previews if key[0] == path]:  # the file has changed
             del previews[key]
         self._dirty("comparisons").pop(path, None)
 
     def _values_seen(self, event: ev.ValuesSeen) -> None:
-        previews, key = self._dirty("value_looks"), (event.look.path, event.look.number)
+        previews, key = self._dirty("value_previews"), (event.preview.path, event.preview.number)
         previews.pop(key, None)  # the newest comes last
-        previews[key] = event.look
+        previews[key] = event.preview
         if len(previews) > PREVIEW_WINDOW:
             del previews[next(iter(previews))]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from livedbg.model.dumps import ValueLook
+from livedbg.model.dumps import ValuePreview
 from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 from livedbg.values.dump import Dump
@@ -52,7 +52,7 @@ class Previewer:
         """Drop the manifest that is kept."""
         self._dump = self._signature = None
 
-    def previews(self, path: Path, name: str, number: int) -> Iterator[ValueLook]:
+    def previews(self, path: Path, name: str, number: int) -> Iterator[ValuePreview]:
         """A preview of an entry; of a large one a sample first. It has the reason if there is none.
 
         Args:
@@ -65,9 +65,9 @@ class Previewer:
             with dump:
                 yield from _previews(dump, name, number)
         except SourceError as error:
-            yield ValueLook(path=name, number=number, problem=error.message)
+            yield ValuePreview(path=name, number=number, problem=error.message)
         except MemoryError:
-            yield ValueLook(path=name, number=number, problem="Not enough memory to read it.")
+            yield ValuePreview(path=name, number=number, problem="Not enough memory to read it.")
 
     def _opened(self, path: Path) -> Dump:
         """The dump, with its payload open; read anew where a file of it has changed.
@@ -98,22 +98,22 @@ def _of_file(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _previews(dump: Dump, name: str, number: int) -> Iterator[ValueLook]:
+def _previews(dump: Dump, name: str, number: int) -> Iterator[ValuePreview]:
     at = bisect_left(dump.entries, number, key=lambda entry: entry.number)
     entry = dump.entries[at] if at < len(dump.entries) and dump.entries[at].number == number else None
     if entry is None:
-        yield ValueLook(path=name, number=number, problem="The dump has no such entry any more.")
+        yield ValuePreview(path=name, number=number, problem="The dump has no such entry any more.")
         return
     state, tensor = dump.values(entry)
     head = clean_line(title(dump, entry), 400)
     if entry.scalar:
-        yield ValueLook(path=name, number=number, title=head, numbers=(clean_line(row(dump, entry)[-1], 200),))
+        yield ValuePreview(path=name, number=number, title=head, numbers=(clean_line(row(dump, entry)[-1], 200),))
         return
     if tensor is None:
         why = clean_line(row(dump, entry)[-1], 200) or "no values"
         if state == "no payload" and dump.payload is None and dump.payload_path is not None:
             why = f"no payload: {clean_line(dump.payload_path.name, 100)} can't be read"
-        yield ValueLook(path=name, number=number, title=head, problem=why)
+        yield ValuePreview(path=name, number=number, title=head, problem=why)
         return
     head = f"{head}, {state}" if state else head
     if tensor.count > _SAMPLED:
@@ -123,7 +123,7 @@ def _previews(dump: Dump, name: str, number: int) -> Iterator[ValueLook]:
     yield _preview(entry, tensor, name, head, whole=True)
 
 
-def _preview(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool = False) -> ValueLook:
+def _preview(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool = False) -> ValuePreview:
     tensor: Tensor = stored if whole else Sample(stored)
     known = statistics(tensor)
     bins = histogram(tensor, known)
@@ -135,7 +135,7 @@ def _preview(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool 
     if sample:
         legend = legend.replace("?: not there", "?: not read")
         sample += ": the others are being read." if goes_on else ". `livedbg values DUMP --stats` reads all."
-    return ValueLook(
+    return ValuePreview(
         path=name,
         number=entry.number,
         title=head,

@@ -66,7 +66,7 @@ async def ready(pilot: Pilot[int]) -> LivedbgApp:
     """Wait for the first state on the screen."""
     app = pilot.app
     assert isinstance(app, LivedbgApp)
-    await until(pilot, lambda: app.look.update.snapshot.revision == app.view.latest().snapshot.revision > 0)
+    await until(pilot, lambda: app.context.update.snapshot.revision == app.view.latest().snapshot.revision > 0)
     return app
 
 

@@ -62,9 +62,9 @@ async def test_A1_every_panel_follows_the_selection() -> None:
     app = make_app("ascend")
     async with app.run_test(size=(160, 50)) as pilot:
         await ready(pilot)
-        assert app.look.selection == "task:ascend/r0t12"
+        assert app.context.selection == "task:ascend/r0t12"
         await pilot.press("j", "j")
-        await until(pilot, lambda: app.look.selection == "task:ascend/r0t14")
+        await until(pilot, lambda: app.context.selection == "task:ascend/r0t14")
         tree = app.query_one("#overview WaitsPanel", WaitsPanel)
         assert tree.entity(tree.cursor) == "task:ascend/r0t14"
         assert "all(" not in text_of(app)
@@ -80,12 +80,12 @@ async def test_A2_frozen_keeps_the_screen_and_takes_events_in() -> None:
         await ready(pilot)
         await pilot.press("space")
         assert "FROZEN" in text_of(app)
-        before = app.look
+        before = app.context
         view_of(app).feed(scenario("deadlock").events)
         await until(pilot, lambda: app._newest is not None and app._newest is not before.update)
-        assert app.look is before
+        assert app.context is before
         await pilot.press("space")
-        await until(pilot, lambda: len(app.look.snapshot.threads) == 13)
+        await until(pilot, lambda: len(app.context.snapshot.threads) == 13)
 
 
 @pytest.mark.invariant("application.A3")
@@ -113,7 +113,7 @@ async def test_B2_a_burst_ends_with_the_newest_state() -> None:
         view = view_of(app)
         for _ in range(500):
             view.feed(idle().events[-1:])
-        await until(pilot, lambda: app.look.update is view.latest())
+        await until(pilot, lambda: app.context.update is view.latest())
 
 
 async def test_evidence_opens_by_one_key_and_closes() -> None:
@@ -230,11 +230,11 @@ async def test_themes_by_key_and_palette() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
-        assert app.look.ink.palette.name == "contrast"
+        assert app.context.ink.palette.name == "contrast"
         await pilot.press("ctrl+p", *"colour-blind")
         await offered(pilot, "colour-blind")
         await pilot.press("enter")
-        await until(pilot, lambda: app.look.ink.palette.name == "colour-blind")
+        await until(pilot, lambda: app.context.ink.palette.name == "colour-blind")
 
 
 async def test_palette_runs_the_commands_of_the_focused_panel() -> None:
@@ -317,7 +317,7 @@ async def test_mouse_selects_scrolls_and_chooses_a_screen() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await ready(pilot)
         await pilot.click("#overview TasksPanel", offset=(10, 4))
-        await until(pilot, lambda: app.look.selection == "task:ascend/r0t14")
+        await until(pilot, lambda: app.context.selection == "task:ascend/r0t14")
         await pilot.click("FooterBar", offset=(text_of(app).splitlines()[-1].index("Threads"), 0))
         await until(pilot, lambda: app.current.id == "threads")
 

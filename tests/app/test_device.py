@@ -91,7 +91,7 @@ async def test_D_twice_asks_for_a_dump() -> None:
         assert view_of(app).sent == []
         await pilot.press("D")
         await until(pilot, lambda: bool(view_of(app).sent))
-        (process,) = [p.id for p in app.look.snapshot.processes.values() if p.target]
+        (process,) = [p.id for p in app.context.snapshot.processes.values() if p.target]
         assert view_of(app).sent == [DumpDevice(process=process)]
         await pilot.press("D")
         await pilot.pause()
@@ -103,14 +103,14 @@ async def test_of_several_processes_the_one_that_takes_orders_is_dumped() -> Non
     app = make_app(view)
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
-        (first,) = [p for p in app.look.snapshot.processes.values() if p.target]
+        (first,) = [p for p in app.context.snapshot.processes.values() if p.target]
         other = structs.replace(first, id="process:box/5000", pid=5000)
         view.feed([ev.ProcessSeen(process=other, **stamp(50))])
         await pilot.press("0", "D")
         await until(pilot, lambda: any("Select a thread" in said.message for said in app._notifications))
         status = SourceStatus(source="cudagdb", target=other.id, health=SourceHealth.OK, code=DUMP_READY)
         view.feed([ev.StatusSeen(status=status, **stamp(51))])
-        await until(pilot, lambda: any(said.code == DUMP_READY for said in app.look.snapshot.statuses.values()))
+        await until(pilot, lambda: any(said.code == DUMP_READY for said in app.context.snapshot.statuses.values()))
         await pilot.press("D", "D")
         await until(pilot, lambda: view.sent == [DumpDevice(process=other.id)])
 
@@ -131,7 +131,7 @@ async def test_a_dump_is_confirmed_for_the_process_that_it_was_asked_for() -> No
     app = make_app(view)
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
-        (first,) = [p for p in app.look.snapshot.processes.values() if p.target]
+        (first,) = [p for p in app.context.snapshot.processes.values() if p.target]
         other = structs.replace(first, id="process:box/5000", pid=5000)
         await pilot.press("0", "D")
         await until(pilot, lambda: any("Press D again" in said.message for said in app._notifications))
@@ -141,7 +141,7 @@ async def test_a_dump_is_confirmed_for_the_process_that_it_was_asked_for() -> No
                 ev.ProcessSeen(process=other, **stamp(50)),
             ]
         )
-        await until(pilot, lambda: other.id in app.look.snapshot.processes)
+        await until(pilot, lambda: other.id in app.context.snapshot.processes)
         await pilot.press("D")
         await until(pilot, lambda: any("5000" in said.message for said in app._notifications))
         assert view.sent == []

@@ -17,9 +17,9 @@ from livedbg.model.errors import UsageError
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, ProcessSeen
 from livedbg.model.intents import Catch, Resume, Uncatch
 from livedbg.panels.catchpoints import CatchpointsPanel, process_to_catch_in
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
 from livedbg.panels.hits import group_of, merged, sparkline
-from livedbg.panels.look import Look
 from livedbg.panels.marks import ASCII, UNICODE, catch_mark
 from livedbg.session.catch_options import typed_catch
 from livedbg.session.presets import presets
@@ -120,16 +120,16 @@ def test_what_catches_nothing_is_refused(text: str) -> None:
 def test_it_catches_in_the_selected_process_or_the_only_one() -> None:
     view = scenario("nothing-set")
     view.start()
-    assert process_to_catch_in(Look(view.latest())) == PROCESS
+    assert process_to_catch_in(DrawContext(view.latest())) == PROCESS
     holder = Process(id="process:box/6000", host="box", pid=6000, command=("sleep",), target=False)
     view.feed([ProcessSeen(**stamp(44), process=holder)])
-    assert process_to_catch_in(Look(view.latest(), holder.id)) == PROCESS  # not one of the job
+    assert process_to_catch_in(DrawContext(view.latest(), holder.id)) == PROCESS  # not one of the job
     other = Process(id="process:box/5000", host="box", pid=5000, command=("worker",))
     view.feed([ProcessSeen(**stamp(44), process=other)])
-    look = Look(view.latest())
-    assert process_to_catch_in(look) is None
-    assert process_to_catch_in(Look(view.latest(), other.id)) == other.id
-    assert process_to_catch_in(Look(view.latest(), tid(PID + 1))) == PROCESS
+    context = DrawContext(view.latest())
+    assert process_to_catch_in(context) is None
+    assert process_to_catch_in(DrawContext(view.latest(), other.id)) == other.id
+    assert process_to_catch_in(DrawContext(view.latest(), tid(PID + 1))) == PROCESS
 
 
 @pytest.mark.parametrize("screen", ["1", "5"])
@@ -222,7 +222,7 @@ async def test_the_stack_follows_the_hit_and_the_selection_its_thread() -> None:
         assert "Pool::take" not in text_of(app)
         assert "Expected inlined position 3" in text_of(app)
         await pilot.press("j")
-        await until(pilot, lambda: app.look.selection == tid(4713))
+        await until(pilot, lambda: app.context.selection == tid(4713))
         assert stack.group is not None
         assert stack.group.count == 46_006
         assert "(1 of 4) queue 0 is empty" in text_of(app)
@@ -257,7 +257,7 @@ async def test_enter_opens_the_sheet_of_a_hit_and_leads_to_its_thread_catchpoint
             "thread 4712 train", "throw nvfuser", "fused_layer.py:88", "step 131 failed",
         ):  # fmt: skip
             assert part in text
-        assert app.look.selection == tid(4712)
+        assert app.context.selection == tid(4712)
         assert isinstance(app.screen, SheetScreen)
         sheet = app.screen.panel
         sheet.move_to(next(n for n in range(sheet.count()) if sheet.entity(n) == "catchpoint:box/4711/1"))

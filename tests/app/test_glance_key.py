@@ -16,4 +16,4 @@ async def test_S_asks_for_a_glance_at_the_process_of_the_selected_thread() -> No
         panel = app.query_one("#threads ThreadsPanel", ThreadsPanel)
         selected = panel.entity(panel.cursor)
         assert selected is not None
-        assert view_of(app).sent == [Glance(process=app.look.snapshot.threads[selected].process)]
+        assert view_of(app).sent == [Glance(process=app.context.snapshot.threads[selected].process)]

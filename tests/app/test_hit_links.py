@@ -42,7 +42,7 @@ async def test_T_leads_to_the_thread() -> None:
         await pilot.press("T")
         await until(pilot, lambda: app.current.id == "threads")
         panel = app.query_one("#threads ThreadsPanel", ThreadsPanel)
-        assert panel.has_focus and panel.entity(panel.cursor) == app.look.selection == tid(4712)
+        assert panel.has_focus and panel.entity(panel.cursor) == app.context.selection == tid(4712)
 
 
 async def test_T_leads_to_a_thread_that_a_filter_hid() -> None:
@@ -64,7 +64,7 @@ async def test_T_says_that_a_thread_has_ended() -> None:
         await at_the_hit(pilot)
         gone = replace(thread(4712, "train", ThreadState.DEAD), exited=True)
         view_of(app).feed([ev.ThreadsSeen(**stamp(44), threads=(gone,))])
-        await until(pilot, lambda: app.look.snapshot.threads[tid(4712)].exited)
+        await until(pilot, lambda: app.context.snapshot.threads[tid(4712)].exited)
         await pilot.press("T")
         await until(pilot, lambda: said(app, "thread 4712 train has exited"))
         assert app.current.id == "exceptions"
@@ -74,10 +74,10 @@ async def test_L_leads_to_what_the_thread_logged_around_that_time() -> None:
     app = make_app("catching")
     async with app.run_test(size=(120, 30)) as pilot:
         await at_the_hit(pilot)
-        revision = app.look.snapshot.revision
+        revision = app.context.snapshot.revision
         mine = [record(f"own {n}", n, tid_=4712, source=TRAIN) for n in (5, 36, 41, 60)]
         view_of(app).feed([ev.LogsSeen(**stamp(60), records=(*mine, record("of another", 39, tid_=4713)))])
-        await until(pilot, lambda: app.look.snapshot.revision > revision)
+        await until(pilot, lambda: app.context.snapshot.revision > revision)
         await pilot.press("L")
         await until(pilot, lambda: app.current.id == "logs")
         panel = app.query_one(LogsPanel)
@@ -95,7 +95,7 @@ async def test_L_leads_to_the_process_and_then_to_all_logs_where_the_thread_logg
     async with app.run_test(size=(120, 30)) as pilot:
         await ready(pilot)
         await pilot.press("5", "j", "j")  # thread 4713, at 12:03:53
-        await until(pilot, lambda: app.look.selection == tid(4713))
+        await until(pilot, lambda: app.context.selection == tid(4713))
         await pilot.press("L")
         panel = app.query_one(LogsPanel)
         await until(pilot, lambda: said(app, "around that time: all logs"))
@@ -116,7 +116,7 @@ async def test_L_says_what_has_no_time_stamps() -> None:
         await ready(pilot)
         await pilot.press("5", "j", "j")
         view = view_of(app)
-        revision = app.look.snapshot.revision
+        revision = app.context.snapshot.revision
         hit = max(view.latest().snapshot.exceptions.values(), key=lambda one: one.at_wall_ns or 0)
         later = replace(hit, at_wall_ns=T0_WALL + 900 * S)
         plain = record("plain line", None)
@@ -128,7 +128,7 @@ async def test_L_says_what_has_no_time_stamps() -> None:
                 ev.ExceptionSeen(**stamp(91), hit=later),
             ]
         )
-        await until(pilot, lambda: app.look.snapshot.revision > revision)
+        await until(pilot, lambda: app.context.snapshot.revision > revision)
         await pilot.press("L")
         await until(pilot, lambda: said(app, "without time stamps"))
         assert app.query_one(LogsPanel).only == PROCESS
@@ -151,15 +151,15 @@ async def test_W_leads_to_the_task_that_the_thread_works_on_and_says_why_not() -
         await until(pilot, lambda: said(app, "no runtime reports any"))
         other = Task(id="task:demo/1", system="demo", name="t1", state=TaskState.RUNNING, where=("core:demo/1",))
         view_of(app).feed([ev.TasksSeen(**stamp(44), tasks=(other,))])
-        await until(pilot, lambda: len(app.look.snapshot.tasks) == 1)
+        await until(pilot, lambda: len(app.context.snapshot.tasks) == 1)
         await pilot.press("W")
         await until(pilot, lambda: said(app, "No task is known for thread 4712 train"))
         over = replace(other, id="task:demo/2", name="t2", state=TaskState.COMPLETED, where=(tid(4712),))
         failed = replace(other, id="task:demo/3", name="t3", state=TaskState.FAILED, where=(tid(4712),))
         view_of(app).feed([ev.TasksSeen(**stamp(45), tasks=(over, failed))])
-        await until(pilot, lambda: len(app.look.snapshot.tasks) == 3)
+        await until(pilot, lambda: len(app.context.snapshot.tasks) == 3)
         await pilot.press("W")
-        await until(pilot, lambda: app.current.id == "tasks" and app.look.selection == failed.id)
+        await until(pilot, lambda: app.current.id == "tasks" and app.context.selection == failed.id)
         panel = app.query_one("#tasks TasksPanel", TasksPanel)
         assert panel.entity(panel.cursor) == failed.id
 

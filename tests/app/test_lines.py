@@ -34,7 +34,7 @@ async def test_P1_only_the_lines_on_screen_are_drawn(monkeypatch: pytest.MonkeyP
         await pilot.pause()
         assert len(drawn) <= 2 * panel.page_rows + 2, "of the first page and of the last"
         drawn.clear()
-        panel.show(panel.look)
+        panel.show(panel.context)
         await pilot.pause()
         assert drawn <= set(range(4219 - panel.page_rows, 4219))
 

@@ -54,7 +54,7 @@ async def test_an_update_that_changes_nothing_paints_no_panel() -> None:
         for panel in panels:
             panel.refresh = lambda *regions, panel=panel, **_options: asked.append((panel, regions))  # type: ignore[method-assign]
         view = view_of(app)
-        before = app.look
+        before = app.context
         view.feed([])
-        await until(pilot, lambda: app.look is not before)
+        await until(pilot, lambda: app.context is not before)
         assert panels and asked == []

@@ -47,7 +47,7 @@ async def test_what_a_filter_leaves_is_what_is_selected() -> None:
         await pilot.press("escape")
         threads = app.query_one("#threads ThreadsPanel")
         await until(pilot, lambda: "13 waiting" in str(threads.border_title))
-        assert stack.thread == app.look.selection == tid(4717)
+        assert stack.thread == app.context.selection == tid(4717)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 15), (110, 32)])
@@ -103,7 +103,7 @@ async def test_every_line_of_a_circle_is_red() -> None:
         await until(pilot, lambda: len(panel.layout_.boxes) > 4)
         circle = [wire for wire in panel.layout_.wires if panel._closes(wire)]
         assert len(circle) == 4
-        red = app.look.ink.style(Role.BAD)
+        red = app.context.ink.style(Role.BAD)
         canvas = panel._paint()
         for wire in circle:
             x, y = wire.points[1]

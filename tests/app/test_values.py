@@ -9,8 +9,8 @@ import pytest
 from livedbg.app.application import LivedbgApp
 from livedbg.app.options import AppOptions
 from livedbg.model import events as ev
-from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
-from livedbg.model.intents import CompareValues, LookAtValues
+from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValuePreview, ValueRow
+from livedbg.model.intents import CompareValues, PreviewValues
 from livedbg.recording.recorder import Recorder
 from livedbg.session.filereaders import dump_readers
 from livedbg.session.replay import ReplayView
@@ -41,16 +41,16 @@ async def test_the_tensor_under_the_cursor_is_read_and_shown(size: tuple[int, in
         await pilot.press("8")
         await until(pilot, lambda: "SLOW_ADD" in text_of(app) and "5 tensors" in text_of(app))
         await pilot.press("down", "down")
-        await until(pilot, lambda: LookAtValues(path=str(LOST), number=2) in view.sent)
+        await until(pilot, lambda: PreviewValues(path=str(LOST), number=2) in view.sent)
         assert "Reading it" in text_of(app)
-        view.feed([ev.ValuesSeen(look=next(Previewer(dump_readers()).previews(LOST, str(LOST), 2)), **stamp(51))])
+        view.feed([ev.ValuesSeen(preview=next(Previewer(dump_readers()).previews(LOST, str(LOST), 2)), **stamp(51))])
         await until(pilot, lambda: "#2 r0t0 (SLOW_ADD) after output" in text_of(app))
         text = text_of(app)
         assert "count         256" in text and "min           5" in text
         assert text.isascii() or not ascii_only
         if size[1] == 60:
             assert "[5 5 5 ... 5 5 5]" in text and "everything 5" in text
-        assert view.sent.count(LookAtValues(path=str(LOST), number=2)) == 1
+        assert view.sent.count(PreviewValues(path=str(LOST), number=2)) == 1
 
 
 async def test_a_golden_run_is_typed_and_the_culprit_found() -> None:
@@ -64,7 +64,7 @@ async def test_a_golden_run_is_typed_and_the_culprit_found() -> None:
         await until(pilot, lambda: "r0t1 (INC) read other values" in text_of(app))
         await pilot.press("n")
         await until(pilot, lambda: "256 of 256 outside" in text_of(app))
-        assert app.look.selection == "task:ascend/r0t1"
+        assert app.context.selection == "task:ascend/r0t1"
         await pilot.press("slash", *"read other", "enter")
         await until(pilot, lambda: "SLOW_ADD      before" not in text_of(app))
         view.feed([ev.DumpCompared(comparison=compared(dump_readers(), LOST, GOOD / "nowhere"), **stamp(53))])
@@ -115,7 +115,7 @@ async def test_ranks_are_told_apart_and_n_stays_in_the_dump_of_the_cursor() -> N
         view.feed([ev.DumpCompared(comparison=said, **stamp(52))])
         await until(pilot, lambda: "possible cause" in text_of(app))
         await pilot.press("n")
-        await until(pilot, lambda: LookAtValues(path=other, number=1) in view.sent)
+        await until(pilot, lambda: PreviewValues(path=other, number=1) in view.sent)
         await until(pilot, lambda: "r0t1 may have done it" in text_of(app) and "Compared with /good" in text_of(app))
         missing = ValueComparison(path=other, golden="/good", first="task:ascend/r9t9", headline="Gone")
         view.feed([ev.DumpCompared(comparison=missing, **stamp(53))])
@@ -130,16 +130,16 @@ async def test_ranks_are_told_apart_and_n_stays_in_the_dump_of_the_cursor() -> N
 async def test_a_sample_is_called_one_and_the_whole_is_asked_for_again_later() -> None:
     view = _fed()
     app = make_app(view)
-    first = LookAtValues(path=str(LOST), number=0)
+    first = PreviewValues(path=str(LOST), number=0)
     async with app.run_test(size=(200, 60)) as pilot:
         await ready(pilot)
         await pilot.press("8")
         await until(pilot, lambda: first in view.sent)
-        look = ValueLook(path=str(LOST), number=0, title="a", sample="1 of 2 elements", goes_on=True)
-        view.feed([ev.ValuesSeen(look=look, **stamp(51))])
+        preview = ValuePreview(path=str(LOST), number=0, title="a", sample="1 of 2 elements", goes_on=True)
+        view.feed([ev.ValuesSeen(preview=preview, **stamp(51))])
         await until(pilot, lambda: "1 of 2 elements" in text_of(app))
         await pilot.press("down")
-        await until(pilot, lambda: LookAtValues(path=str(LOST), number=1) in view.sent)
+        await until(pilot, lambda: PreviewValues(path=str(LOST), number=1) in view.sent)
         assert view.sent.count(first) == 1
         await pilot.press("up")
         await until(pilot, lambda: view.sent.count(first) == 2)
@@ -148,7 +148,7 @@ async def test_a_sample_is_called_one_and_the_whole_is_asked_for_again_later() -
 async def test_a_recording_says_what_was_not_looked_at(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     recorder = Recorder(tmp_path / "r.livedbg", "box", "values")
     recorder([ev.DumpSeen(dump=listed(dump_readers(), LOST), **stamp(50))])
-    recorder([ev.ValuesSeen(look=next(Previewer(dump_readers()).previews(LOST, str(LOST), 0)), **stamp(51))])
+    recorder([ev.ValuesSeen(preview=next(Previewer(dump_readers()).previews(LOST, str(LOST), 0)), **stamp(51))])
     recorder([ev.DumpCompared(comparison=compared(dump_readers(), LOST, GOOD), **stamp(52))])
     recorder.close()
     view = ReplayView(tmp_path / "r.livedbg")

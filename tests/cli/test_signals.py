@@ -12,20 +12,21 @@ from typing import cast
 import click
 import pytest
 
-from livedbg.cli.common import quit_on_signals, signals_held, started
+from livedbg.commands.sessions import started
+from livedbg.commands.signals import quit_on_signals, signals_held
 from livedbg.session.latch import Latch
 from livedbg.session.live import LiveView
 from tests.conftest import eventually
 
 HANGS = """
 import os, signal, time
-import livedbg.cli.common as common
-common._CLEAN_UP_S = 0.3
+import livedbg.commands.signals as signals
+signals._CLEAN_UP_S = 0.3
 
 def clean_up_that_never_ends():
     time.sleep(600)
 
-with common.quit_on_signals():
+with signals.quit_on_signals():
     try:
         os.kill(os.getpid(), signal.SIGTERM)
     finally:

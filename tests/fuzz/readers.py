@@ -355,7 +355,7 @@ def _graph(data: bytes, folder: Path) -> None:
 def _name_map(data: bytes, folder: Path) -> None:
     _written(data, folder, "name_map_0.json")
     depsfile.kernel_names(folder)
-    FileWatch().look([folder], last=True)
+    FileWatch().scan([folder], last=True)
 
 
 def _dump(data: bytes, folder: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 
+from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.graph import GraphPanel
-from livedbg.panels.look import Look
 from livedbg.panels.neighbourhood import Scope, around, missing_edges
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
@@ -57,9 +57,9 @@ async def test_the_panel_says_so_in_words(lost: Update) -> None:
     """A word on the line, not a colour alone."""
     async with _Alone().run_test(size=(80, 24)) as pilot:
         panel = pilot.app.query_one(GraphPanel)
-        panel.look = Look(update=lost)
+        panel.context = DrawContext(update=lost)
         await pilot.pause()
-        panel.look_changed(panel.look)
+        panel.context_changed(panel.context)
         rows = [panel.line(row, 60).strip().text for row in range(panel.count())]
         (at,) = [number for number, row in enumerate(rows) if "missing" in row]
         assert "r0t0" in "".join(rows[:at]) and "r0t1" in "".join(rows[at:])

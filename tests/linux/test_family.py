@@ -66,7 +66,7 @@ def test_F1_another_that_has_the_leader_s_number_is_left_alone(tmp_path: Path) -
         start = child.target.start_ticks
         assert start is not None
         other, same = Family(child.pid, start - 1), Family(child.pid, start)
-        assert other.look() == 0 and same.look() == 1 and same.look() == 0
+        assert other.scan() == 0 and same.scan() == 1 and same.scan() == 0
         assert not same.wait(0)
         same.close()
     finally:
@@ -84,12 +84,12 @@ def test_F1_the_children_of_one_that_has_a_member_s_number_later_are_left_alone(
     try:
         eventually(lambda: pids.exists() and bool(pids.read_text().split()))
         (member,) = map(int, pids.read_text().split())
-        assert family.look() >= 2
+        assert family.scan() >= 2
         os.kill(member, 9)
         eventually(lambda: not process_exists(member))
         with monkeypatch.context() as patched:
             patched.setattr("livedbg.linux.family.child_pids", lambda pid: [stranger] if pid == member else [])
-            assert family.look() <= 1 and stranger not in family._held  # the shell's next sleep, perhaps
+            assert family.scan() <= 1 and stranger not in family._held  # the shell's next sleep, perhaps
     finally:
         family.close()
         child.end()

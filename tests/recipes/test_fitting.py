@@ -76,7 +76,7 @@ async def test_the_palette_offers_them_and_shows_the_command() -> None:
     app = make_app("ascend")
     async with app.run_test(size=(100, 40)) as pilot:
         await ready(pilot)
-        snapshot = app.look.snapshot
+        snapshot = app.context.snapshot
         assert "ascend" in by_snapshot(snapshot, chosen_process(snapshot, None))
         await pilot.press("ctrl+p", *"ascend-deps")
         await offered(pilot, "ascend-deps")

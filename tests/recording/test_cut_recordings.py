@@ -179,7 +179,7 @@ def test_the_black_box_writes_at_a_stall_and_at_an_end_that_differs(
         box = BlackBox(RingRecorder(folder / "r", "box", "t", last_s=60))
         for state in states:
             verdict = Verdict(state=state, sentence="s")
-            box.look(Update(EMPTY, Diagnosis(verdict=verdict, findings={}), 0.0, False))
+            box.take(Update(EMPTY, Diagnosis(verdict=verdict, findings={}), 0.0, False))
             box.check()
         box.finish()
         return sorted(path.name for path in folder.iterdir())

@@ -31,7 +31,7 @@ from livedbg.model import (
 from livedbg.model import events as ev
 from livedbg.model.catchpoints import Catchpoint
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
-from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValueLook, ValueRow
+from livedbg.model.dumps import TaskComparison, ValueComparison, ValueDump, ValuePreview, ValueRow
 from livedbg.model.launches import Launch, LaunchTrail
 from livedbg.model.snapshot import Activity, Clock, Durations, Touches
 
@@ -167,8 +167,8 @@ value_dumps = st.builds(
     problems=st.lists(words, max_size=1).map(tuple),
     replaced=st.booleans(),
 )
-value_looks = st.builds(
-    ValueLook, path=dump_paths, number=small, title=words, sample=words, goes_on=st.booleans(),
+value_previews = st.builds(
+    ValuePreview, path=dump_paths, number=small, title=words, sample=words, goes_on=st.booleans(),
     counts=st.tuples(small), problem=words,
 )  # fmt: skip
 comparisons = st.builds(
@@ -249,7 +249,7 @@ events: st.SearchStrategy[ev.Event] = st.one_of(
     _event(ev.DeviceSeen, device=devices),
     _event(ev.LaunchesSeen, trails=_several(trails)),
     _event(ev.DumpSeen, dump=value_dumps),
-    _event(ev.ValuesSeen, look=value_looks),
+    _event(ev.ValuesSeen, preview=value_previews),
     _event(ev.DumpCompared, comparison=comparisons),
     _event(ev.ExceptionSeen, hit=st.builds(ExceptionHit, id=st.sampled_from(("x", "y")), type=words, message=words)),
     _event(

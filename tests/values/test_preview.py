@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from livedbg.model.dumps import ValueLook
+from livedbg.model.dumps import ValuePreview
 from livedbg.session.filereaders import dump_readers
 from livedbg.values import preview, state
 from livedbg.values.dump import Dump
@@ -28,7 +28,7 @@ from tests.values.conftest import Arg, scalar, tensor, write_dump
 LARGE = 3 << 20
 
 
-def looks(path: Path, number: int = 0, looker: Previewer | None = None) -> list[ValueLook]:
+def looks(path: Path, number: int = 0, looker: Previewer | None = None) -> list[ValuePreview]:
     return list((looker or Previewer(dump_readers())).previews(path, "it", number))
 
 

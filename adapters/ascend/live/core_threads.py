@@ -56,13 +56,13 @@ class CoreThreads:
         self._tids: list[int] = []
         self._found: tuple[dict[int, CoreThread], ...] = ()
 
-    def look(self) -> tuple[dict[int, int], ...]:
+    def sample(self) -> tuple[dict[int, int], ...]:
         """By tid its core, for each of the libraries (a process may simulate several chips) in order of address.
 
         Raises:
             OSError: the process is gone, or may not be looked at.
         """
-        return tuple(_whole(found) for found in self._look())
+        return tuple(_whole(found) for found in self._sample())
 
     def remaining(self) -> dict[int, CoreThread]:
         """By tid the cores whose threads are there (C2); none where the process simulates several chips.
@@ -70,10 +70,10 @@ class CoreThreads:
         Raises:
             OSError: the process is gone, or may not be looked at.
         """
-        found = self._look()
+        found = self._sample()
         return found[0] if len(found) == 1 else {}
 
-    def _look(self) -> tuple[dict[int, CoreThread], ...]:
+    def _sample(self) -> tuple[dict[int, CoreThread], ...]:
         tids = thread_ids(self._pid)
         if tids != self._tids:
             self._found = self._search()

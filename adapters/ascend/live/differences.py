@@ -4,7 +4,7 @@ Three things of the log are compared with memory: what the watchdog's dump lists
 dispatched with, and that it was dispatched at all, to which core.
 
 Invariants:
-    differences.D1. Said is what was so at two looks in a row, with no line of the log between: a log that lags
+    differences.D1. Said is what was so at two samples in a row, with no line of the log between: a log that lags
         behind, and a task that goes on while it is looked at, contradict nothing.
     differences.D2. Of a task with several parts (kernels, blocks) the core is not compared: each part has its own.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livedbg.adapters.ascend.live.state import LiveTask, Look
+from livedbg.adapters.ascend.live.state import LiveTask, Sample
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import Stall
@@ -39,20 +39,20 @@ class Differences:
         self.said.clear()
         self._suspected.clear()
 
-    def compare(self, look: Look, run: Run, stall: Stall | None, *, spoke: bool) -> bool:
-        """Compare a look with what the log says; whether there is something new to say, or to take back.
+    def compare(self, sample: Sample, run: Run, stall: Stall | None, *, spoke: bool) -> bool:
+        """Compare a sample with what the log says; whether there is something new to say, or to take back.
 
         Args:
-            look: the newest.
+            sample: the newest.
             run: as the log tells of it.
             stall: the watchdog's dump, where there is one that counts.
-            spoke: the log has had a line since the last look.
+            spoke: the log has had a line since the last sample.
         """
         if spoke:
             self._suspected.clear()
-        found = dict(_dispatches(look, run))
+        found = dict(_dispatches(sample, run))
         for raw in stall.running | stall.ready if stall is not None else ():
-            task = look.tasks.get(raw)
+            task = sample.tasks.get(raw)
             if task is None or not task.open:
                 found[raw] = f"the watchdog's dump lists task {task_name(raw)} as open, and it has completed"
         before, self.said = self.said, {raw: t for raw, t in found.items() if self._suspected.get(raw) == t}
@@ -60,9 +60,9 @@ class Differences:
         return self.said != before
 
 
-def _dispatches(look: Look, run: Run) -> Iterator[tuple[int, str]]:
+def _dispatches(sample: Sample, run: Run) -> Iterator[tuple[int, str]]:
     for raw, dispatched in list(run.dispatched.items()):
-        task = look.tasks.get(raw)
+        task = sample.tasks.get(raw)
         if task is None or not task.open:
             del run.dispatched[raw]  # it is over: only what is open can contradict
             continue

@@ -40,7 +40,7 @@ class Block:
 
 
 class Image:
-    """Ranges of one process's memory, for one look.
+    """Ranges of one process's memory, for one sample.
 
     Args:
         pid: the process.

@@ -65,10 +65,10 @@ class LibraryFinder:
         for mapping in mappings:
             by_file.setdefault((mapping.path, mapping.device, mapping.inode), []).append(mapping)
         self.stripped.pop(pid, None)
-        found = [library for file, mapped in by_file.items() for library in self._look(pid, file, mapped)]
+        found = [library for file, mapped in by_file.items() for library in self._search(pid, file, mapped)]
         return sorted(found, key=lambda library: library.bias)
 
-    def _look(self, pid: int, file: tuple[str, str, int], mapped: list[Mapping]) -> Iterable[Library]:
+    def _search(self, pid: int, file: tuple[str, str, int], mapped: list[Mapping]) -> Iterable[Library]:
         if self._keys.get(file, "") is None or not any(mapping.executable for mapping in mapped):
             return
         path = mapped_file(pid, mapped[0])
@@ -81,7 +81,7 @@ class LibraryFinder:
                 key = self._keys[file]
                 if key is None:
                     if _SIMULATOR.match(name):
-                        del self._keys[file]  # said again at each look
+                        del self._keys[file]  # said again at each sample
                         self.stripped[pid] = name
                     return
                 biases = [elf.load_bias(copy) for copy in copies(mapped)]

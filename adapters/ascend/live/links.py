@@ -16,7 +16,7 @@ __all__ = ["WaiterLists"]
 
 _PAGE: Final = 4096
 _MOST: Final = 200_000
-"""Entries of one look."""
+"""Entries of one sample."""
 
 
 class WaiterLists:

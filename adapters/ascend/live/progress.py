@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from livedbg.adapters.ascend.live.state import Look
+from livedbg.adapters.ascend.live.state import Sample
 
 __all__ = ["Progress"]
 
@@ -28,12 +28,12 @@ class Progress:
         self.moved = False
         self._last: tuple[object, ...] | None = None
 
-    def take(self, look: Look, wall_ns: int) -> bool:
+    def take(self, sample: Sample, wall_ns: int) -> bool:
         """The newest sample; True if the run has moved since the one before."""
-        if look.began_mono_ns is not None:
-            self.began_wall_ns = wall_ns - max(0, time.monotonic_ns() - look.began_mono_ns)
-        moved = self._last is not None and look.progress != self._last
-        self._last = look.progress
+        if sample.began_mono_ns is not None:
+            self.began_wall_ns = wall_ns - max(0, time.monotonic_ns() - sample.began_mono_ns)
+        moved = self._last is not None and sample.progress != self._last
+        self._last = sample.progress
         self.moved |= moved
         if moved or self.still_since_wall_ns is None:
             self.still_since_wall_ns = wall_ns

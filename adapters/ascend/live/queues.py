@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from livedbg.adapters.ascend.live.state import LiveTask, Look
+from livedbg.adapters.ascend.live.state import LiveTask, Sample
 from livedbg.adapters.ascend.names import Names, task_name
 from livedbg.model import Edge, EdgeKey, EdgeKind, TaskState
 
@@ -32,9 +32,9 @@ class CoreQueues:
         self._put: dict[EdgeKey, Edge] = {}
         self._drop: set[EdgeKey] = set()
 
-    def take(self, look: Look, *, again: bool) -> None:
+    def take(self, sample: Sample, *, again: bool) -> None:
         """The newest sample; `again`: the edges that were drawn are forgotten by whoever has them."""
-        found = {edge.key: edge for edge in self._edges(look)}
+        found = {edge.key: edge for edge in self._edges(sample)}
         self._drop.update(key for key in self._drawn if key not in found)
         self._drop.difference_update(found)
         self._put = {key: edge for key, edge in self._put.items() if key in found}
@@ -52,15 +52,15 @@ class CoreQueues:
         put, drop, self._put, self._drop = self._put, self._drop, {}, set()
         return put.values(), drop
 
-    def _edges(self, look: Look) -> Iterator[Edge]:
-        ready = [task for task in look.tasks.values() if task.state is TaskState.READY and not task.deferred]
+    def _edges(self, sample: Sample) -> Iterator[Edge]:
+        ready = [task for task in sample.tasks.values() if task.state is TaskState.READY and not task.deferred]
         for task in ready:
-            core = look.cores.get(task.queued) if task.queued is not None else None
+            core = sample.cores.get(task.queued) if task.queued is not None else None
             if core is not None and core.running is not None and core.running != task.raw:
                 place = f"core {core.number}, which executes {task_name(core.running)}"
                 yield self._edge(task.raw, core.running, f"it is queued on {place}", any_of=False)
         waiting = [task for task in ready if task.queued is None and not task.cores]
-        holders = {kind: _holders(look, kind) for kind in {_kind(task) for task in waiting}}
+        holders = {kind: _holders(sample, kind) for kind in {_kind(task) for task in waiting}}
         whole = _MOST // max(1, max((len(found) for found in holders.values()), default=1))
         for number, task in enumerate(waiting):
             behind = holders[_kind(task)]
@@ -87,9 +87,9 @@ def _kind(task: LiveTask) -> str:
     return needs.pop() if len(needs) == 1 else ""
 
 
-def _holders(look: Look, kind: str) -> list[int]:
+def _holders(sample: Sample, kind: str) -> list[int]:
     """The tasks that have the cores of a type, if all of these are taken; none if one is free."""
-    cores = [core for core in look.cores.values() if kind and core.subslot.startswith(kind)]
+    cores = [core for core in sample.cores.values() if kind and core.subslot.startswith(kind)]
     if not cores or any(core.running is None for core in cores):
         return []
     return sorted({core.running for core in cores if core.running is not None})

@@ -2,8 +2,8 @@
 
 Invariants:
     reader.N1. What is emitted of a task or a core was so at one moment: its bytes were the same at two readings, and
-        all that one look gives held together between the two. What changed meanwhile is left out of the look.
-    reader.N2. The cost goes with what changed: `CHUNK` slots whose bytes are as at the last look are not taken apart
+        all that one sample gives held together between the two. What changed meanwhile is left out of the sample.
+    reader.N2. The cost goes with what changed: `CHUNK` slots whose bytes are as at the last sample are not taken apart
         again.
     reader.N3. A task's descriptor must name the task: a slot that is being given to another one is left out.
 """
@@ -23,7 +23,7 @@ from livedbg.adapters.ascend.live.rings import Ring, segments, task_at
 from livedbg.adapters.ascend.live.scene import read_began, read_errors, read_queued, read_rings, read_turns
 from livedbg.adapters.ascend.live.shot import CHUNK, Holders, Shot, chunks, holders_of
 from livedbg.adapters.ascend.live.slots import Fixed, Slot, SlotReader, state_of
-from livedbg.adapters.ascend.live.state import LiveCore, LiveTask, Look
+from livedbg.adapters.ascend.live.state import LiveCore, LiveTask, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned, read_unreturned
 from livedbg.adapters.ascend.names import local_of, ring_of
 from livedbg.linux.maps import parse_maps
@@ -47,8 +47,8 @@ class SchedulerReader:
         self._slots = SlotReader(layout)
         self._lists = WaiterLists(layout)
         self._scheduler = 0
-        self._last = Look()
-        self._latest = Look()
+        self._last = Sample()
+        self._latest = Sample()
         self._shown: dict[int, LiveTask] = {}
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
@@ -61,10 +61,10 @@ class SchedulerReader:
 
     @property
     def cut(self) -> bool:
-        """So many dependencies are there that some were left for the next look."""
+        """So many dependencies are there that some were left for the next sample."""
         return self._lists.cut
 
-    def look(self) -> Look | None:
+    def sample(self) -> Sample | None:
         """The present state; None while no run is set up.
 
         Raises:
@@ -141,15 +141,15 @@ class SchedulerReader:
     def _reset(self, scheduler: int) -> None:
         """Another run: nothing of the former one holds."""
         self._scheduler = scheduler
-        self._last = Look(fresh=True)
-        self._latest = Look()
+        self._last = Sample(fresh=True)
+        self._latest = Sample()
         self._lists.clear()
         for known in (self._heads, self._tails, self._seen, self._parts, self._fixed, self._flags, self._consumers):
             known.clear()
         self._unlinked.clear()
 
     def _take_slots(self, shot: Shot, ring: Ring) -> None:
-        """The slots in use; those whose bytes are as at the last look are left alone (N2)."""
+        """The slots in use; those whose bytes are as at the last sample are left alone (N2)."""
         parts = list(segments(ring))
         blocks = shot.image.take([(part.address, part.length * ring.slot_size) for part in parts])
         for part, block in zip(parts, blocks, strict=True):
@@ -192,8 +192,8 @@ class SchedulerReader:
     def _steady(self, block: Block, start: int) -> bool:
         return block.steady(start, self._layout["ring.slots"].target_size)
 
-    def _fold(self, shot: Shot, moving: int) -> Look:
-        """The look: what is known, with what stood still in this shot."""
+    def _fold(self, shot: Shot, moving: int) -> Sample:
+        """The sample: what is known, with what stood still in this shot."""
         known = self._last
         changed = {raw for raw, (_, block, start) in shot.slots.items() if self._steady(block, start)}
         for raw in changed:
@@ -222,9 +222,9 @@ class SchedulerReader:
         for ring in shot.rings:
             self._heads[ring.number] = ring.head
         if fresh or gone or known.fresh:
-            self._shown = dict(known.tasks)  # a copy: others iterate it while the next look changes ours
+            self._shown = dict(known.tasks)  # a copy: others iterate it while the next sample changes ours
         numbers = shot.numbers
-        look = Look(
+        sample = Sample(
             fresh=known.fresh,
             changed=fresh,
             gone=gone,
@@ -242,11 +242,11 @@ class SchedulerReader:
             errors=shot.errors,
             moving=moving,
         )
-        self._last = Look(tasks=known.tasks, cores=look.cores, completed=look.completed)
-        return look
+        self._last = Sample(tasks=known.tasks, cores=sample.cores, completed=sample.completed)
+        return sample
 
     def _see_again(self, unfinished: set[int]) -> None:
-        """Slots that are being given to a task are taken apart again at the next look, whatever they hold then."""
+        """Slots that are being given to a task are taken apart again at the next sample, whatever they hold then."""
         for raw in unfinished:
             first = local_of(raw) - local_of(raw) % CHUNK
             for number in range(first, local_of(raw) + 1):
@@ -268,7 +268,7 @@ class SchedulerReader:
         return gone
 
     def _link(self, shot: Shot) -> dict[int, tuple[int, ...]]:
-        """What depends on what, new since the last look."""
+        """What depends on what, new since the last sample."""
         found: dict[int, tuple[int, ...]] = {}
         for raw, addresses in shot.waiters.items():
             if raw not in self._parts:
@@ -290,7 +290,7 @@ class SchedulerReader:
                 found[producer] = (*found.get(producer, ()), raw)
         return found
 
-    def _moved(self, known: Look, cores: dict[int, LiveCore]) -> set[int]:
+    def _moved(self, known: Sample, cores: dict[int, LiveCore]) -> set[int]:
         """Tasks that came to a core or left one."""
         found: set[int] = set()
         for number, core in cores.items():

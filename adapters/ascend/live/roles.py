@@ -27,13 +27,13 @@ class CoreRoles:
         self._threads = CoreThreads(process.pid)
         self._edges: tuple[Edge, ...] = ()
 
-    def look(self) -> Mapping[int, int]:
+    def sample(self) -> Mapping[int, int]:
         """By tid its core; none where that is not certain, or several chips are simulated.
 
         Raises:
             OSError: the process is gone, or may not be looked at.
         """
-        found = self._threads.look()
+        found = self._threads.sample()
         return found[0] if len(found) == 1 else {}
 
     def remaining(self) -> dict[int, CoreThread]:

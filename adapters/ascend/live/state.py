@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from livedbg.model import TaskState
 
-__all__ = ["NO_ERRORS", "Condition", "Errors", "LiveCore", "LiveTask", "Look"]
+__all__ = ["NO_ERRORS", "Condition", "Errors", "LiveCore", "LiveTask", "Sample"]
 
 
 class Condition(NamedTuple):
@@ -93,16 +93,16 @@ NO_ERRORS: Final = Errors()
 
 
 @dataclass(slots=True)
-class Look:
-    """One look.
+class Sample:
+    """One sample.
 
     Attributes:
-        fresh: a run began since the last look: what was known before is of another run.
-        changed: tasks that are new or changed since the last look.
-        gone: tasks that were there at the last look and whose slots were given back: they have completed.
+        fresh: a run began since the last sample: what was known before is of another run.
+        changed: tasks that are new or changed since the last sample.
+        gone: tasks that were there at the last sample and whose slots were given back: they have completed.
         tasks: all tasks that have a slot.
         waiters: by task, what depends on it; only those that are new or changed.
-        cores: all cores that stood still for the look.
+        cores: all cores that stood still for the sample.
         completed: tasks that are done.
         total: all tasks, once all are submitted.
         submitted: the orchestrator is done; None where that is not known.

@@ -1,7 +1,7 @@
 """One job's run as memory shows it, merged with what its log shows: for the present, memory wins.
 
 Invariants:
-    live_view.V1. A task is as the newest look has it, whatever the log says of it; what the log knows and memory
+    live_view.V1. A task is as the newest sample has it, whatever the log says of it; what the log knows and memory
         doesn't (when it was dispatched, by which line) stays.
     live_view.V2. Where the two contradict each other, that is said (differences.py).
     live_view.V3. A task that waits for a core which others have is behind these, whatever dependencies it has.
@@ -16,7 +16,7 @@ from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live.differences import Differences
 from livedbg.adapters.ascend.live.progress import Progress
 from livedbg.adapters.ascend.live.queues import CoreQueues
-from livedbg.adapters.ascend.live.state import LiveTask, Look
+from livedbg.adapters.ascend.live.state import LiveTask, Sample
 from livedbg.adapters.ascend.live.texts import task_words, unreturned_attributes, unreturned_words
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.marks import Mark
@@ -44,7 +44,7 @@ class LiveView:
     def __init__(self, job: Job, pid: int) -> None:
         self._job = job
         self._source = f"memory of process {pid}"
-        self._look: Look | None = None
+        self._sample: Sample | None = None
         self._mark: Mark | None = None
         self._run: Run | None = None
         self._put: dict[EdgeKey, Edge] = {}
@@ -61,12 +61,12 @@ class LiveView:
     @property
     def speaks(self) -> bool:
         """There is a run whose state is known."""
-        return self._look is not None
+        return self._sample is not None
 
     @property
     def tasks(self) -> Mapping[int, LiveTask]:
         """The tasks that have a slot."""
-        return self._look.tasks if self._look is not None else {}
+        return self._sample.tasks if self._sample is not None else {}
 
     @property
     def open_tasks(self) -> Iterable[int]:
@@ -90,51 +90,51 @@ class LiveView:
 
     # looks
 
-    def take(self, look: Look | None, wall_ns: int) -> None:
-        """The newest look; None: no run is set up."""
-        job, former = self._job, self._look
-        if look is None:
+    def take(self, sample: Sample | None, wall_ns: int) -> None:
+        """The newest sample; None: no run is set up."""
+        job, former = self._job, self._sample
+        if sample is None:
             if former is not None:
                 self._ended(former, wall_ns)
             return
-        if look.fresh:
-            self._begin(look, wall_ns)
-        self._look = look
+        if sample.fresh:
+            self._begin(sample, wall_ns)
+        self._sample = sample
         self._unreturned = ()
-        moved = self._progress.take(look, wall_ns)
+        moved = self._progress.take(sample, wall_ns)
         if moved or job.last_wall_ns is None:
             self._went_on(wall_ns)
-        run, errors = job.run, look.errors
+        run, errors = job.run, sample.errors
         again, self._run = self._run is not run, run  # the log has begun another run: all that is there is said again
         spoke, self._mark = again or self._mark is not job.last_mark, job.last_mark
-        run.orchestrator = "done" if look.submitted else "submitting"
-        run.counts.completed, run.counts.total = look.completed, look.total
+        run.orchestrator = "done" if sample.submitted else "submitting"
+        run.counts.completed, run.counts.total = sample.completed, sample.total
         mark = Mark(self._source, "", wall_ns, exact=former is not None, seen=True, kind="memory")
-        if look.over and not errors.scheduler and not errors.orchestrator and look.completed == look.total:
-            self._link(look)
+        if sample.over and not errors.scheduler and not errors.orchestrator and sample.completed == sample.total:
+            self._link(sample)
             self._finish(mark)
             job.stale = True
             return
         job.runs()
-        for raw in (*look.gone, *(_given_back(run, look) if spoke else ())):
+        for raw in (*sample.gone, *(_given_back(run, sample) if spoke else ())):
             self._complete(run.task(raw), "its slot was given back", mark)
-        for raw in look.tasks if spoke else look.changed:
-            self._apply(look.tasks[raw], mark, first=former is None)
-        job.stale |= self.differences.compare(look, run, job.stalls.stall, spoke=spoke)
-        self._cores(look)
-        self._link(look)
+        for raw in sample.tasks if spoke else sample.changed:
+            self._apply(sample.tasks[raw], mark, first=former is None)
+        job.stale |= self.differences.compare(sample, run, job.stalls.stall, spoke=spoke)
+        self._cores(sample)
+        self._link(sample)
         if again:
             for producer, consumers in self._behind.items():
                 for consumer in consumers:
-                    self._draw(producer, consumer, look)
-        if look.changed or look.gone or spoke or former is None:
-            states = [task.state for task in look.tasks.values()]
+                    self._draw(producer, consumer, sample)
+        if sample.changed or sample.gone or spoke or former is None:
+            states = [task.state for task in sample.tasks.values()]
             run.counts.running = states.count(TaskState.RUNNING)
             run.counts.ready = states.count(TaskState.READY)
             run.counts.waiting = states.count(TaskState.SUBMITTED)
             job.stale = True
-        self._queues.take(look, again=again)
-        self._turns(look, wall_ns)
+        self._queues.take(sample, again=again)
+        self._turns(sample, wall_ns)
         self._latched(errors.orchestrator or errors.scheduler, wall_ns)
 
     def _latched(self, code: int, wall_ns: int) -> None:
@@ -147,7 +147,7 @@ class LiveView:
 
     def end(self) -> None:
         """The process can't be read any more: what was known stays, and is the log's again."""
-        self._look = None
+        self._sample = None
         self._unreturned = ()
         self._progress.clear()
         self._queues.clear()
@@ -179,16 +179,16 @@ class LiveView:
         """What became of a task after the scheduler had ended its run."""
         self._job.run.set_state(record, state, Mark(self._source, text, kind="memory"))
 
-    def _begin(self, look: Look, wall_ns: int) -> None:
+    def _begin(self, sample: Sample, wall_ns: int) -> None:
         """A run that the reader sees for the first time; the log may know it, or a former one."""
         run = self._job.run
         other = any(
-            record.state is TaskState.COMPLETED and raw in look.tasks and look.tasks[raw].open
+            record.state is TaskState.COMPLETED and raw in sample.tasks and sample.tasks[raw].open
             for raw, record in run.tasks.items()
         )
-        ended = look.over or any(look.errors)  # what the log says of how it ended is of this run
-        if not ended and (other or run.phase in {"completed", "failed"} or self._look is not None):
-            if self._look is not None and run.phase == "running" and not any(self._look.errors):
+        ended = sample.over or any(sample.errors)  # what the log says of how it ended is of this run
+        if not ended and (other or run.phase in {"completed", "failed"} or self._sample is not None):
+            if self._sample is not None and run.phase == "running" and not any(self._sample.errors):
                 self._finish(Mark(self._source, "the next run has begun", wall_ns, True, "memory", True))
             if run.tasks:
                 self._job.run.phase = "completed" if run.phase == "completed" else "running"
@@ -201,7 +201,7 @@ class LiveView:
         self._progress.clear()
         self._queues.clear()
 
-    def _ended(self, former: Look, wall_ns: int) -> None:
+    def _ended(self, former: Sample, wall_ns: int) -> None:
         """The scheduler has put its run away."""
         run = self._job.run
         if not former.errors.scheduler and not former.errors.orchestrator and run.phase == "running":
@@ -231,7 +231,7 @@ class LiveView:
     def _complete(self, record: TaskRecord, why: str, mark: Mark) -> None:
         run = self._job.run
         run.confirmed.discard(record.raw)
-        run.complete(record, why, mark, timely=True)  # to a look, where one was before it
+        run.complete(record, why, mark, timely=True)  # to a sample, where one was before it
 
     def _apply(self, task: LiveTask, mark: Mark, *, first: bool) -> None:
         run = self._job.run
@@ -264,9 +264,9 @@ class LiveView:
             record.already = task.state if first else None
         run.set_state(record, task.state, text, inferred)
 
-    def _cores(self, look: Look) -> None:
+    def _cores(self, sample: Sample) -> None:
         run = self._job.run
-        for live in look.cores.values():
+        for live in sample.cores.values():
             record = run.core(live.number, live.subslot, live.thread)
             if (record.running, record.pending) != (live.running, live.pending):
                 record.running, record.pending = live.running, live.pending
@@ -275,18 +275,18 @@ class LiveView:
 
     # edges
 
-    def _link(self, look: Look) -> None:
-        for producer, consumers in look.waiters.items():
+    def _link(self, sample: Sample) -> None:
+        for producer, consumers in sample.waiters.items():
             for consumer in consumers:
                 if consumer not in self._behind.setdefault(producer, set()):
                     self._behind[producer].add(consumer)
                     self._before.setdefault(consumer, set()).add(producer)
-                    self._draw(producer, consumer, look)
-        for raw in look.changed | look.gone:
-            if raw not in look.tasks or not look.tasks[raw].open:
+                    self._draw(producer, consumer, sample)
+        for raw in sample.changed | sample.gone:
+            if raw not in sample.tasks or not sample.tasks[raw].open:
                 for consumer in self._behind.get(raw, ()):
-                    self._draw(raw, consumer, look)
-        for raw in look.gone:
+                    self._draw(raw, consumer, sample)
+        for raw in sample.gone:
             self._behind.pop(raw, None)
             for producer in self._before.pop(raw, ()):
                 self._put.pop(self._key(producer, raw), None)
@@ -296,9 +296,9 @@ class LiveView:
         names = self._job.names
         return EdgeKey(EdgeKind.DEPENDS_ON, names.task(consumer), names.task(producer))
 
-    def _draw(self, producer: int, consumer: int, look: Look | None) -> None:
-        """An edge as a look has it; None: all tasks have completed."""
-        task = look.tasks.get(producer) if look is not None else None
+    def _draw(self, producer: int, consumer: int, sample: Sample | None) -> None:
+        """An edge as a sample has it; None: all tasks have completed."""
+        task = sample.tasks.get(producer) if sample is not None else None
         done = task is None or not task.open
         key = self._key(producer, consumer)
         self._drop.discard(key)
@@ -329,8 +329,8 @@ class LiveView:
 
     def suspicion(self) -> Suspicion:
         """The tasks that hold the run up, if anything does: those that run, those that are deferred, or could run."""
-        assert self._look is not None
-        tasks = self._look.tasks.values()
+        assert self._sample is not None
+        tasks = self._sample.tasks.values()
         active = sorted(t.raw for t in tasks if t.state is TaskState.RUNNING or (t.open and t.deferred))
         if active:
             return Suspicion(tuple(active), True, "the scheduler's memory says that it is under way")
@@ -351,17 +351,17 @@ class LiveView:
             )
             yield "scheduler-still", sentence, {"still_s": f"{self.still_s:.1f}"}, ""
 
-    def _turns(self, look: Look, wall_ns: int) -> None:
+    def _turns(self, sample: Sample, wall_ns: int) -> None:
         """How long the scheduler's threads have not turned."""
-        if not any(look.turns):
+        if not any(sample.turns):
             return
-        if self._turned is None or self._turned[0] != look.turns:
-            self._turned = (look.turns, wall_ns)
+        if self._turned is None or self._turned[0] != sample.turns:
+            self._turned = (sample.turns, wall_ns)
         before, self.still_s = self.still_s, (wall_ns - self._turned[1]) / 1e9
         self._job.stale |= before >= _STILL_S or self.still_s >= _STILL_S
 
 
-def _given_back(run: Run, look: Look) -> list[int]:
+def _given_back(run: Run, sample: Sample) -> list[int]:
     """The tasks that a line which came late took for open, and whose slots were given back before."""
-    open_tasks = [raw for raw, record in run.tasks.items() if record.open and raw not in look.tasks]
-    return [raw for raw in open_tasks if local_of(raw) < look.tails.get(ring_of(raw), 0)]
+    open_tasks = [raw for raw, record in run.tasks.items() if record.open and raw not in sample.tasks]
+    return [raw for raw in open_tasks if local_of(raw) < sample.tails.get(ring_of(raw), 0)]

@@ -15,7 +15,7 @@ from livedbg.adapters.ascend.live.library import Library, LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.adapters.ascend.live.roles import CoreRoles
 from livedbg.adapters.ascend.live.shared import SharedLog
-from livedbg.adapters.ascend.live.state import LiveCore, Look
+from livedbg.adapters.ascend.live.state import LiveCore, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
@@ -31,7 +31,7 @@ __all__ = ["LiveWatch"]
 _LIMIT: Final = Limit(cpu=0.02, least_s=0.5, most_s=10.0)
 _SEARCH_S: Final = 2.0
 _SEARCH_MOST_S: Final = 30.0  # where no log speaks of the runtime
-_AGAIN_S: Final = 0.3  # between the two looks of a report
+_AGAIN_S: Final = 0.3  # between the two samples of a report
 _MOST_AGAIN: Final = 5  # more looks of it, while a run that is not young has not moved
 _YOUNG_NS: Final = 10_000_000_000
 _PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a busy box
@@ -86,17 +86,17 @@ class LiveWatch:
             return
         await self._first_processes(context)
         while not targets_ended(context):
-            await self.look(context)
+            await self.sample(context)
             if context.request.once:
                 for number in range(_MOST_AGAIN):
                     if self._seen_any and (number == 0 or self._any_stands()):
                         await context.sleep(_AGAIN_S)
-                        await self.look(context)
+                        await self.sample(context)
                 return
             await context.sleep(_LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else _SEARCH_S)
 
-    async def look(self, context: Context) -> None:
-        """One look at all schedulers."""
+    async def sample(self, context: Context) -> None:
+        """One sample of all schedulers."""
         self._spent_s = 0.0
         snapshot = context.snapshot()
         alive = [process for process in snapshot.processes.values() if not process.exited]
@@ -262,7 +262,7 @@ class LiveWatch:
 
     async def _read(self, scheduler: _Scheduler, context: Context) -> bool:
         try:
-            look, cost = await asyncio.to_thread(timed, scheduler.reader.look)
+            sample, cost = await asyncio.to_thread(timed, scheduler.reader.sample)
         except ProcessLookupError:
             return False
         except OSError as error:
@@ -270,29 +270,29 @@ class LiveWatch:
             remedy = "run livedbg as the process's user or as root"
             self._say(context, scheduler.process, "no-permission", sentence, remedy=remedy)
             return False
-        left = await self._unreturned(scheduler) if look is None else []
+        left = await self._unreturned(scheduler) if sample is None else []
         watch = Stopwatch()
         with self._model.lock:
-            scheduler.view.take(look, time.time_ns())
-            if look is None:
+            scheduler.view.take(sample, time.time_ns())
+            if sample is None:
                 scheduler.view.take_unreturned(left)
             names = dict(scheduler.job.kernels.by_id)
         self._spent_s += cost.cpu_s + watch.cost().cpu_s
-        await self._name_cores(scheduler, look, left, context)
+        await self._name_cores(scheduler, sample, left, context)
         if names:
             name_kernels(scheduler.process.pid, names)
-        if look is not None:
-            self._report_queued(scheduler, look, context)
+        if sample is not None:
+            self._report_queued(scheduler, sample, context)
             self._report_cut(scheduler, context)
         self._say(context, scheduler.process, "live", "", health=SourceHealth.OK)
         return True
 
-    def _report_queued(self, scheduler: _Scheduler, look: Look, context: Context) -> None:
-        if look.queued is None or look.queued == scheduler.queued:
+    def _report_queued(self, scheduler: _Scheduler, sample: Sample, context: Context) -> None:
+        if sample.queued is None or sample.queued == scheduler.queued:
             return
-        scheduler.queued = look.queued
+        scheduler.queued = sample.queued
         entity = scheduler.job.names.run
-        context.emit(CounterSeen(entity=entity, name="in ready queues", value=float(look.queued), **context.stamp()))
+        context.emit(CounterSeen(entity=entity, name="in ready queues", value=float(sample.queued), **context.stamp()))
 
     def _report_cut(self, scheduler: _Scheduler, context: Context) -> None:
         """Say that a sample doesn't cover all dependencies, or that it does again."""
@@ -300,7 +300,7 @@ class LiveWatch:
         if cut == scheduler.cut:
             return
         scheduler.cut = cut
-        sentence = "There are so many dependencies that some are read at the next look." if cut else ""
+        sentence = "There are so many dependencies that some are read in the next sample." if cut else ""
         health = SourceHealth.DEGRADED if cut else SourceHealth.OK
         self._say(context, scheduler.process, "live-many", sentence, health=health)
 
@@ -316,17 +316,17 @@ class LiveWatch:
             return []  # it has just gone: the next sample says so
 
     async def _name_cores(
-        self, scheduler: _Scheduler, look: Look | None, left: list[Unreturned], context: Context
+        self, scheduler: _Scheduler, sample: Sample | None, left: list[Unreturned], context: Context
     ) -> None:
         """Say which threads are which cores; of a process with several schedulers that can't be told."""
         alone = len(self._seen[scheduler.process.id].schedulers) == 1
         try:
-            found, cost = await asyncio.to_thread(timed, scheduler.roles.look) if alone else ({}, Cost())
+            found, cost = await asyncio.to_thread(timed, scheduler.roles.sample) if alone else ({}, Cost())
         except OSError:
-            return  # it has just gone: the next look says so
+            return  # it has just gone: the next sample says so
         self._spent_s += cost.cpu_s
-        cores = look.cores if look is not None else {one.core: LiveCore(one.core) for one in left}
-        found = found if look is not None else {one.tid: one.core for one in left}
+        cores = sample.cores if sample is not None else {one.core: LiveCore(one.core) for one in left}
+        found = found if sample is not None else {one.tid: one.core for one in left}
         context.emit(*scheduler.roles.events(found, cores, context.snapshot(), context.stamp()))
 
     def _end(self, seen: _Seen) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.survived import unless_survived
 from livedbg.model import Diagnostic, Severity
 
 __all__ = ["CompileRule"]
@@ -42,7 +43,8 @@ class CompileRule:
             if diagnostic.code == "compile-error" and diagnostic.attributes.get("resolved") != "yes"
         ]
         for diagnostic in said[:_SHOWN]:
-            yield self._finding(diagnostic, len(said) if diagnostic is said[0] else 1)
+            finding = self._finding(diagnostic, len(said) if diagnostic is said[0] else 1)
+            yield unless_survived(finding, state.snapshot)
 
     def _finding(self, said: Diagnostic, number: int) -> Finding:
         seen = said.attributes

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.rules.compiling import CompileRule
 from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, starved
 from livedbg.adapters.ascend.rules.long_runs import long_run
@@ -28,6 +29,7 @@ from livedbg.adapters.ascend.rules.stalls import stall
 from livedbg.adapters.ascend.rules.unreturned import unreturned
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.survived import unless_survived
 from livedbg.model import Severity
 
 __all__ = ["AscendRule", "rules"]
@@ -45,7 +47,8 @@ class AscendRule:
         """What it finds in `state`."""
         found = jobs(state.snapshot)
         for job in found:
-            for finding in self.check(self.name, job, state):
+            for said in self.check(self.name, job, state):
+                finding = unless_survived(said, state.snapshot, OWN_LINES)
                 yield _of_one(finding, job) if len(found) > 1 and job.label else finding
 
 

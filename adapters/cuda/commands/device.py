@@ -18,7 +18,9 @@ from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.state_events import events_of
 from livedbg.adapters.cuda.cudagdb.state_text import state_text
 from livedbg.analysis.rules.base import Settings
-from livedbg.cli.common import TIME_LIMIT, quit_on_signals, warn
+from livedbg.commands.exit_codes import TIME_LIMIT
+from livedbg.commands.messages import warn
+from livedbg.commands.signals import quit_on_signals
 from livedbg.gdbmi import GdbTimeout
 from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from livedbg.cli.common import quit_on_signals, started, warn_all
-from livedbg.cli.launch_tracing import TracingStatus, trace_launches
+from livedbg.commands.launch_tracing import TracingStatus, trace_launches
+from livedbg.commands.messages import warn_all
+from livedbg.commands.sessions import started
+from livedbg.commands.signals import quit_on_signals
 from livedbg.linux import procfs
 from livedbg.model import ids
 from livedbg.model.errors import UsageError

@@ -83,7 +83,7 @@ async def sample_attached(
             await guard.release()
     finally:
         await engine.close()
-    return state_of(seen, target, "attach", taken_wall_ns=time.time_ns(), look_ns=stopped_ns)
+    return state_of(seen, target, "attach", taken_wall_ns=time.time_ns(), sampling_ns=stopped_ns)
 
 
 async def _attach(engine: GdbEngine, pid: int, limit_s: float) -> str:

@@ -94,7 +94,7 @@ async def open_core(
         await engine.close()
     taken_ns = await asyncio.to_thread(_written_ns, gpu.path)
     took_ns = time.monotonic_ns() - before_ns
-    return state_of(seen, target, source, path=str(gpu.path), taken_wall_ns=taken_ns, look_ns=took_ns)
+    return state_of(seen, target, source, path=str(gpu.path), taken_wall_ns=taken_ns, sampling_ns=took_ns)
 
 
 def _command(folder: Path, gpu: CoreFile, host: CoreFile | None) -> str:

@@ -39,7 +39,13 @@ class _Position:
 
 
 def state_of(
-    seen: DeviceSample, target: str, source: str, *, path: str = "", taken_wall_ns: int | None = None, look_ns: int = 0
+    seen: DeviceSample,
+    target: str,
+    source: str,
+    *,
+    path: str = "",
+    taken_wall_ns: int | None = None,
+    sampling_ns: int = 0,
 ) -> DeviceState:
     """The state that was seen."""
     places = _places(seen)
@@ -73,7 +79,7 @@ def state_of(
         contexts=tuple(seen.contexts),
         managed=seen.managed,
         notes=tuple(notes),
-        look_ns=look_ns,
+        sampling_ns=sampling_ns,
         tool="cuda-gdb",
         reopen=f"livedbg device {shell_word(path)}" if path else "",
         repeat=f"livedbg device {pid} --dump --again 15" if of_process else "",

@@ -61,7 +61,7 @@ def _origin(state: DeviceState) -> str:
     if state.taken_wall_ns:
         taken = time.strftime(" of %Y-%m-%d %H:%M:%S", time.localtime(state.taken_wall_ns // 1_000_000_000))
     path = f" {state.path}" if state.path else ""
-    return f"({state.source}{taken}{path}; read in {state.look_ns / 1e9:.1f} s)"
+    return f"({state.source}{taken}{path}; read in {state.sampling_ns / 1e9:.1f} s)"
 
 
 def _fault(fault: DeviceFault) -> Iterator[str]:

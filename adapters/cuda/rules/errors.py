@@ -23,6 +23,7 @@ from livedbg.adapters.cuda.rules.sentences import (
 )
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.survived import unless_survived
 from livedbg.analysis.rules.words import many
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.shell import shell_word
@@ -43,7 +44,8 @@ class CudaRule:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """What it finds in `state`."""
         for context in contexts(state.snapshot):
-            yield from self.find(self.name, context, state)
+            for finding in self.find(self.name, context, state):
+                yield unless_survived(finding, state.snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +210,13 @@ def rules() -> Sequence[Rule]:
             "process counts; what the host reports after it is named as its consequence. If only the host reports it, "
             "the finding says that the reporting call is not the one that failed (inferred), and which recipes "
             "find the kernel; a report of compute-sanitizer, an assert, a GPU core dump or CUDA_LAUNCH_BLOCKING=1 (in "
-            "the process's environment, or in PyTorch's message) is exact.",
+            "the process's environment, or in PyTorch's message) is exact. A warning if the log goes on after it.",
             _fault,
         ),
         CudaRule(
             "cuda-out-of-memory",
             "PyTorch's allocator ran out of GPU memory, with its numbers. A crash where nothing caught the exception "
-            "and no process is alive.",
+            "and no process is alive; a warning if the log goes on after it.",
             out_of_memory,
         ),
         CudaRule(

@@ -15,7 +15,9 @@ from livedbg.adapters.nvfuser.dumps.script_run import compare, run_script
 from livedbg.adapters.nvfuser.dumps.scripts import check
 from livedbg.adapters.nvfuser.dumps.segment_script import build_segment
 from livedbg.adapters.nvfuser.dumps.segments import Group, SegmentedFusion
-from livedbg.cli.common import TIME_LIMIT, warn, write
+from livedbg.commands.exit_codes import TIME_LIMIT
+from livedbg.commands.messages import warn
+from livedbg.commands.output import write
 from livedbg.model.errors import SourceError
 
 __all__ = ["command"]

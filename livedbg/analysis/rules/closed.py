@@ -21,7 +21,7 @@ _SHOWN: Final = 16
 """Sets that are findings of their own; threads and processes of a set that become evidence."""
 
 _SURE_NS: Final = 200_000_000
-"""From the first look to the second one."""
+"""From the first sample to the second one."""
 
 _CHECKED: Final = (
     "all threads are in waits without a time limit; no signal is waited for, and none handled (but for faults, and "
@@ -134,7 +134,7 @@ def _checked(pid: int, snapshot: Snapshot) -> Evidence:
 
 
 def _looked_at_twice(found: ClosedSet, snapshot: Snapshot) -> bool:
-    """Whether all were seen to wait at two looks; no CPU time was used between them: that would begin a new wait."""
+    """Whether all were seen to wait at two samples; no CPU time was used between them: that would begin a new wait."""
     now = snapshot.now(found.processes[0].host).mono_ns
     return all(
         (activity := snapshot.activity.get(thread.id)) is not None and now - activity.first_mono_ns >= _SURE_NS

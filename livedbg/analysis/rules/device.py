@@ -20,7 +20,7 @@ _S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class StandsStill:
-    """A kernel that an earlier look saw at the same place."""
+    """A kernel that an earlier sample saw at the same place."""
 
     name: str = "device-hang"
     doc: str = (

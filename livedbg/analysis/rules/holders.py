@@ -30,7 +30,7 @@ _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "gil:", "core:")
 _EXITED: Final = re.compile(r"(\d+) \(exited\)")
 _SLEEP: Final = re.compile(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
 _SURE_NS: Final = 200_000_000
-"""A wait that lasts from one look to the next, at least so long, is no passing one."""
+"""A wait that lasts from one sample to the next, at least so long, is no passing one."""
 
 
 def _stacks(entities: tuple[str, ...]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ _DUMPED: Final = frozenset(
 
 
 _SURE_NS: Final = 200_000_000
-"""What lasts from one look to the next, at least so long, is no passing thing."""
+"""What lasts from one sample to the next, at least so long, is no passing thing."""
 
 
 def _process_finding(name: str, process: Process, sentence: str, steps: tuple[str, ...], state: RuleInput) -> Finding:
@@ -145,7 +145,8 @@ class Crash:
             if hit.catchpoint is None or not hit.catchpoint.startswith("log") or is_interrupt(hit):
                 continue
             if state.judged.explained(hit, snapshot):
-                explained.add(hit.process)
+                if not survived(hit, snapshot):
+                    explained.add(hit.process)
                 continue
             finding = self._logged(hit, state)
             if finding.state is not None:

@@ -1,85 +1,254 @@
-"""Whether a program went on after an exception that its log shows: then it was handled, or another one threw it.
+"""Whether a program went on after an error that its log shows: then the error was handled, or another program made it.
 
 Invariants:
-    survived.V1. An exception after which the same log goes on is no crash: for 30 s by its own times, for 200 lines, or
-        with ordinary lines that no crash leaves behind.
-    survived.V2. What programs print after a crash (summaries of launchers, exit codes, further tracebacks) is no
-        going on.
+    survived.V1. An error after which the same log goes on is no crash: with ordinary lines that no crash leaves behind,
+        with such lines for 30 s by its own times, or, where its lines are no longer known, for 30 s or for 200 lines.
+    survived.V2. What programs print after a crash (summaries of launchers, exit codes, further tracebacks, tables,
+        advice, the other lines of a runtime that ends) is no progress, nor are a few lines of other ranks.
+    survived.V3. The same holds for what a system's own rules call a crash, if its evidence is lines of a log.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.ends import heads
 from livedbg.analysis.rules.words import duration, many
-from livedbg.model import ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.logs.crashes import TESTS
+from livedbg.logs.shapes import split_writer
+from livedbg.model import Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
-__all__ = ["survived"]
+__all__ = ["goes_on_after", "survived", "unless_survived"]
 
 _GOES_ON_NS: Final = 30_000_000_000
 _LINES: Final = 200
+_FEW: Final = 20
+"""So many unknown lines, over that time, are more than a traceback."""
 _ORDINARY: Final = 5
 """So many ordinary lines are more than a wrapper, a launcher or an exit handler prints."""
+_ORDINARY_LATER: Final = 2
+"""So many are enough if they come long after the error."""
 
 _POST_MORTEM: Final = re.compile(
     r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
     r"|shut|clean|destroy|clos|finish|done|elapsed|summar|history|sync|upload|saved|report|see |wandb|srun|slurm|make"
-    r"|root cause|host|rank|worker|process|pid|returned|status|code|^\s*(?:real|user|sys|at|in|from|#\d+|0x)\b"
-    r"|^\W*$|^\s",
+    r"|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
+    r"|assert|backtrace|stack|thread|debug|environ|version|https?://|memory|alloc|nccl info|import |module"
+    r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
+    r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
+    r"|^[^\w\[(<]|^\s*$",
     re.IGNORECASE,
 )
-"""Words of lines that programs, launchers and shells print after a crash."""
+"""Words of lines that programs, launchers, runtimes and shells print after a crash; tables, advice and source text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where in a log an error ends.
+
+    Attributes:
+        source: id of the log.
+        line: number of its last known line.
+        wall_ns: its time.
+    """
+
+    source: str
+    line: int
+    wall_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What matters of one record that is known.
+
+    Attributes:
+        number: of its first line.
+        writer: the rank or worker that wrote it, or "".
+        ordinary: no crash leaves such a line behind.
+        tests: a test run ends here.
+        text: its first line.
+    """
+
+    number: int
+    wall_ns: int | None
+    writer: str
+    ordinary: bool
+    tests: bool
+    text: str
 
 
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     """What shows that the program went on after an exception of a log; "" if nothing does."""
     if hit.survived:
         return hit.survived
-    source = snapshot.log_sources.get(hit.source or "")
+    if hit.line is None or hit.source is None:
+        return ""
+    return _after(_Spot(hit.source, hit.line, hit.at_wall_ns), snapshot, None)
+
+
+def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: re.Pattern[str] | None = None) -> str:
+    """What shows that the program went on after an error that rests on lines of a log; "" if nothing does.
+
+    Args:
+        evidence: what the error rests on. The log of the first line counts, and the last line there.
+        snapshot: what is known.
+        own_lines: lines of a runtime, which it also writes while it ends.
+    """
+    spots = list(_spots(evidence))
+    last = max((spot for spot in spots if spot.source == spots[0].source), key=lambda spot: spot.line, default=None)
+    return _after(last, snapshot, own_lines) if last is not None else ""
+
+
+def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: re.Pattern[str] | None = None) -> Finding:
+    """A finding of a system's own rule; no crash where the program went on, or ended with status 0 (V3).
+
+    Args:
+        finding: the finding.
+        snapshot: what is known.
+        own_lines: see `goes_on_after`.
+    """
+    if finding.state is not VerdictState.CRASHED or any(proof.kind == "proc" for proof in finding.evidence):
+        return finding
+    went_on = goes_on_after(finding.evidence, snapshot, own_lines)
+    named = [snapshot.processes[entity] for entity in finding.entities if entity in snapshot.processes]
+    about = named or heads(snapshot)
+    if not went_on and about and all(process.exited and process.exit_status == 0 for process in about):
+        went_on = "its process ended with status 0"
+    if not went_on:
+        return finding
+    return replace(
+        finding,
+        state=None,
+        severity=Severity.WARNING,
+        sentence=f"{finding.sentence.rstrip('.')}. It was handled or survived: {went_on}.",
+        roots=(),
+    )
+
+
+def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
+    for proof in evidence:
+        number = proof.source.rpartition(":")[2]
+        if proof.kind == "log" and proof.log and number.isdecimal() and len(number) < 19:
+            yield _Spot(proof.log, int(number), proof.at_wall_ns)
+
+
+def _after(spot: _Spot, snapshot: Snapshot, own_lines: re.Pattern[str] | None) -> str:
+    source = snapshot.log_sources.get(spot.source)
     if source is None:
         return ""
-    later = sorted(
-        (other for other in snapshot.exceptions.values() if other.source == hit.source and _after(other, hit)),
-        key=lambda other: (other.line or 0, other.at_wall_ns or 0),
-    )
-    chain = [hit, *(other for other in later if not other.survived)]
-    for one, following in zip(chain, [*chain[1:], None], strict=True):
-        gap = _gap(one, following, source)
-        if gap:
-            return gap
-    count = _ordinary(chain[-1], snapshot)
-    return f"its log goes on with {many(count, 'ordinary line')}" if count >= _ORDINARY else ""
+    lines = _KNOWN.of(snapshot, source)
+    errors = sorted({other.line: other for other in _errors(spot, snapshot)}.values(), key=lambda other: other.line)
+    first = lines[0].number if lines else source.lines
+    if first is not None and first > spot.line + 1:
+        unseen = _unseen(spot, errors, first, lines, source)
+        if unseen:
+            return unseen
+    return _seen(spot, [error.line for error in errors], lines, own_lines)
 
 
-def _after(other: ExceptionHit, hit: ExceptionHit) -> bool:
-    if other.id == hit.id:
-        return False
-    return (other.line or 0, other.at_wall_ns or 0) > (hit.line or 0, hit.at_wall_ns or 0)
+def _errors(spot: _Spot, snapshot: Snapshot) -> Iterator[_Spot]:
+    """The errors of a log that come after one."""
+    for hit in snapshot.exceptions.values():
+        if hit.source == spot.source and hit.line is not None and hit.line > spot.line and not hit.survived:
+            yield _Spot(spot.source, hit.line, hit.at_wall_ns)
+    for diagnostic in snapshot.diagnostics.values():
+        if diagnostic.severity.rank >= Severity.ERROR.rank:
+            for other in _spots(diagnostic.evidence):
+                if other.source == spot.source and other.line > spot.line:
+                    yield other
 
 
-def _gap(hit: ExceptionHit, following: ExceptionHit | None, source: LogSource) -> str:
-    """How long the log goes on until the next exception, or its end; "" if that is not long."""
-    end_ns = following.at_wall_ns if following is not None else source.last_wall_ns
-    if end_ns is not None and hit.at_wall_ns is not None and end_ns - hit.at_wall_ns >= _GOES_ON_NS:
-        return f"its log goes on for {duration(end_ns - hit.at_wall_ns)}"
-    end = following.line if following is not None else source.lines
-    if end is not None and hit.line is not None and end - hit.line >= _LINES:
-        return f"its log goes on for {many(end - hit.line, 'line')}"
+def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[_Line, ...], source: LogSource) -> str:
+    """How long the log goes on where its lines are not known: they were skimmed, or are too old."""
+    until_ns = next((line.wall_ns for line in lines if line.wall_ns is not None), source.last_wall_ns)
+    before = [spot, *(error for error in errors if error.line < first)]
+    ends = [(error.line, error.wall_ns) for error in before[1:]] + [(first, until_ns)]
+    for one, (line, wall_ns) in zip(before, ends, strict=True):
+        many_lines = line - one.line >= _FEW
+        if many_lines and None not in (wall_ns, one.wall_ns) and (wall_ns or 0) - (one.wall_ns or 0) >= _GOES_ON_NS:
+            return f"its log goes on for {duration((wall_ns or 0) - (one.wall_ns or 0))}"
+        if line - one.line >= _LINES:
+            return f"its log goes on for {many(line - one.line, 'line')}"
     return ""
 
 
-def _ordinary(hit: ExceptionHit, snapshot: Snapshot) -> int:
-    """How many lines after an exception are such as a program prints that goes on."""
-    if hit.line is None:
-        return 0
-    return sum(
-        record.source == hit.source and (record.line or 0) > hit.line and _is_ordinary(record)
-        for record in snapshot.recent_logs
-    )
+def _seen(spot: _Spot, errors: list[int], lines: tuple[_Line, ...], own_lines: re.Pattern[str] | None) -> str:
+    """Whether lines that are known show that the log goes on."""
+    writer = next((line.writer for line in reversed(lines) if line.number <= spot.line), "")
+    count = later = others = 0
+    started_ns = spot.wall_ns
+    remaining = iter([*errors, None])
+    following = next(remaining)
+    for line in lines:
+        if line.number <= spot.line:
+            continue
+        if line.tests:
+            return "the test run went on after it"
+        while following is not None and line.number >= following:
+            count = later = others = 0
+            following = next(remaining)
+        if not line.ordinary or (own_lines is not None and own_lines.search(line.text)):
+            continue
+        long_after = None not in (started_ns, line.wall_ns) and (line.wall_ns or 0) - (started_ns or 0) >= _GOES_ON_NS
+        mine = line.writer == writer
+        count += mine
+        others += long_after and not mine
+        later += long_after and mine
+        if later >= _ORDINARY_LATER or others >= _ORDINARY:
+            return f"its log goes on for {duration((line.wall_ns or 0) - (started_ns or 0))}"
+        if count >= _ORDINARY:
+            return "its log goes on with ordinary lines"
+    return ""
 
 
-def _is_ordinary(record: LogRecord) -> bool:
+class _Known:
+    """The known lines of each log, kept as long as the records stay the same."""
+
+    def __init__(self) -> None:
+        self._records: Sequence[LogRecord] = ()
+        self._lines: dict[tuple[str, int | None], tuple[_Line, ...]] = {}
+
+    def of(self, snapshot: Snapshot, source: LogSource) -> tuple[_Line, ...]:
+        """The lines of one log, in its order."""
+        if self._records is not snapshot.recent_logs:
+            self._records, self._lines = snapshot.recent_logs, {}
+        key = (source.id, source.lines)
+        lines = self._lines.get(key)
+        if lines is None:
+            lines = self._lines[key] = _known(snapshot.recent_logs, source)
+        return lines
+
+
+_KNOWN: Final = _Known()
+
+
+def _known(records: Iterable[LogRecord], source: LogSource) -> tuple[_Line, ...]:
+    """The records of a log that are known, with their numbers.
+
+    A big log's newest records come without numbers, which are counted from its end.
+    """
+    own = [record for record in records if record.source == source.id]
+    found = [_line(record, record.line) for record in own if record.line is not None]
+    found.sort(key=lambda line: line.number)
+    number = found[0].number if found else source.lines + 1 if source.lines is not None else None
+    if number is None:
+        return ()
+    before: list[_Line] = []
+    for record in reversed([record for record in own if record.line is None]):
+        number -= record.text.count("\n") + 1
+        before.append(_line(record, max(number, 1)))
+    return (*reversed(before), *found)
+
+
+def _line(record: LogRecord, number: int) -> _Line:
+    writer, text = split_writer(record.text.partition("\n")[0])
+    tests = " in " in record.text and TESTS.search(record.text) is not None
     plain = record.severity.rank <= Severity.INFO.rank and "\n" not in record.text
-    return plain and _POST_MORTEM.search(record.text) is None
+    return _Line(number, record.wall_ns, writer, plain and _POST_MORTEM.search(text) is None, tests, text)

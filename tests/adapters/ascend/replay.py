@@ -69,7 +69,7 @@ class Replay:
         return self.store.snapshot()
 
     def files(self, folder: Path) -> None:
-        for file in FileWatch().look([folder]):
+        for file in FileWatch().scan([folder]):
             self.model.take(file)
 
 

@@ -18,13 +18,13 @@ def test_a_file_that_is_being_written(recorded: Path, tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(whole[: len(whole) // 2])
     watch = FileWatch()
-    assert watch.look([tmp_path]) == []
+    assert watch.scan([tmp_path]) == []
     assert watch.problems[path].passing
     path.write_bytes(whole)
-    (file,) = watch.look([tmp_path])
+    (file,) = watch.scan([tmp_path])
     assert file.graph is not None and len(file.graph.dependencies) == 6
     assert not watch.problems
-    assert watch.look([tmp_path]) == []
+    assert watch.scan([tmp_path]) == []
 
 
 def test_a_costly_file_that_changes_all_the_time(
@@ -36,16 +36,16 @@ def test_a_costly_file_that_changes_all_the_time(
     used = iter(float(number) for number in range(100))  # each reading takes a second
     monkeypatch.setattr(files.time, "thread_time", lambda: next(used))
     watch = FileWatch()
-    assert len(watch.look([tmp_path])) == 1
+    assert len(watch.scan([tmp_path])) == 1
     path.write_bytes(path.read_bytes() + b" ")
-    assert watch.look([tmp_path]) == []
-    assert len(watch.look([tmp_path], last=True)) == 1
+    assert watch.scan([tmp_path]) == []
+    assert len(watch.scan([tmp_path], last=True)) == 1
 
 
 def test_names(tmp_path: Path) -> None:
     names = {"level": 2, "orchestrator_name": "o", "callable_id_to_name": {"2": "M\x1b[31mUL", "x": "no"}}
     (tmp_path / "name_map_case.json").write_text(json.dumps(names))
-    (file,) = FileWatch().look([tmp_path])
+    (file,) = FileWatch().scan([tmp_path])
     assert file.names == {2: "M\x1b[31mUL"}  # cleaned where it enters the model
 
 
@@ -54,7 +54,7 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "deps.json").open("wb") as file:
         file.truncate((1 << 20) + 1)
     watch = FileWatch()
-    assert watch.look([tmp_path]) == []
+    assert watch.scan([tmp_path]) == []
     problem = watch.problems[tmp_path / "deps.json"]
     assert not problem.passing and "larger than 1 MiB" in problem.sentence
 

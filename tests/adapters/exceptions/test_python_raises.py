@@ -226,7 +226,7 @@ def test_nothing_is_left(raiser: Target, trace: Callable[[int], Tracing]) -> Non
     before = definitions()
     tracing = trace(raiser.pid)
     tracing.catch("python")
-    assert not text_is_whole(raiser.pid, "PyTraceBack_Here") and definitions() > before
+    assert not text_is_whole(raiser.pid, "PyTraceBack_Here") and definitions() - before
     tell(raiser, "plain reported")
     tracing.hits_after(1)
     tracing.view.send(Uncatch(catchpoint="C1"))

@@ -31,7 +31,8 @@ from tests.touch.health import changed_code, untouched
 Build = Callable[..., Path]
 Spawn = Callable[..., Target]
 
-HOLD_S = 60.0
+HOLD_S = 600.0
+"""Longer than any wait of these tests: a thread that is let go too early is no answer."""
 
 
 @pytest.fixture(autouse=True)

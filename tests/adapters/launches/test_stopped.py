@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.common import running
-from livedbg.cli.launch_tracing import trace_launches
+from livedbg.commands.launch_tracing import trace_launches
+from livedbg.commands.sessions import running
 from livedbg.model import Frame, Severity, Stack, ThreadState
 from livedbg.model import events as ev
 from livedbg.model.launches import CALLS, TRACED, TRACED_TO, Launch, LaunchTrail

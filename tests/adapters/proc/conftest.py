@@ -25,7 +25,7 @@ LONG_S = 100.0
 
 
 @dataclass
-class Look:
+class Sample:
     """What one look has found, with short names for tests."""
 
     snapshot: Snapshot
@@ -86,17 +86,17 @@ def waits(build_target: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture
-def look(waits: Path, spawn: Callable[..., Any], tmp_path: Path) -> Callable[..., Look]:
+def sample(waits: Path, spawn: Callable[..., Any], tmp_path: Path) -> Callable[..., Sample]:
     """Start `waits MODE` and look at it once it waits; where it never does, until `until` is true of what was seen."""
 
-    def start(mode: str, until: Callable[[Look], bool] | None = None) -> Look:
+    def start(mode: str, until: Callable[[Sample], bool] | None = None) -> Sample:
         target = spawn([waits, mode, tmp_path / "file"])
         told = dict(word.split("=", 1) for word in target.words)
         if until is None:
             at_rest(target.pid)
         deadline = time.monotonic() + LONG_S
         while True:
-            seen = Look(observe_once(target.pid), told)
+            seen = Sample(observe_once(target.pid), told)
             if until is None or until(seen):
                 return seen
             assert time.monotonic() < deadline, f"{mode}: not seen: {seen.snapshot.edges} {seen.snapshot.threads}"

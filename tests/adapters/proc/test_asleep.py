@@ -14,7 +14,7 @@ import pytest
 from livedbg.adapters.proc import asleep, unseen
 from livedbg.adapters.proc.asleep import AWAKE, AsleepReader
 from livedbg.adapters.proc.scene import Scene
-from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers
+from livedbg.adapters.proc.threads import ThreadNumbers, ThreadSample
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.analysis.closed import Closed, closed_sets
@@ -110,11 +110,11 @@ def reader(pid: int) -> AsleepReader:
     return AsleepReader(ProcessView(Scene(HOST), pid, abi, detect_libc(pid, mappings), ThreadNumbers(pid), mappings))
 
 
-def seen(**changed: object) -> ThreadLook:
+def seen(**changed: object) -> ThreadSample:
     """This thread, as if it waited."""
     call = BlockedSyscall(202, (0,) * 6, 0, 0)
     what: dict[str, object] = {"state": ThreadState.WAITING, "runs": 1, "call": call, "last_ran_ns": None, **changed}
-    return ThreadLook(tid=os.getpid(), name="", cpu_ns=0, wait_channel=str(what.pop("channel", "futex")), **what)  # type: ignore[arg-type]
+    return ThreadSample(tid=os.getpid(), name="", cpu_ns=0, wait_channel=str(what.pop("channel", "futex")), **what)  # type: ignore[arg-type]
 
 
 LONG_AGO: Final = seen(last_ran_ns=0)
@@ -126,24 +126,24 @@ def test_Z2_only_a_process_that_sleeps_is_looked_at(monkeypatch: pytest.MonkeyPa
     waits = {pid: Wait("sem_wait", False, (Waited("sem:x", "", wakers=Wakers(frozenset({pid}))),))}
     clock = iter(range(10**10, 10**12, asleep.LONG_NS // 4))
     monkeypatch.setattr(asleep, "time", SimpleNamespace(monotonic_ns=lambda: next(clock)))
-    assert reader(pid).look([LONG_AGO], [LONG_AGO], waits).threads == {pid: (frozenset({pid}), "")}
+    assert reader(pid).sample([LONG_AGO], [LONG_AGO], waits).threads == {pid: (frozenset({pid}), "")}
     for one in (seen(last_ran_ns=10**10), seen(last_ran_ns=None)):
-        assert reader(pid).look([LONG_AGO, one], [], waits) is AWAKE
+        assert reader(pid).sample([LONG_AGO, one], [], waits) is AWAKE
     watched = reader(pid)
-    first = [watched.look([seen()], [], waits) is AWAKE for _ in range(4)]  # two times of the clock a look
+    first = [watched.sample([seen()], [], waits) is AWAKE for _ in range(4)]  # two times of the clock a look
     assert first == [True, True, False, False]
-    assert watched.look([LONG_AGO], [LONG_AGO], waits) is AWAKE  # it has run since
+    assert watched.sample([LONG_AGO], [LONG_AGO], waits) is AWAKE  # it has run since
     for more in ({"state": ThreadState.RUNNING}, {"call": Running()}, {"call": None}, {"runs": None}):
-        assert reader(pid).look([seen(last_ran_ns=0, **more)], [], waits) is AWAKE
-    assert reader(pid).look([LONG_AGO], [], {pid: Wait("sem_timedwait", True)}) is AWAKE
-    assert reader(pid).look([seen(last_ran_ns=0, state=ThreadState.ZOMBIE)], [], {}) is AWAKE
+        assert reader(pid).sample([seen(last_ran_ns=0, **more)], [], waits) is AWAKE
+    assert reader(pid).sample([LONG_AGO], [], {pid: Wait("sem_timedwait", True)}) is AWAKE
+    assert reader(pid).sample([seen(last_ran_ns=0, state=ThreadState.ZOMBIE)], [], {}) is AWAKE
 
 
 def test_a_thread_that_is_frozen_or_whose_call_is_intercepted_does_not_wait_for_what_its_call_says() -> None:
     pid = os.getpid()
     waits = {pid: Wait("sem_wait", False, (Waited("sem:x", "", wakers=Wakers(frozenset({pid}))),))}
     for channel in ("__refrigerator", "seccomp_do_user_notification", "ptrace_stop"):
-        found = reader(pid).look([seen(channel=channel, last_ran_ns=0)], [], waits)
+        found = reader(pid).sample([seen(channel=channel, last_ran_ns=0)], [], waits)
         assert found.of(HOST, pid) == ((), f"it is held in {channel}")
 
 
@@ -165,5 +165,5 @@ def test_without_kcmp_the_same_mappings_may_be_the_same_memory(
     monkeypatch.setattr(asleep, "same_memory", lambda *_: None)
     waits = {os.getpid(): Wait("sem_wait", False)}
     pid = programs[0]["clone-vm"]
-    assert "may share its memory with process" in (reader(pid).look([LONG_AGO], [], waits).outside or "")
-    assert "may share" not in (reader(os.getpid()).look([LONG_AGO], [], waits).outside or "")
+    assert "may share its memory with process" in (reader(pid).sample([LONG_AGO], [], waits).outside or "")
+    assert "may share" not in (reader(os.getpid()).sample([LONG_AGO], [], waits).outside or "")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.proc.scene import Scene
-from livedbg.adapters.proc.threads import ThreadLook, ThreadNumbers
+from livedbg.adapters.proc.threads import ThreadNumbers, ThreadSample
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.wait_reader import WaitReader
 from livedbg.analysis import VerdictState
@@ -118,5 +118,5 @@ def test_a_sleep_in_no_system_call_is_a_freeze_or_a_page_fault_or_not_known(
     monkeypatch.setattr(scene.groups, "frozen", lambda _: frozen)
     monkeypatch.setattr(scene.groups, "readable", lambda _: readable)
     reader = WaitReader(ProcessView(scene, me, abi, detect_libc(me, parse_maps(me)), ThreadNumbers(me)))
-    look = ThreadLook(me, "x", slept[0], 0, 1, BlockedSyscall(-1, (), 0, 0), slept[1])
-    assert reader.look([look])[me].waits_in == text
+    sample = ThreadSample(me, "x", slept[0], 0, 1, BlockedSyscall(-1, (), 0, 0), slept[1])
+    assert reader.sample([sample])[me].waits_in == text

@@ -218,21 +218,21 @@ def test_a_process_whose_memory_went_first_tells_its_exit_status_at_the_next_loo
     target = spawn([waits, "cond"])
     settled(target.pid)
     watch = ProcessWatch(Scene(HOST), target.pid)
-    read = ThreadReader.look
+    read = ThreadReader.sample
 
     def going(self: ThreadReader) -> Any:  # as a read of memory fails in the midst of an exit
-        monkeypatch.setattr(ThreadReader, "look", read)
+        monkeypatch.setattr(ThreadReader, "sample", read)
         raise ProcessLookupError(errno.ESRCH, "no such process")
 
     try:
-        watch.look()
-        monkeypatch.setattr(ThreadReader, "look", going)
-        watch.look()
+        watch.sample()
+        monkeypatch.setattr(ThreadReader, "sample", going)
+        watch.sample()
         assert not watch.gone and watch.changed
         os.kill(target.pid, signal.SIGKILL)
         eventually(lambda: read_stat(target.pid).state is ThreadState.ZOMBIE and thread_ids(target.pid) == [target.pid])
-        monkeypatch.setattr(ThreadReader, "look", going)
-        (ended,) = [event for event in watch.look() if isinstance(event, ProcessExited)]
+        monkeypatch.setattr(ThreadReader, "sample", going)
+        (ended,) = [event for event in watch.sample() if isinstance(event, ProcessExited)]
         assert watch.gone and ended.status == -signal.SIGKILL
     finally:
         watch.close()
@@ -243,12 +243,12 @@ def test_T1_a_thread_that_did_not_run_is_not_read_again(waits: Path, spawn: Call
     target = spawn([waits, "orders"])
     reader = ThreadReader(target.pid)
     try:
-        looks, changed = reader.look()
-        assert [look.tid for look in looks] == [look.tid for look in changed] == [target.pid]
-        eventually(lambda: reader.look()[1] == [])
+        samples, changed = reader.sample()
+        assert [sample.tid for sample in samples] == [sample.tid for sample in changed] == [target.pid]
+        eventually(lambda: reader.sample()[1] == [])
         tid = int(order(target, b"t"))
         seen: set[int] = set()
-        eventually(lambda: not seen.update(look.tid for look in reader.look()[1]) and {tid, target.pid} <= seen)
+        eventually(lambda: not seen.update(sample.tid for sample in reader.sample()[1]) and {tid, target.pid} <= seen)
     finally:
         reader.close()
 
@@ -258,10 +258,10 @@ def test_T2_files_are_kept_open_up_to_a_share_of_what_is_allowed(waits: Path, sp
     target = spawn([waits, "mutex"])
     before = ThreadReader.kept
     reader, frugal = ThreadReader(target.pid), ThreadReader(target.pid)
-    reader.look()
+    reader.sample()
     assert ThreadReader.kept == before + 4
     frugal.most_files = ThreadReader.kept + 1
-    assert len(frugal.look()[0]) == 4
+    assert len(frugal.sample()[0]) == 4
     assert ThreadReader.kept == before + 5
     reader.close()
     frugal.close()

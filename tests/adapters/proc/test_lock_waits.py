@@ -9,13 +9,13 @@ import pytest
 
 from livedbg.model import ThreadState
 
-Look = Any
-Looker = Callable[..., Look]
+Sample = Any
+Looker = Callable[..., Sample]
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("mutex", "normal"), ("recursive", "recursive"), ("robust", "robust")])
-def test_cycle_of_three_mutexes(look: Looker, mode: str, kind: str) -> None:
-    seen = look(mode)
+def test_cycle_of_three_mutexes(sample: Looker, mode: str, kind: str) -> None:
+    seen = sample(mode)
     for waiter, lock, owner in (("t0", "m1", "t1"), ("t1", "m2", "t2"), ("t2", "m0", "t0")):
         mutex = seen.lock_id("mutex", lock)
         assert set(seen.waits(seen.thread_id(waiter))) == {mutex}
@@ -28,8 +28,8 @@ def test_cycle_of_three_mutexes(look: Looker, mode: str, kind: str) -> None:
     assert seen.waits(seen.thread_id("main")) == {}
 
 
-def test_pi_mutexes_in_a_cycle_close_although_the_kernel_parked_one(look: Looker) -> None:
-    seen = look("pi")
+def test_pi_mutexes_in_a_cycle_close_although_the_kernel_parked_one(sample: Looker) -> None:
+    seen = sample("pi")
     threads = {seen.thread_id(name): int(name[1]) for name in ("t0", "t1", "t2")}
     parked = 0
     for thread, number in threads.items():
@@ -48,16 +48,16 @@ def test_pi_mutexes_in_a_cycle_close_although_the_kernel_parked_one(look: Looker
 @pytest.mark.parametrize(
     ("mode", "timed"), [("hold", False), ("pi-chain", False), ("errorcheck", False), ("timed", True)]
 )
-def test_a_thread_waits_for_a_mutex_that_a_sleeping_one_holds(look: Looker, mode: str, timed: bool) -> None:
-    seen = look(mode)
+def test_a_thread_waits_for_a_mutex_that_a_sleeping_one_holds(sample: Looker, mode: str, timed: bool) -> None:
+    seen = sample(mode)
     mutex = seen.lock_id("mutex", "m0")
     assert seen.waits(seen.thread_id("t1"))[mutex].timed is timed
     assert seen.thread("t1").timed is timed
     assert set(seen.holders(mutex)) == {seen.thread_id("t0")}
 
 
-def test_a_mutex_whose_owner_has_exited_names_it_and_has_no_holder(look: Looker) -> None:
-    seen = look("owner-exited")
+def test_a_mutex_whose_owner_has_exited_names_it_and_has_no_holder(sample: Looker) -> None:
+    seen = sample("owner-exited")
     mutex = seen.lock_id("mutex", "m0")
     assert mutex in seen.waits(seen.thread_id("t1"))
     assert seen.holders(mutex) == {}
@@ -65,8 +65,8 @@ def test_a_mutex_whose_owner_has_exited_names_it_and_has_no_holder(look: Looker)
 
 
 @pytest.mark.parametrize("mode", ["shared-mutex", "shared-robust"])
-def test_a_process_shared_mutex_is_held_by_a_thread_of_the_other_process(look: Looker, mode: str) -> None:
-    seen = look(mode)
+def test_a_process_shared_mutex_is_held_by_a_thread_of_the_other_process(sample: Looker, mode: str) -> None:
+    seen = sample(mode)
     mutex = seen.lock_id("mutex", "lock")
     assert mutex in seen.waits(seen.thread_id("main"))
     child = seen.told["child"]
@@ -75,35 +75,35 @@ def test_a_process_shared_mutex_is_held_by_a_thread_of_the_other_process(look: L
 
 
 @pytest.mark.parametrize(("mode", "timed"), [("cond", False), ("cond-timed", True)])
-def test_condition_variable(look: Looker, mode: str, timed: bool) -> None:
-    seen = look(mode)
+def test_condition_variable(sample: Looker, mode: str, timed: bool) -> None:
+    seen = sample(mode)
     cond = seen.lock_id("cond", "cond")
     assert seen.waits(seen.thread_id("t0"))[cond].timed is timed
     assert seen.thread("t0").waits_in == ("pthread_cond_timedwait" if timed else "pthread_cond_wait")
     assert seen.holders(cond) == {}
 
 
-def test_semaphore(look: Looker) -> None:
-    seen = look("sem")
+def test_semaphore(sample: Looker) -> None:
+    seen = sample("sem")
     assert set(seen.waits(seen.thread_id("t0"))) == {seen.lock_id("sem", "sem")}
     assert seen.thread("t0").waits_in == "sem_wait"
 
 
-def test_barrier_says_how_many_arrived(look: Looker) -> None:
-    seen = look("barrier")
+def test_barrier_says_how_many_arrived(sample: Looker) -> None:
+    seen = sample("barrier")
     barrier = seen.lock_id("barrier", "bar")
     assert set(seen.waits(seen.thread_id("t0"))) == set(seen.waits(seen.thread_id("t1"))) == {barrier}
     assert seen.resource(barrier).attributes == {"arrived": "2", "needed": "3"}
 
 
-def test_join_waits_for_the_thread(look: Looker) -> None:
-    seen = look("join")
+def test_join_waits_for_the_thread(sample: Looker) -> None:
+    seen = sample("join")
     assert set(seen.waits(seen.thread_id("t1"))) == {seen.thread_id("t0")}
     assert seen.thread("t1").waits_in == "pthread_join"
 
 
-def test_readers_and_writers_wait_for_the_writer_that_holds_a_rwlock(look: Looker) -> None:
-    seen = look("rwlock-writer")
+def test_readers_and_writers_wait_for_the_writer_that_holds_a_rwlock(sample: Looker) -> None:
+    seen = sample("rwlock-writer")
     lock = seen.lock_id("rwlock", "rw")
     assert set(seen.waits(seen.thread_id("t1"))) == set(seen.waits(seen.thread_id("t2"))) == {lock}
     assert set(seen.holders(lock)) == {seen.thread_id("t0")}
@@ -111,23 +111,23 @@ def test_readers_and_writers_wait_for_the_writer_that_holds_a_rwlock(look: Looke
     assert seen.thread("t2").waits_in == "pthread_rwlock_wrlock"
 
 
-def test_a_writer_waits_for_readers_that_a_rwlock_does_not_name(look: Looker) -> None:
-    seen = look("rwlock-reader")
+def test_a_writer_waits_for_readers_that_a_rwlock_does_not_name(sample: Looker) -> None:
+    seen = sample("rwlock-reader")
     lock = seen.lock_id("rwlock", "rw")
     assert set(seen.waits(seen.thread_id("t1"))) == {lock}
     assert seen.holders(lock) == {}
     assert seen.resource(lock).state == "held by 1 reader"
 
 
-def test_the_lock_of_a_stdio_stream(look: Looker) -> None:
-    seen = look("stdio")
+def test_the_lock_of_a_stdio_stream(sample: Looker) -> None:
+    seen = sample("stdio")
     (lock,) = seen.waits(seen.thread_id("t1"))
     assert set(seen.holders(lock)) == {seen.thread_id("t0")}
     assert seen.thread("t1").waits_in == "lock of a stdio stream"
 
 
-def test_a_futex_of_unknown_use_is_just_a_futex(look: Looker) -> None:
-    seen = look("raw")
+def test_a_futex_of_unknown_use_is_just_a_futex(sample: Looker) -> None:
+    seen = sample("raw")
     (futex,) = seen.waits(seen.thread_id("t0"))
     assert futex.startswith("futex:")
     assert seen.holders(futex) == {}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-Look = Any
-Looker = Callable[..., Look]
+Sample = Any
+Looker = Callable[..., Sample]
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ Looker = Callable[..., Look]
         ("epoll-nested", "epoll_wait of 1 descriptor"),
     ],
 )
-def test_a_pipe_is_served_by_the_process_at_its_other_end(look: Looker, mode: str, words: str) -> None:
-    seen = look(mode)
+def test_a_pipe_is_served_by_the_process_at_its_other_end(sample: Looker, mode: str, words: str) -> None:
+    seen = sample(mode)
     pipe = f"pipe:box/{seen.told['inode']}"
     assert set(seen.waits(seen.thread_id("main"))) == {pipe}
     assert set(seen.holders(pipe)) == {seen.process_id("child")}
@@ -32,8 +32,8 @@ def test_a_pipe_is_served_by_the_process_at_its_other_end(look: Looker, mode: st
 
 
 @pytest.mark.parametrize(("mode", "timed"), [("poll", False), ("poll-timed", True)])
-def test_poll_waits_for_any_of_its_descriptors(look: Looker, mode: str, timed: bool) -> None:
-    seen = look(mode)
+def test_poll_waits_for_any_of_its_descriptors(sample: Looker, mode: str, timed: bool) -> None:
+    seen = sample(mode)
     waits = seen.waits(seen.thread_id("main"))
     assert f"pipe:box/{seen.told['inode']}" in waits
     assert len(waits) == 2
@@ -41,15 +41,15 @@ def test_poll_waits_for_any_of_its_descriptors(look: Looker, mode: str, timed: b
     assert seen.thread("main").waits_in == "poll of 2 descriptors"
 
 
-def test_any_of_several_writers_can_serve_a_pipe(look: Looker) -> None:
-    seen = look("pipe-writers")
+def test_any_of_several_writers_can_serve_a_pipe(sample: Looker) -> None:
+    seen = sample("pipe-writers")
     holders = seen.holders(f"pipe:box/{seen.told['inode']}")
     assert set(holders) == {seen.process_id("child"), seen.process_id("other")}
     assert all(edge.any_of for edge in holders.values())
 
 
-def test_two_processes_that_read_from_each_other_close_a_cycle(look: Looker) -> None:
-    seen = look("ring")
+def test_two_processes_that_read_from_each_other_close_a_cycle(sample: Looker) -> None:
+    seen = sample("ring")
     child = seen.told["child"]
     there, back = f"pipe:box/{seen.told['there']}", f"pipe:box/{seen.told['back']}"
     assert set(seen.waits(seen.thread_id("main"))) == {back}
@@ -59,8 +59,8 @@ def test_two_processes_that_read_from_each_other_close_a_cycle(look: Looker) -> 
 
 
 @pytest.mark.parametrize(("mode", "protocol"), [("unix", "unix"), ("tcp", "tcp")])
-def test_a_socket_is_served_by_the_process_at_its_other_end(look: Looker, mode: str, protocol: str) -> None:
-    seen = look(mode)
+def test_a_socket_is_served_by_the_process_at_its_other_end(sample: Looker, mode: str, protocol: str) -> None:
+    seen = sample(mode)
     socket = f"socket:box/{seen.told['inode']}"
     assert set(seen.waits(seen.thread_id("main"))) == {socket}
     assert set(seen.holders(socket)) == {seen.process_id("child")}
@@ -69,16 +69,16 @@ def test_a_socket_is_served_by_the_process_at_its_other_end(look: Looker, mode: 
     assert seen.thread("main").waits_in.startswith("recv on socket")
 
 
-def test_accept_names_the_address_and_the_socket_listens(look: Looker) -> None:
-    seen = look("accept")
+def test_accept_names_the_address_and_the_socket_listens(sample: Looker) -> None:
+    seen = sample("accept")
     assert seen.thread("main").waits_in == f"accept on 127.0.0.1:{seen.told['port']}"
     socket = f"socket:box/{seen.told['inode']}"
     assert seen.resource(socket).attributes["listening"] == "yes"
     assert seen.holders(socket) == {}
 
 
-def test_a_server_that_idles_in_epoll_waits_for_nobody(look: Looker) -> None:
-    seen = look("epoll-server")
+def test_a_server_that_idles_in_epoll_waits_for_nobody(sample: Looker) -> None:
+    seen = sample("epoll-server")
     waits = seen.waits(seen.thread_id("main"))
     listening, own = f"socket:box/{seen.told['inode']}", f"socket:box/{seen.told['own']}"
     assert set(waits) == {listening, own}
@@ -87,28 +87,28 @@ def test_a_server_that_idles_in_epoll_waits_for_nobody(look: Looker) -> None:
     assert seen.holders(listening) == seen.holders(own) == {}
 
 
-def test_an_armed_timer_in_an_epoll_set_ends_the_wait(look: Looker) -> None:
-    seen = look("epoll-timer")
+def test_an_armed_timer_in_an_epoll_set_ends_the_wait(sample: Looker) -> None:
+    seen = sample("epoll-timer")
     assert seen.thread("main").syscall == "epoll_wait"
     assert seen.thread("main").timed is True
 
 
-def test_eventfd_is_served_by_whoever_has_it(look: Looker) -> None:
-    seen = look("eventfd")
+def test_eventfd_is_served_by_whoever_has_it(sample: Looker) -> None:
+    seen = sample("eventfd")
     (eventfd,) = seen.waits(seen.thread_id("main"))
     assert eventfd.startswith("eventfd:box/")
     assert set(seen.holders(eventfd)) == {seen.process_id("child"), seen.process_id("pid")}
 
 
-def test_eventfd_of_one_process(look: Looker) -> None:
-    seen = look("eventfd-own")
+def test_eventfd_of_one_process(sample: Looker) -> None:
+    seen = sample("eventfd-own")
     (eventfd,) = seen.waits(seen.thread_id("t0"))
     assert set(seen.holders(eventfd)) == {seen.process_id("pid")}
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("flock", "FLOCK"), ("fcntl", "POSIX"), ("ofd", "OFDLCK")])
-def test_file_locks_are_held_by_a_process(look: Looker, mode: str, kind: str) -> None:
-    seen = look(mode)
+def test_file_locks_are_held_by_a_process(sample: Looker, mode: str, kind: str) -> None:
+    seen = sample(mode)
     (lock,) = seen.waits(seen.thread_id("main"))
     assert lock.startswith("flock:box/")
     assert lock.endswith(f":{seen.told['inode']}{'' if kind == 'FLOCK' else ':10-29'}")
@@ -118,35 +118,35 @@ def test_file_locks_are_held_by_a_process(look: Looker, mode: str, kind: str) ->
     assert seen.resource(lock).attributes["path"].endswith("/file")
 
 
-def test_waitpid_waits_for_the_child(look: Looker) -> None:
-    seen = look("waitpid")
+def test_waitpid_waits_for_the_child(sample: Looker) -> None:
+    seen = sample("waitpid")
     assert set(seen.waits(seen.thread_id("main"))) == {seen.process_id("child")}
     assert seen.thread("main").waits_in == f"waitpid of {seen.told['child']}"
 
 
-def test_waitpid_for_any_child_waits_for_any_of_them(look: Looker) -> None:
-    seen = look("waitany")
+def test_waitpid_for_any_child_waits_for_any_of_them(sample: Looker) -> None:
+    seen = sample("waitany")
     waits = seen.waits(seen.thread_id("main"))
     assert set(waits) == {seen.process_id("child"), seen.process_id("other")}
     assert all(edge.any_of for edge in waits.values())
 
 
-def test_waitid_of_a_pidfd_waits_for_its_process(look: Looker) -> None:
-    seen = look("waitid-pidfd")
+def test_waitid_of_a_pidfd_waits_for_its_process(sample: Looker) -> None:
+    seen = sample("waitid-pidfd")
     assert set(seen.waits(seen.thread_id("main"))) == {seen.process_id("child")}
 
 
-def test_a_sleep_says_how_long_and_is_timed(look: Looker) -> None:
-    seen = look("sleep")
+def test_a_sleep_says_how_long_and_is_timed(sample: Looker) -> None:
+    seen = sample("sleep")
     assert seen.thread("t0").waits_in == "sleep 1000.5 s"
     assert seen.thread("t0").timed is True
     assert seen.waits(seen.thread_id("t0")) == {}
 
 
-def test_a_running_thread_waits_for_nothing(look: Looker) -> None:
-    def got_on(seen: Look) -> bool:  # between the two looks; on a full machine it may get no CPU in that time
+def test_a_running_thread_waits_for_nothing(sample: Looker) -> None:
+    def got_on(seen: Sample) -> bool:  # between the two looks; on a full machine it may get no CPU in that time
         activity = seen.snapshot.activity.get(seen.thread_id("main"))
         return activity is not None and activity.cpu_ns > 0
 
-    main = look("spin", got_on).thread("main")
+    main = sample("spin", got_on).thread("main")
     assert (main.state, main.syscall, main.waits_in) == ("running", None, None)

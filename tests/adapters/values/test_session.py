@@ -19,8 +19,8 @@ from livedbg.adapters.values import ValuesAdapter
 from livedbg.adapters.values.dump_folders import Finder
 from livedbg.adapters.values.threads import Turn
 from livedbg.model import SourceHealth
-from livedbg.model.dumps import ValueComparison, ValueLook
-from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, LookAtValues, Refresh
+from livedbg.model.dumps import ValueComparison, ValuePreview
+from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN, CompareValues, PreviewValues, Refresh
 from livedbg.model.snapshot import Snapshot
 from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request
@@ -73,8 +73,8 @@ def test_a_dump_is_listed_looked_at_and_compared(tmp_path: Path) -> None:
         assert dump.count == 5 == len(dump.rows)
         last = dump.rows[-1]
         assert (last.name, last.kernel, last.stage, last.role, last.shape) == ("r0t1", "INC", "after", "inout", (256,))
-        view.send(LookAtValues(path=path, number=last.number))
-        look = seen(view, lambda shot: shot.value_looks).value_looks[path, last.number]
+        view.send(PreviewValues(path=path, number=last.number))
+        look = seen(view, lambda shot: shot.value_previews).value_previews[path, last.number]
         assert (
             ("min", "10") in look.statistics and look.counts == (256,) and look.numbers == ("[10 10 10 ... 10 10 10]",)
         )
@@ -86,13 +86,13 @@ def test_a_dump_is_listed_looked_at_and_compared(tmp_path: Path) -> None:
         assert "nowhere can't be read" in again.problem and again.first is None
         notices: list[str] = []
         view.subscribe(lambda update: notices.append(update.notice))
-        view.send(LookAtValues(path="/etc/shadow", number=0))  # not of this session
+        view.send(PreviewValues(path="/etc/shadow", number=0))  # not of this session
         seen(view, lambda _: any("There is no dump" in notice for notice in notices))
     recorder.close()
     replay = ReplayView(recording)
     replay.start()
     try:
-        assert seen(replay, lambda shot: shot.comparisons).value_looks[path, last.number] == look
+        assert seen(replay, lambda shot: shot.comparisons).value_previews[path, last.number] == look
     finally:
         replay.stop()
 
@@ -124,7 +124,7 @@ def test_a_cursor_that_moves_leaves_no_queue_of_looks(tmp_path: Path, monkeypatc
     begun, gate, looked = threading.Event(), threading.Event(), []
     really = preview.Previewer.previews
 
-    def slow(looker: preview.Previewer, path: Path, name: str, number: int) -> Iterator[ValueLook]:
+    def slow(looker: preview.Previewer, path: Path, name: str, number: int) -> Iterator[ValuePreview]:
         looked.append(number)
         begun.set()
         assert gate.wait(100)
@@ -135,15 +135,15 @@ def test_a_cursor_that_moves_leaves_no_queue_of_looks(tmp_path: Path, monkeypatc
     name = str(write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(60)]))
     with session(tmp_path) as view:
         seen(view, lambda shot: shot.dumps)
-        view.send(LookAtValues(path=name, number=0))
+        view.send(PreviewValues(path=name, number=0))
         assert begun.wait(100)
         for number in range(1, 60):
-            view.send(LookAtValues(path=name, number=number))
+            view.send(PreviewValues(path=name, number=number))
         view.send(CompareValues(path=name, golden=str(tmp_path / "nowhere")))  # taken after all of them
         seen(view, lambda shot: shot.comparisons)
         gate.set()
-        shot = seen(view, lambda shot: shot.value_looks)
-    assert looked == [0, 59] and list(shot.value_looks) == [(name, 59)], "the first was given up, the others dropped"
+        shot = seen(view, lambda shot: shot.value_previews)
+    assert looked == [0, 59] and list(shot.value_previews) == [(name, 59)], "the first was given up, the others dropped"
 
 
 def test_a_comparison_is_known_to_go_on_and_ends_with_the_session(
@@ -164,8 +164,8 @@ def test_a_comparison_is_known_to_go_on_and_ends_with_the_session(
     with session(tmp_path, golden=str(tmp_path / "golden")) as view:
         found = seen(view, lambda shot: shot.comparisons).comparisons[name]
         assert found.running and found.golden.endswith("golden") and found.first is None
-        view.send(LookAtValues(path=name, number=0))
-        assert seen(view, lambda shot: shot.value_looks), "tensors can be looked at meanwhile"
+        view.send(PreviewValues(path=name, number=0))
+        assert seen(view, lambda shot: shot.value_previews), "tensors can be looked at meanwhile"
     assert ended.wait(100)
 
 
@@ -263,8 +263,8 @@ def test_a_folder_whose_name_is_no_text_can_be_recorded(tmp_path: Path) -> None:
     with session(tmp_path, recorder=recorder) as view:
         (name,) = seen(view, lambda shot: shot.dumps).dumps
         assert name.isprintable() and "evil" not in name
-        view.send(LookAtValues(path=name, number=0))
-        (look,) = seen(view, lambda shot: shot.value_looks).value_looks.values()
+        view.send(PreviewValues(path=name, number=0))
+        (look,) = seen(view, lambda shot: shot.value_previews).value_previews.values()
     recorder.close()
     assert ("NaN", "1") in look.statistics
 
@@ -304,10 +304,10 @@ def test_a_bug_leaves_no_screen_that_waits(tmp_path: Path, monkeypatch: pytest.M
     name = str(write_dump(tmp_path, [tensor(0, 0, "output", [1])]))
     with session(tmp_path) as view:
         seen(view, lambda shot: shot.dumps)
-        view.send(LookAtValues(path=name, number=0))
+        view.send(PreviewValues(path=name, number=0))
         view.send(CompareValues(path=name, golden="x"))
-        shot = seen(view, lambda s: s.value_looks and any(one.problem for one in s.comparisons.values()))
-    problems = shot.value_looks[name, 0].problem, shot.comparisons[name].problem
+        shot = seen(view, lambda s: s.value_previews and any(one.problem for one in s.comparisons.values()))
+    problems = shot.value_previews[name, 0].problem, shot.comparisons[name].problem
     assert all("KeyError" in problem and problem.isprintable() for problem in problems)
 
 

@@ -11,7 +11,7 @@ import pytest
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.library import LibraryFinder
 from livedbg.adapters.ascend.live.reader import SchedulerReader
-from livedbg.adapters.ascend.live.state import Look
+from livedbg.adapters.ascend.live.state import Sample
 from livedbg.gdbmi import find_gdb
 from tests.conftest import Target
 
@@ -70,17 +70,17 @@ class Simulator:
         layout = self.layout()
         return SchedulerReader(self.pid, library.bias + layout.address, layout)
 
-    def try_look(self) -> Look | None:
+    def try_sample(self) -> Sample | None:
         """One look, always by the same reader."""
         if self._reader is None:
             self._reader = self.reader()
-        return self._reader.look()
+        return self._reader.sample()
 
-    def look(self) -> Look:
+    def sample(self) -> Sample:
         """One look; there must be a run."""
-        look = self.try_look()
-        assert look is not None
-        return look
+        sample = self.try_sample()
+        assert sample is not None
+        return sample
 
 
 @pytest.fixture

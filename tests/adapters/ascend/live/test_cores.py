@@ -53,15 +53,15 @@ def roles(snapshot: Snapshot) -> dict[str, str]:
 def test_each_thread_is_the_core_that_it_wrote_down(simulator: Start, library: Path) -> None:
     target = simulator()
     threads = CoreThreads(target.pid)
-    assert threads.look() == ()
+    assert threads.sample() == ()
     target.tell(f"cores {library} {CORES}")
     eventually(lambda: len(named(target.pid)) == CORES)
-    eventually(lambda: threads.look() == (named(target.pid),))
+    eventually(lambda: threads.sample() == (named(target.pid),))
     library.unlink()  # the simulator may delete it; the copy that it has loaded stays
-    assert CoreThreads(target.pid).look() == (named(target.pid),)
+    assert CoreThreads(target.pid).sample() == (named(target.pid),)
     target.tell("leave")
     eventually(lambda: not named(target.pid))
-    eventually(lambda: threads.look() == ({},))
+    eventually(lambda: threads.sample() == ({},))
 
 
 @pytest.mark.invariant("core_threads.C1")

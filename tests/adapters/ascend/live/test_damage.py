@@ -23,7 +23,7 @@ def test_damaged_memory(
     target = simulator(kind)
     target.tell("many 40", "run 8 0.0", "run 9 0.1", "defer 0.1", "submit 1 2 0.3" if kind == "ringbuffer" else "turn")
     reader = target.reader()
-    whole = reader.look()
+    whole = reader.sample()
     assert whole is not None and len(whole.tasks) > 39
     dice = random.Random(f"{kind} {share}")
     total = 0
@@ -41,12 +41,12 @@ def test_damaged_memory(
         return found
 
     monkeypatch.setattr(image.memory, "read_many", damaged)
-    looks = 0
+    samples = 0
     for _ in range(20):
         total = 0
-        looks += reader.look() is not None
+        samples += reader.sample() is not None
     monkeypatch.undo()
     target.tell("reset", "submit 0 3")
-    fresh = target.reader().look()
+    fresh = target.reader().sample()
     assert fresh is not None and fresh.tasks[0].kernels == (-1, 3, -1)
-    assert looks or share > 0.001
+    assert samples or share > 0.001

@@ -14,7 +14,7 @@ import pytest
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live import progress
 from livedbg.adapters.ascend.live.scene import began_mono_ns
-from livedbg.adapters.ascend.live.state import Errors, LiveCore, LiveTask, Look
+from livedbg.adapters.ascend.live.state import Errors, LiveCore, LiveTask, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.analysis import Verdict, VerdictState
@@ -36,12 +36,12 @@ def task(raw: int, state: TaskState, core: int | None = None, **more: Any) -> Li
     return LiveTask(raw, state, **{"kernels": (-1, 2, -1), "missing": 0, "fanin": 0, "cores": cores, **more})
 
 
-def sample(*tasks: LiveTask, submitted: bool = True, **more: Any) -> Look:
+def sample(*tasks: LiveTask, submitted: bool = True, **more: Any) -> Sample:
     """Sixteen AIV cores, some of which execute these tasks."""
     held = {core: one.raw for one in tasks for core, _ in one.cores}
     queued = {one.queued: one.raw for one in tasks if one.queued is not None}
     done = sum(1 for one in tasks if one.state is DONE)
-    return Look(
+    return Sample(
         changed={one.raw for one in tasks},
         tasks={one.raw: one for one in tasks},
         cores={n: LiveCore(n, "aiv0", 0, held.get(n), queued.get(n)) for n in range(8, 24)},
@@ -58,7 +58,7 @@ class Watching:
         self.job: Job = self.model.job("pid4711")
         self.view = self.job.live = LiveView(self.job, PID)
         self.job.process, self.job.environment = f"process:box/{PID}", environment or {}
-        self.age_s, self.seconds, self.looks = age_s, 0.0, 0
+        self.age_s, self.seconds, self.taken = age_s, 0.0, 0
         self.diagnostician = diagnostician()
         self.threads = {PID: "pthread_join", CORE_TID: ""}
         process = Process(id=f"process:box/{PID}", host="box", pid=PID, target=True)
@@ -88,15 +88,15 @@ class Watching:
         )
         self.replay.store.apply(ThreadsSeen(threads=threads, **stamp))
 
-    def look(self, look: Look | None, after_s: float = 0.3) -> Diagnosis:
+    def take(self, seen: Sample | None, after_s: float = 0.3) -> Diagnosis:
         """One sample, so long after the last."""
         self.seconds += after_s
         stamp = self.stamp()
-        if look is not None:
-            look.fresh = look.fresh or not self.looks
-            look.began_mono_ns = None if self.age_s is None else -int(self.age_s * 1e9)
-        self.looks += 1
-        self.view.take(look, stamp["wall_ns"])
+        if seen is not None:
+            seen.fresh = seen.fresh or not self.taken
+            seen.began_mono_ns = None if self.age_s is None else -int(self.age_s * 1e9)
+        self.taken += 1
+        self.view.take(seen, stamp["wall_ns"])
         self.breathe(stamp)
         return self.judge()
 
@@ -105,8 +105,8 @@ class Watching:
         self.replay.store.apply_all([Tick(**stamp), *self.model.collect(stamp, whole=True)])
         return self.diagnostician.diagnose(self.snapshot)
 
-    def says(self, look: Look | None, after_s: float = 0.3) -> Verdict:
-        return self.look(look, after_s).verdict
+    def says(self, seen: Sample | None, after_s: float = 0.3) -> Verdict:
+        return self.take(seen, after_s).verdict
 
     @property
     def snapshot(self) -> Snapshot:
@@ -124,7 +124,7 @@ HUNG = (task(0, DONE), task(1, RUNS, 10), task(2, WAITS, missing=1, fanin=1))
 
 def test_one_look_at_an_old_run_that_does_not_move_is_unknown_and_names_the_task() -> None:
     watching = Watching(MINUTE, age_s=42)
-    watching.look(sample(*HUNG, waiters={1: (2,)}))
+    watching.take(sample(*HUNG, waiters={1: (2,)}))
     verdict = watching.says(sample(*HUNG))
     assert (verdict.state, verdict.roots) == (VerdictState.UNKNOWN, (f"{T}r0t1",))
     assert verdict.sentence == (
@@ -137,13 +137,13 @@ def test_one_look_at_an_old_run_that_does_not_move_is_unknown_and_names_the_task
 @pytest.mark.invariant("long_runs.L1")
 def test_L1_an_old_run_that_moves_runs_and_so_does_a_young_one() -> None:
     watching = Watching(MINUTE, age_s=42)
-    watching.look(sample(*HUNG))
+    watching.take(sample(*HUNG))
     after = (task(0, DONE), task(1, DONE), task(2, RUNS, 11))
     verdict = watching.says(sample(*after))
     assert (verdict.state, "r0t2" in verdict.sentence) == (VerdictState.RUNNING, True)
 
     young = Watching(MINUTE, age_s=5)
-    young.look(sample(*HUNG))
+    young.take(sample(*HUNG))
     assert young.says(sample(*HUNG)).state is VerdictState.RUNNING
 
 
@@ -151,10 +151,10 @@ def test_two_slow_rounds_are_never_a_stall_and_do_not_flap() -> None:
     watching, states = Watching(MINUTE), []
     for _ in range(2):  # each: 20 s of one kernel, within the limit of 60 s
         for second in range(20):
-            look = sample(task(0, RUNS, 10), fresh=second == 0)
-            states.append(watching.says(look, 1.0).state)
+            seen = sample(task(0, RUNS, 10), fresh=second == 0)
+            states.append(watching.says(seen, 1.0).state)
         states.append(watching.says(sample(task(0, DONE), over=True), 1.0).state)
-        watching.look(None, 1.0)
+        watching.take(None, 1.0)
     assert VerdictState.STALLED not in states
     changes = [(before, after) for before, after in pairwise(states) if before is not after]
     unknown, running = VerdictState.UNKNOWN, VerdictState.RUNNING
@@ -182,13 +182,13 @@ def test_a_log_without_dispatches_does_not_make_a_slow_run_a_stall() -> None:
     watching = Watching({})
     watching.job.last_wall_ns = NOW["wall_ns"] - 40_000_000_000  # the line of the run's begin
     watching.job.begin(on_device=True)
-    watching.look(sample(*HUNG))
+    watching.take(sample(*HUNG))
     assert watching.says(sample(*HUNG)).state is VerdictState.RUNNING
 
 
 def test_the_watchdog_has_fired_as_memory_shows() -> None:
     watching = Watching({}, age_s=12)
-    watching.look(sample(*HUNG, errors=Errors(scheduler=100), over=True))
+    watching.take(sample(*HUNG, errors=Errors(scheduler=100), over=True))
     verdict = watching.says(sample(*HUNG, errors=Errors(scheduler=100), over=True))
     assert (verdict.state, verdict.roots) == (VerdictState.STALLED, (f"{T}r0t1",))
     assert "The scheduler's watchdog ended the run (code 100, by the scheduler's memory)." in verdict.sentence
@@ -197,7 +197,7 @@ def test_the_watchdog_has_fired_as_memory_shows() -> None:
 def test_an_orchestrator_that_submits_nothing() -> None:
     done = sample(task(0, DONE), submitted=False)
     watching = Watching({}, age_s=30)
-    watching.look(done)
+    watching.take(done)
     verdict = watching.says(sample(task(0, DONE), submitted=False))
     assert (verdict.state, verdict.roots) == (VerdictState.UNKNOWN, (f"{T}orchestrator",))
     assert verdict.sentence.startswith("Long: the orchestrator has submitted nothing for 0.3 s or more, at most 30 s")
@@ -214,10 +214,10 @@ def test_V3_what_waits_for_a_core_is_behind_the_task_that_has_it_and_counted_onc
     queued = task(16, READY, queued=8)
     ready = [task(17, READY), task(18, READY)]
     behind = task(19, WAITS, missing=1, fanin=1)
-    look = sample(*hung, queued, *ready, behind, waiters={16: (19,)})
+    seen = sample(*hung, queued, *ready, behind, waiters={16: (19,)})
     watching = Watching({})
-    watching.look(look)
-    stalled = watching.look(sample(*hung, queued, *ready, behind), 11.0)
+    watching.take(seen)
+    stalled = watching.take(sample(*hung, queued, *ready, behind), 11.0)
     edges = watching.snapshot.edges
 
     def waits(source: str, target: str) -> Edge | None:
@@ -231,17 +231,17 @@ def test_V3_what_waits_for_a_core_is_behind_the_task_that_has_it_and_counted_onc
     assert " 4 tasks wait behind them, 3 directly." in stalled.verdict.sentence
 
     free = sample(*hung[1:], task(0, DONE), task(16, RUNS, 8), *ready, behind)  # the scheduler has not run since
-    watching.look(free)
+    watching.take(free)
     assert EdgeKey(EdgeKind.WAITS_FOR, f"{T}r0t16", f"{T}r0t0") not in watching.snapshot.edges
     one_idle = sample(*hung[1:], task(0, DONE), task(16, DONE), *ready, behind)
-    watching.look(one_idle)
+    watching.take(one_idle)
     kinds = [edge for edge in watching.snapshot.edges.values() if edge.kind is EdgeKind.WAITS_FOR and edge.any_of]
     assert kinds == []  # a core is free: they wait for the scheduler, not for a task
 
 
 def test_a_line_that_comes_late_does_not_bring_back_a_task_whose_slot_was_given_back() -> None:
     watching = Watching({})
-    watching.look(sample(task(5, RUNS, 8), tails={0: 5}))
+    watching.take(sample(task(5, RUNS, 8), tails={0: 5}))
     source = watching.replay.open(Path("/run/err.txt"))
     watching.model._of_source[source] = watching.model._of_source["pid4711"]
     watching.replay.feed(
@@ -252,7 +252,7 @@ def test_a_line_that_comes_late_does_not_bring_back_a_task_whose_slot_was_given_
     watching.replay.end(source)
     watching.replay.flush()
     assert watching.snapshot.tasks[f"{T}r0t3"].state is RUNS  # so the line says
-    watching.look(sample(task(5, RUNS, 8), tails={0: 5}))
+    watching.take(sample(task(5, RUNS, 8), tails={0: 5}))
     assert watching.snapshot.tasks[f"{T}r0t3"].state is DONE
 
 
@@ -267,12 +267,12 @@ def _unreturned(watching: Watching, *, joined: bool, after_s: float) -> Verdict:
 
 def test_a_kernel_that_has_not_returned_when_the_scheduler_ended() -> None:
     watching = Watching({})
-    watching.look(None)
+    watching.take(None)
     assert (
         _unreturned(watching, joined=False, after_s=30.0).state is not VerdictState.STALLED
     )  # a run is set up, or ends
     watching = Watching({})
-    watching.look(None)
+    watching.take(None)
     assert _unreturned(watching, joined=True, after_s=3.0).state is VerdictState.UNKNOWN
     verdict = watching.says(None, 10.0)
     assert (verdict.state, verdict.roots) == (VerdictState.STALLED, (f"{T}r0t1",))

@@ -20,38 +20,38 @@ KINDS = pytest.mark.parametrize("kind", ["ringbuffer", "polling"])
 def test_tasks_go_through_their_states(simulator: Start, kind: str) -> None:
     target = simulator(kind)
     target.tell("submit 0 3", "submit 0 4 0.0", "submit 0 5 0.0 0.1")
-    look = target.look()
-    assert {raw: task.state for raw, task in look.tasks.items()} == {
+    sample = target.sample()
+    assert {raw: task.state for raw, task in sample.tasks.items()} == {
         0: TaskState.READY,
         1: TaskState.SUBMITTED,
         2: TaskState.SUBMITTED,
     }
-    assert look.fresh and look.changed == {0, 1, 2}
-    assert (look.tasks[2].missing, look.tasks[2].fanin, look.tasks[2].kernels) == (2, 2, (-1, 5, -1))
-    assert {raw: set(behind) for raw, behind in look.waiters.items()} == {0: {1, 2}, 1: {2}}
-    assert (look.completed, look.total, look.submitted) == (0, None, False)
+    assert sample.fresh and sample.changed == {0, 1, 2}
+    assert (sample.tasks[2].missing, sample.tasks[2].fanin, sample.tasks[2].kernels) == (2, 2, (-1, 5, -1))
+    assert {raw: set(behind) for raw, behind in sample.waiters.items()} == {0: {1, 2}, 1: {2}}
+    assert (sample.completed, sample.total, sample.submitted) == (0, None, False)
 
     target.tell("run 8 0.0", "submitted")
-    look = target.look()
-    assert look.changed == {0} and not look.fresh and not look.waiters
-    assert look.tasks[0].state is TaskState.RUNNING
-    assert look.tasks[0].cores == ((8, "aiv0"),) and look.tasks[0].owner == 0
-    assert (look.cores[8].running, look.cores[9].running, look.total, look.submitted) == (0, None, 3, True)
+    sample = target.sample()
+    assert sample.changed == {0} and not sample.fresh and not sample.waiters
+    assert sample.tasks[0].state is TaskState.RUNNING
+    assert sample.tasks[0].cores == ((8, "aiv0"),) and sample.tasks[0].owner == 0
+    assert (sample.cores[8].running, sample.cores[9].running, sample.total, sample.submitted) == (0, None, 3, True)
 
     target.tell("done 0.0", "run 10 0.1")
-    look = target.look()
-    assert look.changed == {0, 1, 2}
-    assert look.tasks[0].state is TaskState.COMPLETED and not look.tasks[0].cores
-    assert look.tasks[1].cores == ((10, "aiv0"),) and look.tasks[1].owner == 1
-    assert (look.tasks[2].missing, look.completed) == (1, 1)
-    assert look.cores[8].running is None
+    sample = target.sample()
+    assert sample.changed == {0, 1, 2}
+    assert sample.tasks[0].state is TaskState.COMPLETED and not sample.tasks[0].cores
+    assert sample.tasks[1].cores == ((10, "aiv0"),) and sample.tasks[1].owner == 1
+    assert (sample.tasks[2].missing, sample.completed) == (1, 1)
+    assert sample.cores[8].running is None
 
 
 @KINDS
 def test_a_deferred_task_is_told_from_a_ready_one(simulator: Start, kind: str) -> None:
     target = simulator(kind)
     target.tell("submit 0 1", "submit 0 2", "run 8 0.0", "defer 0.0")
-    tasks = target.look().tasks
+    tasks = target.sample().tasks
     assert (tasks[0].state, tasks[0].deferred) == (TaskState.READY, True)
     assert (tasks[1].state, tasks[1].deferred) == (TaskState.READY, False)
     (condition,) = tasks[0].conditions
@@ -62,14 +62,14 @@ def test_a_deferred_task_is_told_from_a_ready_one(simulator: Start, kind: str) -
 def test_a_queued_task_is_not_running(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 0 1", "submit 0 2", "run 8 0.0", "queue 8 0.1")
-    task = target.look().tasks[1]
+    task = target.sample().tasks[1]
     assert (task.state, task.queued, task.cores) == (TaskState.READY, 8, ())
 
 
 def test_a_task_that_is_placed_early_waits_on_its_core(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 0 1", "submit 0 2 0.0", "run 8 0.0", "run 9 0.1")
-    task = target.look().tasks[1]
+    task = target.sample().tasks[1]
     assert (task.state, task.staged, task.cores) == (TaskState.SUBMITTED, True, ((9, "aiv1"),))
 
 
@@ -78,16 +78,16 @@ def test_rings_turn_and_slots_are_given_back(simulator: Start) -> None:
     seen: set[int] = set()
     for number in range(30):  # ring 1 has 8 slots
         target.tell(f"submit 1 {number % 7}" + (f" 1.{number - 1}" if number else ""))
-        look = target.look()
+        sample = target.sample()
         raw = raw_id(1, number)
-        assert look.tasks[raw].kernels == (-1, number % 7, -1)
-        assert look.tasks[raw].state is (TaskState.READY if number == 0 else TaskState.SUBMITTED)
-        seen |= look.changed
+        assert sample.tasks[raw].kernels == (-1, number % 7, -1)
+        assert sample.tasks[raw].state is (TaskState.READY if number == 0 else TaskState.SUBMITTED)
+        seen |= sample.changed
         if number:
-            assert look.waiters == {raw_id(1, number - 1): (raw,)}
+            assert sample.waiters == {raw_id(1, number - 1): (raw,)}
             target.tell(f"done 1.{number - 1}", "consume 1")
-            assert target.look().gone == {raw_id(1, number - 1)}
-            assert target.look().tasks[raw].state is TaskState.READY
+            assert target.sample().gone == {raw_id(1, number - 1)}
+            assert target.sample().tasks[raw].state is TaskState.READY
     assert seen == {raw_id(1, number) for number in range(30)}
 
 
@@ -95,30 +95,30 @@ def test_rings_turn_and_slots_are_given_back(simulator: Start) -> None:
 def test_a_slot_that_is_being_filled_is_left_alone(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 1 1", "half 1")
-    assert set(target.look().tasks) == {raw_id(1, 0)}
+    assert set(target.sample().tasks) == {raw_id(1, 0)}
 
 
 def test_a_new_run_starts_from_nothing(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 0 1", "submit 0 2 0.0", "run 8 0.0", "done 0.0")
-    assert target.look().completed == 1
+    assert target.sample().completed == 1
     target.tell("reset", "submit 0 6")
-    look = target.look()
-    assert look.fresh and set(look.tasks) == {0}
-    assert look.tasks[0].kernels == (-1, 6, -1)
+    sample = target.sample()
+    assert sample.fresh and set(sample.tasks) == {0}
+    assert sample.tasks[0].kernels == (-1, 6, -1)
     target.tell("idle")
-    assert target.reader().look() is None
+    assert target.reader().sample() is None
 
 
 def test_errors_and_turns_are_seen(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 0 1")
-    before = target.look()
+    before = target.sample()
     assert not before.over and before.errors.scheduler == 0
     target.tell("turn", "error 100")
-    look = target.look()
-    assert look.over and look.errors.scheduler == 100
-    assert look.turns[0] == before.turns[0] + 1000
+    sample = target.sample()
+    assert sample.over and sample.errors.scheduler == 100
+    assert sample.turns[0] == before.turns[0] + 1000
 
 
 @pytest.mark.invariant("reader.N1")
@@ -132,12 +132,12 @@ def test_what_is_emitted_under_a_fast_writer_was_so(simulator: Start) -> None:
     order = [TaskState.SUBMITTED, TaskState.READY, TaskState.RUNNING, TaskState.COMPLETED]
     while time.monotonic() < begun_s + 1.5 or TaskState.COMPLETED not in states.values() or len(states) <= 20:
         assert time.monotonic() < begun_s + 90, states
-        look = reader.look()
-        if look is None:
+        sample = reader.sample()
+        if sample is None:
             continue
         running = 0
-        for raw in look.changed:
-            task = look.tasks[raw]
+        for raw in sample.changed:
+            task = sample.tasks[raw]
             assert task.kernels == (-1, raw % 7, -1)
             assert task.blocks == raw % 3 + 1
             assert task.fanin == (1 if raw else 0)
@@ -146,7 +146,7 @@ def test_what_is_emitted_under_a_fast_writer_was_so(simulator: Start) -> None:
             states[raw] = task.state
             running += bool(task.cores)
         assert running <= 1
-        for raw, behind in look.waiters.items():
+        for raw, behind in sample.waiters.items():
             assert behind in ((), (raw + 1,))
     target.begin("stop")
     assert target.target.line() == target.target.line() == "OK"  # of both
@@ -158,18 +158,18 @@ def test_missing_fields_are_named_and_the_rest_is_read(simulator: Start) -> None
     assert set(target.layout().missing) == {"sched_ctx_.core_exec_states_", "kernel_id"}
     assert not target.layout().needed
     target.tell("submit 0 3", "submit 0 4 0.0", "done 0.0")
-    look = target.look()
-    assert [look.tasks[raw].state for raw in (0, 1)] == [TaskState.COMPLETED, TaskState.READY]
-    assert not look.cores and look.tasks[1].kernels == ()
+    sample = target.sample()
+    assert [sample.tasks[raw].state for raw in (0, 1)] == [TaskState.COMPLETED, TaskState.READY]
+    assert not sample.cores and sample.tasks[1].kernels == ()
 
 
 def test_a_process_that_ends_is_no_accident(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 0 3")
-    target.look()
+    target.sample()
     target.target.kill()
     with pytest.raises(ProcessLookupError):
-        target.look()
+        target.sample()
 
 
 @pytest.mark.invariant("reader.N2")
@@ -186,9 +186,9 @@ def test_N2_slots_that_did_not_change_are_not_taken_apart_again(
     monkeypatch.setattr(SlotReader, "of", counted)
     target = simulator()
     target.tell(*(f"submit 0 {number % 7}" for number in range(200)))
-    target.look()
+    target.sample()
     assert len(set(taken)) == 200
     taken.clear()
-    assert not target.look().changed and taken == []
+    assert not target.sample().changed and taken == []
     target.tell("run 8 0.100")
-    assert target.look().changed == {100} and 0 < len(set(taken)) <= 64
+    assert target.sample().changed == {100} and 0 < len(set(taken)) <= 64

@@ -164,13 +164,13 @@ async def test_runs_that_are_well_stay_well(start: Start) -> None:
     runs = completed = 0
     while runs < 10 and "DONE" not in (said := _waiting(run.target)):
         assert not said
-        look = reader.look()
-        if look is None:
+        sample = reader.sample()
+        if sample is None:
             continue
-        runs += look.fresh
-        completed = max(completed, look.completed or 0)
-        for raw in look.changed:
-            task = look.tasks[raw]
+        runs += sample.fresh
+        completed = max(completed, sample.completed or 0)
+        for raw in sample.changed:
+            task = sample.tasks[raw]
             assert task.kernels in {(-1, 0, -1), (-1, 1, -1), (-1, 2, -1)}
             assert task.state is not TaskState.RUNNING or task.missing == 0
     assert completed > 0 and runs > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend.live.differences import Differences
-from livedbg.adapters.ascend.live.state import LiveTask, Look
+from livedbg.adapters.ascend.live.state import LiveTask, Sample
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.names import KernelNames, Names
@@ -43,7 +43,7 @@ class Joined:
     def log(self, *lines: bytes) -> None:
         self.replay.feed(self.source, b"".join(lines))
 
-    def look(self, after_s: float = 0.5) -> Snapshot:
+    def sample(self, after_s: float = 0.5) -> Snapshot:
         """One look, so long after the last."""
         self.seconds += after_s
         ns = int(self.seconds * 1e9)
@@ -52,7 +52,7 @@ class Joined:
             self.replay.flush()
             world = self.replay.model.job(self.source)
             self.view = world.live = LiveView(world, self.simulator.pid)
-        self.view.take(self.simulator.try_look(), stamp["wall_ns"])
+        self.view.take(self.simulator.try_sample(), stamp["wall_ns"])
         self.replay.store.apply_all([Tick(**stamp), *self.replay.model.collect(stamp, whole=True)])
         return self.replay.store.snapshot()
 
@@ -69,7 +69,7 @@ def _edge(snapshot: Snapshot, source: str, target: str) -> EdgeState | None:
 
 def test_a_run_without_a_log(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 1 1 0.0", "submit 1 2 1.0", "run 8 0.0")
-    state = joined.look()
+    state = joined.sample()
     assert {name: task.state for name, task in state.tasks.items() if name.startswith(T + "r")} == {
         f"{T}r0t0": TaskState.RUNNING,
         f"{T}r1t0": TaskState.SUBMITTED,
@@ -82,7 +82,7 @@ def test_a_run_without_a_log(joined: Joined) -> None:
     assert state.resources["core:ascend/8"].state == "busy" and state.resources["core:ascend/9"].state == "idle"
 
     joined.simulator.tell("done 0.0", "run 9 1.0", "submitted")
-    state = joined.look()
+    state = joined.sample()
     assert state.tasks[f"{T}r0t0"].state is TaskState.COMPLETED
     assert state.tasks[f"{T}r1t0"].since_wall_ns == NOW["wall_ns"] + 1_000_000_000
     assert state.tasks[f"{T}r0t0"].since_wall_ns == NOW["wall_ns"] + 1_000_000_000
@@ -93,7 +93,7 @@ def test_a_run_without_a_log(joined: Joined) -> None:
     assert (state.tasks[f"{T}r1t1"].fanin_left, state.tasks[f"{T}r1t1"].fanin_total) == (1, 1)
 
     joined.simulator.tell("done 1.0", "run 9 1.1", "done 1.1", "over")
-    state = joined.look()
+    state = joined.sample()
     assert all(task.state is TaskState.COMPLETED for task in state.tasks.values())
     assert state.diagnostics["ascend/run-complete"].sentence == "The run completed: 3 of 3 tasks."
 
@@ -102,15 +102,15 @@ def test_a_run_without_a_log(joined: Joined) -> None:
 def test_what_the_log_knows_stays_and_memory_wins(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
     joined.log(DISPATCHED % (0, 0, 8))
-    state = joined.look()
+    state = joined.sample()
     task = state.tasks[f"{T}r0t0"]
     assert (task.state, task.attributes["evidence"]) == (TaskState.RUNNING, "err.txt:1")  # the log has the line
     joined.simulator.tell("done 0.0", "run 9 0.1")
-    state = joined.look()
+    state = joined.sample()
     assert state.tasks[f"{T}r0t0"].state is TaskState.COMPLETED  # no line ever says so
     assert state.tasks[f"{T}r0t1"].where == ("core:ascend/9",)
     joined.log(DISPATCHED % (1, 1, 10))  # not what memory says
-    state = joined.look()
+    state = joined.sample()
     assert state.tasks[f"{T}r0t1"].where == ("core:ascend/9",)
 
 
@@ -123,8 +123,8 @@ def test_a_stall_that_memory_contradicts_is_said(joined: Joined) -> None:
         b"orch_done=1 stuck_task_id=0 stuck_core=8\n"
     )
     joined.log(stall)
-    assert "ascend/live-differs/r0t0" not in joined.look().diagnostics
-    state = joined.look()
+    assert "ascend/live-differs/r0t0" not in joined.sample().diagnostics
+    state = joined.sample()
     said = state.diagnostics["ascend/live-differs/r0t0"]
     assert said.sentence.startswith("Log and memory differ: the watchdog's dump lists task r0t0 as open")
     assert said.entities == (f"{T}r0t0",)
@@ -147,8 +147,8 @@ def test_D1_what_the_log_dispatched_is_compared_with_memory(joined: Joined) -> N
     right, waits, core, kernel = (DISPATCHED % numbers for numbers in ((0, 0, 8), (1, 1, 10), (2, 2, 11), (3, 7, 12)))
     joined.simulator.tell("run 12 0.3")
     joined.log(right, waits, core, kernel)
-    assert differs(joined.look()) == {}
-    said = differs(joined.look())
+    assert differs(joined.sample()) == {}
+    said = differs(joined.sample())
     assert said == {
         "r0t1": "task r0t1 still waits for 1 dependency, and the log gave it to core 10 (err.txt:2): "
         "lines are of another run, or lost.",
@@ -157,24 +157,24 @@ def test_D1_what_the_log_dispatched_is_compared_with_memory(joined: Joined) -> N
         "r0t3": "task r0t3 runs func 3, and the log dispatched it with func 7 (err.txt:4): "
         "lines are of another run, or lost.",
     }
-    assert joined.look().tasks[f"{T}r0t2"].where == ("core:ascend/9",)  # memory still wins
+    assert joined.sample().tasks[f"{T}r0t2"].where == ("core:ascend/9",)  # memory still wins
     joined.simulator.tell("done 0.0", "done 0.2", "run 10 0.1")
     joined.log(DISPATCHED % (3, 3, 12))
-    assert differs(joined.look()) == differs(joined.look()) == {}
+    assert differs(joined.sample()) == differs(joined.sample()) == {}
 
 
 @pytest.mark.invariant("differences.D1")
 def test_D1_a_task_that_goes_on_between_two_looks_contradicts_nothing(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
     joined.log(DISPATCHED % (0, 0, 8), DISPATCHED % (1, 1, 10))
-    assert differs(joined.look()) == {}
+    assert differs(joined.sample()) == {}
     joined.simulator.tell("done 0.0", "run 10 0.1")  # the log was ahead of memory
-    assert differs(joined.look()) == differs(joined.look()) == {}
+    assert differs(joined.sample()) == differs(joined.sample()) == {}
 
 
 def test_who_holds_a_run_up_is_certain(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1", "submit 0 2 0.1", "run 8 0.0", "run 9 0.1", "defer 0.0")
-    state = joined.look()
+    state = joined.sample()
     said = state.diagnostics["ascend/run-state"]
     assert said.entities == (f"{T}r0t0", f"{T}r0t1") and said.attributes["certain"] == "yes"
     deferred = state.tasks[f"{T}r0t0"]
@@ -184,19 +184,19 @@ def test_who_holds_a_run_up_is_certain(joined: Joined) -> None:
 
 def test_silence_needs_that_nothing_moves(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1", "run 8 0.0")
-    joined.look()
+    joined.sample()
     for number in range(30):
         joined.simulator.tell("submit 0 2")
-        assert joined.look().diagnostics["ascend/run-state"].attributes["quiet"] == "no", number
-    assert joined.look(11).diagnostics["ascend/run-state"].attributes["quiet"] == "yes"
+        assert joined.sample().diagnostics["ascend/run-state"].attributes["quiet"] == "no", number
+    assert joined.sample(11).diagnostics["ascend/run-state"].attributes["quiet"] == "yes"
     joined.simulator.tell("done 0.0")
-    assert joined.look().diagnostics["ascend/run-state"].attributes["quiet"] == "no"
+    assert joined.sample().diagnostics["ascend/run-state"].attributes["quiet"] == "no"
 
 
 def test_a_stall_is_found_without_any_log(joined: Joined) -> None:
     joined.simulator.tell("submit 0 2", "submit 0 0 0.0", "run 8 0.0", "submitted")
-    assert diagnostician().diagnose(joined.look()).verdict.state is not VerdictState.STALLED
-    verdict = diagnostician().diagnose(joined.look(11)).verdict
+    assert diagnostician().diagnose(joined.sample()).verdict.state is not VerdictState.STALLED
+    verdict = diagnostician().diagnose(joined.sample(11)).verdict
     assert (verdict.state, verdict.roots) == (VerdictState.STALLED, (f"{T}r0t0",))
     assert "Task r0t0 (func 2) has been running on core 8 (AIV0) since 08:00:00 UTC or earlier" in verdict.sentence
     assert "1 task waits behind it, 1 directly. 0 of 2 tasks are done." in verdict.sentence
@@ -204,20 +204,20 @@ def test_a_stall_is_found_without_any_log(joined: Joined) -> None:
 
 def test_a_scheduler_that_does_not_turn_is_paused_or_starved(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "run 8 0.0", "turn")
-    joined.look()
+    joined.sample()
     joined.simulator.tell("turn")
-    assert "ascend/scheduler-still" not in joined.look(4).diagnostics
-    said = joined.look(4).diagnostics["ascend/scheduler-still"]
+    assert "ascend/scheduler-still" not in joined.sample(4).diagnostics
+    said = joined.sample(4).diagnostics["ascend/scheduler-still"]
     assert "paused or starved, not stalled" in said.sentence and "for 4 s" in said.sentence
     joined.simulator.tell("turn")
-    assert joined.look().diagnostics["ascend/scheduler-still"].attributes["resolved"] == "yes"
+    assert joined.sample().diagnostics["ascend/scheduler-still"].attributes["resolved"] == "yes"
 
 
 def test_the_next_run_in_the_same_process(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0", "done 0.0", "run 9 0.1", "done 0.1", "submitted")
-    joined.look()
+    joined.sample()
     joined.simulator.tell("reset", "submit 0 4", "submit 0 5", "submit 0 6 0.1", "run 10 0.0")
-    state = joined.look()
+    state = joined.sample()
     assert state.tasks[f"{T}r0t0"].state is TaskState.RUNNING
     assert state.tasks[f"{T}r0t0"].kernel == "func 4"
     assert _edge(state, "r0t2", "r0t1") is EdgeState.PENDING
@@ -226,18 +226,18 @@ def test_the_next_run_in_the_same_process(joined: Joined) -> None:
 
 def test_the_log_begins_the_run_after_memory_has_seen_it(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
-    joined.look()
+    joined.sample()
     joined.replay.model.job(joined.source).begin(on_device=True)
-    state = joined.look()
+    state = joined.sample()
     assert state.tasks[f"{T}r0t0"].state is TaskState.RUNNING
     assert _edge(state, "r0t1", "r0t0") is EdgeState.PENDING
 
 
 def test_a_run_that_ends_between_two_looks_leaves_nothing_pending(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
-    assert _edge(joined.look(), "r0t1", "r0t0") is EdgeState.PENDING
+    assert _edge(joined.sample(), "r0t1", "r0t0") is EdgeState.PENDING
     joined.simulator.tell("idle")
-    state = joined.look()
+    state = joined.sample()
     assert _edge(state, "r0t1", "r0t0") is EdgeState.SATISFIED
     assert all(task.state is TaskState.COMPLETED for task in state.tasks.values())
     assert all(core.state == "idle" for core in state.resources.values())
@@ -251,14 +251,14 @@ def test_a_run_that_was_ended_keeps_what_the_log_says_of_its_end(joined: Joined)
         b"orch_done=1 stuck_task_id=0 stuck_core=8\n"
         b"[ERROR] aicpu_execute: [aicpu_executor.cpp:1040] aicpu_execute: PTO2 runtime failed with rc=-100\n"
     )
-    state = joined.look()
+    state = joined.sample()
     assert state.diagnostics["ascend/timeout-exit"].entities == (f"{T}r0t0",)
     assert state.tasks[f"{T}r0t0"].state is TaskState.RUNNING
 
 
 def test_an_error_code_that_no_log_tells(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "run 8 0.0", "error 104")
-    said = joined.look().diagnostics["ascend/fatal"]
+    said = joined.sample().diagnostics["ascend/fatal"]
     assert "104 (READY_QUEUE_OVERFLOW)" in said.sentence
     assert said.evidence[0].text == "error code 104 is latched"
 
@@ -274,5 +274,5 @@ def test_D2_of_a_task_with_several_parts_the_core_is_not_compared(
     run.dispatched[0] = Dispatched(11, kernels, Mark("err.txt:3", "…"))
     task = LiveTask(0, TaskState.RUNNING, kernels, blocks, cores=((9, "aiv0"),))
     for _ in range(2):
-        differences.compare(Look(tasks={0: task}), run, None, spoke=False)
+        differences.compare(Sample(tasks={0: task}), run, None, spoke=False)
     assert bool(differences.said) is compared

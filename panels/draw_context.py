@@ -13,11 +13,11 @@ from livedbg.panels.marks import UNICODE, Glyphs
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.themes import DEFAULT
 
-__all__ = ["NO_LOOK", "Look"]
+__all__ = ["EMPTY_CONTEXT", "DrawContext"]
 
 
 @dataclass(frozen=True)
-class Look:
+class DrawContext:
     """Immutable; a new one for every change of state, selection or theme.
 
     Attributes:
@@ -62,4 +62,4 @@ class Look:
         return None if wall_ns is None else max(self.now_ns - wall_ns, 0)
 
 
-NO_LOOK = Look()
+EMPTY_CONTEXT = DrawContext()

@@ -1,13 +1,15 @@
-"""Sentences beside a result, on standard error."""
+"""Messages beside a result, on standard error."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
+from livedbg.analysis.verdict import is_blind
+from livedbg.session.view import Update
 from livedbg.text.sanitize import clean
 
-__all__ = ["warn", "warn_all"]
+__all__ = ["warn", "warn_all", "why_blind"]
 
 
 def warn(sentence: str, remedy: str = "") -> None:
@@ -22,3 +24,10 @@ def warn_all(problems: Sequence[Exception]) -> None:
     for problem in problems:
         message, _, remedy = str(problem).partition("\n")
         warn(message, remedy)
+
+
+def why_blind(update: Update) -> None:
+    """Print, on standard error, which source can't tell, and the remedy: the reason for exit code 3."""
+    for finding in update.diagnosis.findings.values():
+        if is_blind(finding):
+            warn(finding.sentence, finding.next[0] if finding.next else "")

@@ -1,0 +1,115 @@
+"""Options that say which processes and logs to inspect."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.session.adapter import Request
+from livedbg.session.hostinfo import host_name
+from livedbg.session.targets import Targets, resolve
+
+__all__ = ["TargetOptions", "redact_option", "target_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """What the options of a command line ask to inspect."""
+
+    targets: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    tree: bool = True
+    interval: float = 0.5
+    local_variables: bool = False
+    native: bool = True
+    read_only: bool = False
+    redact: bool = True
+    gdb: str | None = None
+    found: Targets = field(default=Targets(()))
+
+    def resolved(self) -> TargetOptions:
+        """The same with its targets looked up.
+
+        Raises:
+            UsageError: nothing to inspect, or a target that can't be meant.
+            TargetError: a target that can't be inspected.
+            SourceError: a log that is not there.
+        """
+        if not self.targets and not self.logs:
+            raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps", "usage")
+        for path in self.logs:
+            if not any(sign in path for sign in "*?[") and not Path(path).exists():
+                raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
+        return TargetOptions(**{**_fields(self), "found": resolve(self.targets)})
+
+    def request(self, *, once: bool = False, stacks: str | None = None) -> Request:
+        """The request of a session."""
+        return Request(
+            host=host_name(),
+            processes=self.found.processes,
+            logs=tuple(str(Path(path).expanduser()) for path in self.logs),
+            tree=self.tree,
+            interval_s=self.interval,
+            stacks=stacks or ("native" if self.native else "python"),
+            local_variables=self.local_variables,
+            once=once,
+            read_only=self.read_only,
+            redact=self.redact,
+            gdb=self.gdb,
+        )
+
+
+def _fields(options: TargetOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in options.__slots__}
+
+
+def redact_option(command: Command) -> Command:
+    """The option that shows secrets; the command gets it as `redact`."""
+    return click.option(
+        "--no-redact", "redact", flag_value=False, default=True, help="Show passwords, tokens and keys instead of ***."
+    )(command)
+
+
+def target_options(command: Command) -> Callable[..., Any]:
+    """The options that say what to inspect; the command gets them as one `options` argument."""
+
+    @click.argument("targets", nargs=-1, metavar="[TARGET]...")
+    @click.option("--logs", multiple=True, metavar="PATH", help="Log file, directory or quoted glob; repeatable.")
+    @click.option("--tree/--no-tree", default=True, show_default=True, help="Include child processes.")
+    @click.option(
+        "--interval",
+        type=click.FloatRange(0.05, 60),
+        default=0.5,
+        show_default=True,
+        metavar="SECONDS",
+        help="Shortest time between two scans.",
+    )
+    @click.option("--locals", "local_variables", is_flag=True, help="Show local variables in Python stacks.")
+    @click.option("--native/--no-native", default=True, show_default=True, help="Show native frames in stacks.")
+    @click.option("--read-only", is_flag=True, help="Forbid intrusive actions.")
+    @redact_option
+    @click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is not attached.")
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> Any:
+        options = TargetOptions(
+            targets=given.pop("targets"),
+            logs=given.pop("logs"),
+            tree=given.pop("tree"),
+            interval=given.pop("interval"),
+            local_variables=given.pop("local_variables"),
+            native=given.pop("native"),
+            read_only=given.pop("read_only"),
+            redact=given.pop("redact"),
+            gdb=given.pop("gdb"),
+        )
+        return command(options=options, **given)
+
+    return wrapped

@@ -1,0 +1,90 @@
+"""Signals that end a command: its clean-up runs, and none is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
+
+import click
+
+__all__ = ["quit_on_signals", "signals_held"]
+
+_CLEAN_UP_S: Final = 120.0  # after a signal, on a busy machine
+_AGAIN_S: Final = 0.1  # until a signal that was lost is sent again
+
+
+@contextlib.contextmanager
+def quit_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a headless command as Ctrl-C does, so that its clean-up runs.
+
+    Where that does not come to an end within `_CLEAN_UP_S`, all threads' stacks are printed on standard error and the
+    process ends: a guard (livedbg.touch) resumes stopped threads, and the next livedbg removes probes that are left.
+    A signal that comes while Python runs a callback of its own (of a weak reference, say) raises where exceptions are
+    only printed: it is sent again.
+    """
+
+    def quit_now(number: int, frame: FrameType | None) -> None:
+        if sys.__stderr__ is not None:  # else it is closed
+            with contextlib.suppress(ValueError, OSError):  # as here
+                faulthandler.dump_traceback_later(_CLEAN_UP_S, exit=True, file=sys.__stderr__)
+        raise click.exceptions.Exit(128 + number)
+
+    def send_again(unraisable: sys.UnraisableHookArgs) -> None:
+        number = _number_of(unraisable.exc_value)
+        if number is None:
+            report(unraisable)
+        else:
+            again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+
+    old = {number: signal.signal(number, quit_now) for number in (signal.SIGTERM, signal.SIGHUP)}
+    report, sys.unraisablehook = sys.unraisablehook, send_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
+        faulthandler.cancel_dump_traceback_later()
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _number_of(error: BaseException | None) -> int | None:
+    """The signal whose handler raised an exception; None for other exceptions."""
+    if isinstance(error, KeyboardInterrupt):
+        return signal.SIGINT
+    if isinstance(error, click.exceptions.Exit) and error.exit_code > 128:
+        return error.exit_code - 128
+    return None
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """What SIGINT, SIGTERM and SIGHUP do happens at the end of the block, not in the midst of it.
+
+    On other threads than the main one, which get no signals, it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    old = {number: signal.signal(number, lambda sent, _frame: came.append(sent)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+    for sent in came:
+        then = old[signal.Signals(sent)]
+        if callable(then):
+            then(sent, None)
+        else:
+            signal.raise_signal(sent)
