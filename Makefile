@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz zoo gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz zoo long-watch gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ fuzz: ## damaged and hostile inputs for every reader of foreign data, limits of 
 zoo: ## what livedbg says of programs that it was not made for; those that are installed (ZOO=words of names)
 	@.ci/setup test $(VENV)
 	$(PY) -m tests.zoo $(ZOO)
+
+long-watch: ## ten minutes of `watch` on a healthy Python job of 16 threads at a load of 20: no stall may be printed
+	$(PY) -m tests.healthy.long
 
 docs: ## the generated pages and pictures of docs/
 	$(PY) -m tests.make_docs

@@ -3,6 +3,9 @@
 Invariants:
     launches_tracer.I1. Threads born later are traced from their first instruction: events are inherited (perf.P1).
     launches_tracer.I2. While it is off, no trap is in the target.
+    launches_tracer.I3. Of launches that come faster than they may be sampled, no more are read than the budget allows
+        in `_HELD_S` seconds: the kernel drops the others and counts them. On a busy machine it would take minutes to
+        read them all, before it is known that there are too many.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ from livedbg.probes.trap_cost import UNKNOWN, trap_costs
 __all__ = ["LaunchTracer", "Traced"]
 
 _STACK: Final = 8  # bytes of the stack that a sample brings: the least; registers are what is wanted
-_RING: Final = 4 << 20
+_RING: Final = 4 << 20  # bytes at most
+_SAMPLE: Final = 400  # bytes of a sample in a ring, about
+_HELD_S: Final = 4.0  # for so long a ring has room, at the highest rate that may be sampled
 _WAKE_S: Final = 0.25
 _SPAN_S: Final = 0.5  # over which a rate is taken
 _TRY_S: Final = 0.2  # the same, where nothing was traced before
@@ -91,7 +96,7 @@ class LaunchTracer(Tracer):
             tuple(functions),
             lambda found: functions[found.name],
             stack_bytes=_STACK,
-            ring_bytes=_RING,
+            ring_bytes=_ring_bytes(self._budget),
             wake=False,
         )
         self.counts.unread = self._probes.unread
@@ -203,3 +208,8 @@ class LaunchTracer(Tracer):
         self._count.end()  # before the definitions go: the kernel keeps those that are counted
         if self._probes is not None:
             self._probes.close()
+
+
+def _ring_bytes(budget: Budget) -> int:
+    """Bytes of all rings together (I3); a ring is never smaller than `Rings` makes it."""
+    return min(_RING, int(budget.most_per_s(Detail.EACH) * _HELD_S * _SAMPLE))

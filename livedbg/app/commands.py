@@ -24,19 +24,33 @@ __all__ = ["Commands"]
 class Commands(Provider):
     """The keys of the app, of the focused panel and of a recording; exports, themes and recipes by name."""
 
-    _offers: Sequence[Again] = ()
+    _offers: asyncio.Task[Sequence[Again]] | None = None
 
     async def startup(self) -> None:
-        """Find, once a palette, which recipes fit."""
+        """Begin to find, once a palette, which recipes fit.
+
+        Nothing is awaited here: a key that is pressed meanwhile cancels the search that waits for this method, and this
+        method with it; the palette would then find nothing at all.
+        """
         app = self.app
         if isinstance(app, PromptingApp):
-            self._offers = await asyncio.to_thread(offered, app.context, live=app.view.timeline is None)
+            fitting = asyncio.to_thread(offered, app.context, live=app.view.timeline is None)
+            self._offers = asyncio.create_task(fitting)
+
+    async def shutdown(self) -> None:
+        """The palette is closed: nobody waits for the recipes any more."""
+        if self._offers is not None:
+            self._offers.cancel()
+
+    async def _fitting(self) -> Sequence[Again]:
+        """The recipes that fit, when they are found; a search that is cancelled leaves the others theirs."""
+        return await asyncio.shield(self._offers) if self._offers is not None else ()
 
     async def discover(self) -> Hits:
         """All commands, before anything is typed."""
         for title, action, scope in self._all():
             yield DiscoveryHit(title, partial(self._run, action, scope))
-        for again in self._offers:
+        for again in await self._fitting():
             yield DiscoveryHit(_offer(again), partial(self._show, again), help=again.command)
 
     async def search(self, query: str) -> Hits:
@@ -46,7 +60,7 @@ class Commands(Provider):
             score = matcher.match(title)
             if score > 0:
                 yield Hit(score, matcher.highlight(title), partial(self._run, action, scope))
-        for again in self._offers:
+        for again in await self._fitting():
             score = matcher.match(_offer(again))
             if score > 0:
                 yield Hit(score, matcher.highlight(_offer(again)), partial(self._show, again), help=again.command)

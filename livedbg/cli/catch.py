@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import select
 import sys
-import time
 from typing import Any, Final
 
 import click
@@ -13,9 +12,10 @@ import click
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.target_options import redact_option
 from livedbg.commands.exit_codes import TIME_LIMIT
-from livedbg.commands.messages import warn_all
+from livedbg.commands.messages import warn, warn_all
 from livedbg.commands.sessions import started
 from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.time_limit import TimeLimit
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.errors import TargetError, UsageError
 from livedbg.model.intents import Resume
@@ -31,9 +31,8 @@ from livedbg.session.targets import resolve
 from livedbg.session.view import Update
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["command"]
+__all__ = ["after_the_limit", "command"]
 
-_BEGINS_S: Final = 90.0  # at most, until the probes are armed: a busy host takes long
 _LOGS_S: Final = 10.0  # at most, until logs were read
 _CHECK_S: Final = 0.5
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
@@ -43,7 +42,10 @@ _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 @click.argument("words", nargs=-1, metavar="TARGET... TYPE")
 @catch_options
 @click.option(
-    "--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="End after SECONDS of tracing (exit code 4)."
+    "--timeout",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    help="End after SECONDS (exit code 4 if too little matched).",
 )
 @click.option("--gdb", metavar="PATH", help="gdb for unwinding stack copies; it is attached only with --stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -82,6 +84,7 @@ def command(
         host=host, processes=found.processes, tree=options["follow"], stacks="none", redact=redact, gdb=gdb
     )
     refuse_touch(request, "--stop stops a thread" if options["stop"] else "A catchpoint sets probes")
+    limit = TimeLimit(timeout, probes=True, attaches=options["stop"])
     intents = [catch_intent(f"process:{host}/{target.pid}", pattern, **options) for target in found.processes]
     count = intents[0].count or None
     # a stop must not outlast the watchdogs of the target's runtime, which its log names
@@ -94,18 +97,26 @@ def command(
     printer = HitPrinter(as_json, caught_only=True)
     with quit_on_signals():
         try:
-            with started(view):
+            with started(view, limit):
                 if options["stop"]:
-                    view.wait_settled(_LOGS_S)  # a watchdog is known once the logs are read
+                    view.wait_settled(limit.within(_LOGS_S))  # a watchdog is known once the logs are read
                 for intent in intents:
                     view.send(intent)
-                in_time = _print_hits(view, updates, printer, len(found.processes), count, timeout)
+                in_time = _print_hits(view, updates, printer, len(found.processes), count, limit)
         except KeyboardInterrupt:
             in_time = True
         finally:
             printer.show(view.latest().snapshot)
             printer.sum_up(view.latest().snapshot)
-    return 0 if in_time else TIME_LIMIT
+    return 0 if in_time else after_the_limit(view.latest().snapshot, count, timeout)
+
+
+def after_the_limit(snapshot: Snapshot, count: int | None, timeout: float | None) -> int:
+    """The exit code where the time limit ended the command; names what was not traced by then."""
+    points = snapshot.catchpoints.values()
+    if not points or any(point.state is CatchpointState.ARMING for point in points):
+        warn(f"Not all catchpoints were armed within {timeout:g} s.", "--timeout SECONDS")
+    return 0 if sum(point.hits for point in points) >= (count or 1) else TIME_LIMIT
 
 
 def _print_hits(
@@ -114,9 +125,9 @@ def _print_hits(
     printer: HitPrinter,
     targets: int,
     count: int | None,
-    timeout: float | None,
+    limit: TimeLimit,
 ) -> bool:
-    """Print hits until done. The time limit begins when the catchpoints are armed.
+    """Print hits until done.
 
     Returns:
         False if the time limit ended it.
@@ -124,14 +135,9 @@ def _print_hits(
     Raises:
         TargetError: no probe could be set.
     """
-    end = None if timeout is None else time.monotonic() + timeout + _BEGINS_S
-    begun = False
-    while True:
-        left = None if end is None else end - time.monotonic()
-        if left is not None and left <= 0:
-            return False
+    while limit.left_s != 0:
         try:
-            update = updates.get(timeout=_CHECK_S if left is None else min(left, _CHECK_S))
+            update = updates.get(timeout=limit.within(_CHECK_S))
         except queue.Empty:
             _resume_stopped(view, view.latest().snapshot)
             continue
@@ -139,8 +145,6 @@ def _print_hits(
         printer.show(snapshot)
         _resume_stopped(view, snapshot)
         points = list(snapshot.catchpoints.values())
-        if not begun and len(points) == targets and all(p.state is not CatchpointState.ARMING for p in points):
-            begun, end = True, None if timeout is None else time.monotonic() + timeout
         if len(points) == targets and all(point.state is CatchpointState.FAILED for point in points):
             raise TargetError(points[0].note, points[0].remedy, "not-armed")
         if update.ended or view.wait_ended(0):
@@ -149,6 +153,7 @@ def _print_hits(
             return True
         if count is not None and targets > 1 and sum(point.hits for point in points) >= count:
             return True
+    return False
 
 
 def _resume_stopped(view: LiveView, snapshot: Snapshot) -> None:

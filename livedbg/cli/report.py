@@ -8,12 +8,12 @@ from typing import Final
 import click
 
 from livedbg.cli.target_options import TargetOptions, target_options
-from livedbg.cli.time_limit import TimeLimit
 from livedbg.commands.exit_codes import code_of
 from livedbg.commands.messages import warn, why_blind
 from livedbg.commands.output import write
 from livedbg.commands.sessions import running
 from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.time_limit import TimeLimit
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.recording.file import is_recording
 from livedbg.report import build, to_json, to_markdown, to_text
@@ -63,10 +63,10 @@ def command(options: TargetOptions, form: str, output: Path | None, seconds: flo
         write(render(update, form), output)
         return code_of(update)
     limit = TimeLimit(timeout)
-    with quit_on_signals(), running(options.resolved().request(once=seconds is None)) as view, limit.over(view):
-        in_time = view.wait_settled(limit.left_s or 0)
+    with quit_on_signals(), running(options.resolved().request(once=seconds is None), limit=limit) as view:
+        in_time = view.wait_settled(limit.look_s or 0)
         if seconds is not None:
-            view.wait_ended(min(seconds, limit.left_s or 0))
+            view.wait_ended(min(seconds, limit.look_s or 0))
         update = view.latest()
         write(render(update, form), output)
         if form != "text" or output is not None:  # the text says it

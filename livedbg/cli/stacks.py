@@ -9,11 +9,11 @@ import click
 
 from livedbg.analysis.rules.sight import blinds
 from livedbg.cli.target_options import TargetOptions, target_options
-from livedbg.cli.time_limit import TimeLimit
 from livedbg.commands.exit_codes import TIME_LIMIT
 from livedbg.commands.messages import warn
 from livedbg.commands.sessions import running
 from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.time_limit import TimeLimit
 from livedbg.model import Frame, Stack, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import GLANCE_ONCE
@@ -44,10 +44,10 @@ def command(options: TargetOptions, as_json: bool, timeout: float, glance: bool)
     about 0.1 ms, one at a time, to get its native frames. Blocked threads are never stopped, because a stop would make
     some system calls (`epoll_wait`, `semop`, …) return EINTR.
     """
-    limit = TimeLimit(timeout)
+    limit = TimeLimit(timeout, probes=glance)
     request = _request(options.resolved(), glance)
-    with quit_on_signals(), running(request) as view, limit.over(view, may_kill=not glance):
-        in_time = view.wait_settled(limit.left_s or 0)
+    with quit_on_signals(), running(request, limit=limit) as view:
+        in_time = view.wait_settled(limit.look_s or 0)
         snapshot = view.latest().snapshot
     failed = [status for status in snapshot.statuses.values() if blinds(status, snapshot)]
     for status in failed:

@@ -107,6 +107,7 @@ _CORE: Final = (
             ("livedbg catch 4711 abort", "calls of abort()"),
         ),
         (0, 2, 3, 4),
+        "4 if nothing matched within --timeout, or fewer than --count.",
     ),
     _core(
         "recipes",

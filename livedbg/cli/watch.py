@@ -14,12 +14,12 @@ import click
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.cli.findings import FindingsPrinter
 from livedbg.cli.target_options import TargetOptions, target_options
-from livedbg.cli.time_limit import TimeLimit
 from livedbg.commands.exit_codes import code_of
 from livedbg.commands.launch_tracing import TracingStatus, trace_launches
 from livedbg.commands.messages import warn, warn_all
 from livedbg.commands.sessions import running
 from livedbg.commands.signals import quit_on_signals
+from livedbg.commands.time_limit import TimeLimit
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.report.lines import verdict_line
@@ -33,6 +33,7 @@ __all__ = ["OnStall", "command", "follow"]
 
 _CHECK_S: Final = 1.0  # how often a printer without news sees whether anybody reads
 _ASK_AGAIN_S: Final = 30.0
+_COMMAND_S: Final = 0.5  # for the command of a stall that is found as the time limit is over
 _STUCK = {VerdictState.STALLED, VerdictState.DEADLOCK}
 
 
@@ -58,15 +59,17 @@ def command(
     warn_all(options.found.problems)
     stall = OnStall(on_stall) if on_stall is not None else None
     request = replace(options.request(), ends_with_processes=bool(options.found.processes))
-    limit = TimeLimit(timeout)
+    limit = TimeLimit(timeout, probes=launches)
     if launches:
         refuse_touch(request, "--launches sets probes")
         if not request.processes:
             raise UsageError("--launches needs a process.", "livedbg watch PID --launches", "usage")
-    with quit_on_signals(), running(request) as view, limit.over(view, may_kill=not launches):
+    with quit_on_signals(), running(request, limit=limit) as view:
         try:
             if launches:
-                trace_launches(view, [f"process:{request.host}/{process.pid}" for process in request.processes])
+                processes = [f"process:{request.host}/{process.pid}" for process in request.processes]
+                if not trace_launches(view, processes, limit_s=limit.left_s):
+                    warn(f"The probes were not set within {timeout:g} s.", "--timeout SECONDS")
                 view.subscribe(TracingStatus().report)
                 view.subscribe(_Asker(view).take)
             update, in_time = follow(view, FindingsPrinter(as_json), until, limit.left_s, stall)
@@ -94,14 +97,21 @@ class OnStall:
             raise UsageError("--on-stall needs a command.", "--on-stall 'notify-send stuck'", "usage")
         self._stuck = False
 
-    def take(self, update: Update) -> None:
-        """Run the command when the verdict has become one of being stuck."""
+    def take(self, update: Update, limit_s: float | None = None) -> None:
+        """Run the command when the verdict has become one of being stuck.
+
+        Args:
+            update: the newest.
+            limit_s: how long to wait for its end; it goes on after that.
+        """
         verdict = update.diagnosis.verdict
         stuck = verdict.state in _STUCK
         if stuck and not self._stuck:
             try:
-                with subprocess.Popen(self._argv, stdin=subprocess.PIPE) as child:
-                    child.communicate(json_bytes(verdict_line(verdict, update.snapshot.now().wall_ns)))
+                child = subprocess.Popen(self._argv, stdin=subprocess.PIPE)
+                child.communicate(json_bytes(verdict_line(verdict, update.snapshot.now().wall_ns)), limit_s)
+            except subprocess.TimeoutExpired:
+                warn(f"--on-stall: {self._argv[0]} had not ended by the time limit. It goes on.")
             except OSError as error:
                 warn(f"--on-stall: {self._argv[0]} can't be run: {error.strerror}.")
         self._stuck = stuck
@@ -156,7 +166,7 @@ def follow(
             left = None if end is None else end - time.monotonic()
             printer.show(update, last=found or (left is not None and left <= 0))
             if on_stall is not None:
-                on_stall.take(update)
+                on_stall.take(update, None if left is None else max(_COMMAND_S, left))
             if found:
                 return update, True
             if left is not None and left <= 0:

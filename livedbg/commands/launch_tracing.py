@@ -18,33 +18,42 @@ from livedbg.session.view import Update
 __all__ = ["TracingStatus", "trace_launches"]
 
 _CHECK_S: Final = 0.1
-_SET_S: Final = 60.0  # for the probes to be set: every library that is loaded is searched
+_SET_S: Final = 600.0  # for the probes to be set: every library that is loaded is searched, at a low priority
 _NUMBERS: Final = re.compile(r"[\d.,]+")
 
 
-def trace_launches(view: LiveView, processes: Sequence[str], share: float = 0.0) -> None:
+def trace_launches(
+    view: LiveView, processes: Sequence[str], share: float = 0.0, *, limit_s: float | None = None
+) -> bool:
     """Trace the launches of processes; returns when the probes are set.
 
     Args:
         view: a session that has begun.
         processes: their identifiers.
         share: of the launching threads' time that it may take; 0 for the usual share.
+        limit_s: how long to wait for that, if not for `_SET_S`.
+
+    Returns:
+        False if `limit_s` was over first.
 
     Raises:
         TargetError: one can't be traced.
     """
     for process in processes:
         view.send(WatchLaunches(process=process, share=share))
-    end_s = time.monotonic() + _SET_S
+    end_s = time.monotonic() + (_SET_S if limit_s is None else min(_SET_S, limit_s))
     while time.monotonic() < end_s and not view.wait_ended(_CHECK_S):
         update = view.latest()
         if update.notice:
             message, _, remedy = update.notice.partition("\n")
             raise TargetError(message, remedy.removeprefix("try: "), "not-traced")
         if sum(touch.what == "probe" for touch in update.snapshot.intrusions) >= len(processes):
-            return
+            return True
+    if limit_s is not None and limit_s < _SET_S:
+        return view.wait_ended(0)
     if not view.wait_ended(0):
         raise TargetError(f"The probes were not set within {_SET_S:.0f} s.", "try again", "not-traced")
+    return True
 
 
 class TracingStatus:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from livedbg.commands.messages import warn
 from livedbg.commands.signals import signals_held
+from livedbg.commands.time_limit import TimeLimit
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
 from livedbg.session.session import EventSink
@@ -15,20 +16,29 @@ __all__ = ["running", "started"]
 
 
 @contextlib.contextmanager
-def running(request: Request, *, title: str | None = None, sink: EventSink | None = None) -> Iterator[LiveView]:
+def running(
+    request: Request, *, title: str | None = None, sink: EventSink | None = None, limit: TimeLimit | None = None
+) -> Iterator[LiveView]:
     """A live session, stopped at the end whatever happens."""
-    with started(LiveView(request, title=title, sink=sink)) as view:
+    with started(LiveView(request, title=title, sink=sink), limit) as view:
         yield view
 
 
 @contextlib.contextmanager
-def started(view: LiveView) -> Iterator[LiveView]:
-    """A session that was made already; stopped at the end whatever happens."""
+def started(view: LiveView, limit: TimeLimit | None = None) -> Iterator[LiveView]:
+    """A session that was made already; stopped at the end whatever happens.
+
+    Args:
+        view: the session.
+        limit: by when; None: whenever it has detached.
+    """
+    limit = TimeLimit(None) if limit is None else limit
+    limit.begin()
     try:
         with signals_held():  # a signal amid the start of a thread can leave one of its locks taken
             view.start()
         yield view
     finally:
-        view.stop()
+        limit.stop(view)
         if view.stuck:
             warn("A source did not stop in time and was abandoned.", "please report this as a bug")

@@ -7,6 +7,8 @@ Invariants:
     engine.G3. gdb runs in a session of its own (no Ctrl-C reaches it), reads no start-up file, and ends when our
         end of its input is closed: at the latest when livedbg dies.
     engine.G4. An answer that comes after its command has given up is dropped.
+    engine.G5. A line of gdb's that can't be read costs at most the command that it answers. Where its output has ended,
+        so that no answer can come, every command that waits fails at once, and gdb is killed.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ _START_S: Final = 60.0
 _REST_S: Final = 1.0  # for what gdb wrote before it ended
 _INTERPRETERS: Final = ("mi4", "mi3")  # mi4 since gdb 13
 _MARK: Final = "livedbg-json:"
+_TOKEN: Final = re.compile(rb"(\d{1,18})\^")
 
 
 def find_gdb(path: str | None = None) -> str | None:
@@ -218,10 +221,17 @@ class GdbEngine:
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         output = asyncio.create_task(self._output(process, process.stdout), name="gdb-output")
+        ended = asyncio.create_task(exited(process), name="gdb-end")
         try:
-            await exited(process)
-            await asyncio.wait([output], timeout=_REST_S)
+            await asyncio.wait([ended, output], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([ended, output], timeout=_REST_S)
+            if output.done() and not output.cancelled() and (error := output.exception()) is not None:
+                self._why = self._why or f"The output of {self._argv[0]} can't be read: {error}"  # G5
+            if not ended.done():
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()  # nobody would read its answers
         finally:
+            ended.cancel()
             output.cancel()
         gone = GdbGone(self._why or "gdb has ended.", "", "gdb-gone")
         for future in self._waiting.values():
@@ -240,7 +250,10 @@ class GdbEngine:
                 process.kill()
                 break
             for line in lines:
-                self._take(line.rstrip(b"\r"))
+                try:
+                    self._take(line.rstrip(b"\r"))
+                except Exception as error:  # G5
+                    self._unreadable(line, error)
 
     def _take(self, line: bytes) -> None:
         if line.startswith(b"(gdb)"):
@@ -261,6 +274,15 @@ class GdbEngine:
                 future.set_result(record)
         elif record.kind in ("*", "=") and self._notice is not None:
             self._notice(record)
+
+    def _unreadable(self, line: bytes, error: Exception) -> None:
+        """A line could not be taken: the command that it answers fails, if it answers one."""
+        token = _TOKEN.match(line)
+        future = self._waiting.pop(int(token[1]), None) if token else None
+        if future is not None and not future.done():
+            future.set_exception(GdbCommandError("gdb's answer could not be parsed."))
+        message = "a line of gdb's can't be read"
+        asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
 
 def _quoted(text: str) -> str:

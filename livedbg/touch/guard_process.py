@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from livedbg.linux.procfs import read_stat
+from livedbg.linux.procfs import command_line, read_stat
 from livedbg.model.errors import LivedbgError
 from livedbg.touch.config import refuse_touch
 
-__all__ = ["Guard", "GuardMissing", "glance_guarded"]
+__all__ = ["Guard", "GuardMissing", "glance_guarded", "is_guard"]
 
 _PROGRAM: Final = Path(__file__).with_name("guard.py")
 _ARGV: Final = (sys.executable, "-I", "-S", _PROGRAM.name)  # without the folder: `pkill -f livedbg` is not to hit it
@@ -27,6 +27,14 @@ _REPORTS: Final = (b"gone", b"fine", b"woken")
 
 class GuardMissing(LivedbgError):
     """The guard could not be started: then nothing may be touched."""
+
+
+def is_guard(pid: int) -> bool:
+    """Whether a child of ours is a guard; False when it is gone."""
+    try:
+        return _PROGRAM.name in command_line(pid)
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

@@ -112,6 +112,55 @@ async def test_G2_a_child_of_gdb_that_lives_on_delays_nothing(tmp_path: Path) ->
         os.kill(child, signal.SIGKILL)
 
 
+@pytest.mark.invariant("engine.G5")
+async def test_G5_an_error_at_a_line_costs_that_line_and_the_end_of_the_output_everything_that_waits(
+    tmp_path: Path,
+) -> None:
+    def refuses(record: object) -> None:
+        raise ValueError("a bug of ours")
+
+    body = (
+        "import os\n"
+        "print('(gdb) ', flush=True)\n"
+        "for line in sys.stdin:\n"
+        "    print('=thread-created,id=\"1\"', line.split('-')[0] + '^done', sep='\\n', flush=True)\n"
+        "    if 'quiet' in line: os.close(1), os.close(2), time.sleep(100000)\n"
+    )
+    errors: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+    engine = GdbEngine(pretend(tmp_path, body), notice=refuses)
+    await engine.start()
+    assert (await engine.command("-next", 60)).name == "done" and len(errors) == 1
+    first = asyncio.create_task(engine.command("-quiet", 600))
+    second = asyncio.create_task(engine.command("-more", 600))
+    assert isinstance((await asyncio.wait_for(asyncio.gather(second, return_exceptions=True), 60))[0], GdbGone)
+    await first
+    while engine.alive:  # noqa: ASYNC110 - it was killed
+        await asyncio.sleep(0.01)
+    await engine.close()
+
+
+@pytest.mark.invariant("engine.G5")
+async def test_G5_an_answer_that_can_not_be_taken_fails_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(line: str, tables: object) -> None:
+        raise RecursionError("a bug of ours")
+
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    engine = GdbEngine(
+        pretend(
+            tmp_path,
+            "print('(gdb) ', flush=True)\nfor line in sys.stdin: print(line.split('-')[0] + '^done', flush=True)",
+        )
+    )
+    await engine.start()
+    monkeypatch.setattr(engine_module, "parse_line", broken)
+    with pytest.raises(GdbCommandError, match="could not be parsed"):
+        await engine.command("-next", 600)
+    await engine.close()
+
+
 @pytest.mark.invariant("engine.G3")
 async def test_G3_gdb_has_a_session_of_its_own_and_ends_with_its_input(gdb: GdbEngine) -> None:
     pid = gdb.pid

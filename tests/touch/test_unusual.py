@@ -173,7 +173,7 @@ async def test_thousands_of_threads_and_children_that_come_and_go(
     build_target: Any, spawn: Any, tmp_path: Path
 ) -> None:
     counted = tmp_path / "counters"
-    target = spawn([build_target("tree"), counted, "10000"])
+    target = spawn([build_target("tree"), counted, "25000"])  # no faster than gdb lists threads on a busy machine
 
     def born() -> int:
         return sum(counters(counted, TREE)[name] for name in ("threads", "forks", "execs", "spawns"))
@@ -183,7 +183,7 @@ async def test_thousands_of_threads_and_children_that_come_and_go(
     assert glanced(target.pid).code == 0
     assert caught(target.pid).code == 0
     assert caught(target.pid, "--stop").code == 0
-    eventually(lambda: born() > before + 2_000, 120)
+    eventually(lambda: born() > before + 1_000, 120)
     is_as_before(target.pid, counted, TREE)
 
 

@@ -14,7 +14,7 @@ from tests.conftest import eventually
 
 __all__ = ["LISTENS", "LONG_S", "Beside", "beside"]
 
-LONG_S = 150.0
+LONG_S = 300.0
 """For what takes a moment, on a box that is very busy."""
 
 LISTENS = "Traces launches in "

@@ -25,7 +25,7 @@ from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
 needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
-pytestmark = pytest.mark.timeout(700)  # the deadlines of a test together
+pytestmark = pytest.mark.timeout(1400)  # the deadlines of a test together
 
 
 class Launching(World):

@@ -1,0 +1,99 @@
+"""The time limit of a command: it counts from the start of the command, and holds whatever does not answer.
+
+Invariants:
+    time_limit.T1. After its limit a command waits for nothing but a moment of clean-up: helper programs that it started
+        and that do not end are killed, and threads that do not end are left behind.
+    time_limit.T2. A guard of stopped threads is never killed, nor a debugger that is attached: what they hold is
+        released by the guard, also after livedbg has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Final
+
+from livedbg.commands.command_clock import clock
+from livedbg.linux.procfs import child_pids
+from livedbg.session.live import LiveView
+from livedbg.touch.guard_process import is_guard
+
+__all__ = ["TimeLimit"]
+
+_CLEAN_UP_S: Final = 0.5
+_DETACH_S: Final = 5.0  # to remove probes and to detach a debugger
+_PRINT_S: Final = 1.0  # of a limit, for what comes after the look
+_PRINT_SHARE: Final = 0.1
+_LEFT_BEHIND_S: Final = 1.0
+
+
+class TimeLimit:
+    """When a command has to end.
+
+    Args:
+        seconds: after its start; None: whenever it is done.
+        probes: it may set probes, or attach a debugger: removing them takes longer than other clean-up.
+        attaches: it may attach a debugger.
+    """
+
+    def __init__(self, seconds: float | None, *, probes: bool = False, attaches: bool = False) -> None:
+        self._end_s = None if seconds is None else clock.began_s + seconds
+        self._print_s = 0.0 if seconds is None else min(_PRINT_S, _PRINT_SHARE * seconds)
+        self._moment_s = _DETACH_S if probes or attaches else _CLEAN_UP_S
+        self._may_kill = not attaches
+        self._before: frozenset[int] = frozenset()
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that are left, 0 when it is over; None without a limit."""
+        return None if self._end_s is None else max(0.0, self._end_s - time.monotonic())
+
+    @property
+    def look_s(self) -> float | None:
+        """The same for a command that looks once: without what printing and clean-up take."""
+        left_s = self.left_s
+        return None if left_s is None else max(0.0, left_s - self._print_s)
+
+    def within(self, seconds: float) -> float:
+        """A time, cut at the limit."""
+        left_s = self.left_s
+        return seconds if left_s is None else min(seconds, left_s)
+
+    def begin(self) -> None:
+        """A session begins: what livedbg starts from now on are its helper programs."""
+        self._before = frozenset(child_pids(os.getpid()))
+
+    def stop(self, view: LiveView) -> None:
+        """Stop a session, within the limit and a moment for clean-up (T1)."""
+        left_s = self.left_s
+        if left_s is None:
+            view.stop()
+            return
+        view.stop(max(_CLEAN_UP_S, left_s))
+        if view.stuck:
+            if self._may_kill:
+                self._kill_helpers()
+            view.stop(self._moment_s)
+        if view.stuck:
+            threading.Thread(target=_leave, daemon=True).start()
+
+    def _kill_helpers(self) -> None:
+        for pid in set(child_pids(os.getpid())) - self._before:
+            if not is_guard(pid):  # T2
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _leave() -> None:
+    """End the process where a thread that does not end would keep it."""
+    main = threading.main_thread()
+    main.join()
+    time.sleep(_LEFT_BEHIND_S)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(clock.code)
