@@ -68,7 +68,7 @@ def test_foreign_files_are_never_mapped() -> None:
     assert found == ["livedbg/probes/rings.py"]  # rings of the kernel's
 
 
-@given(lines=st.lists(st.text("ab ", max_size=12), max_size=30), block=st.integers(8, 60))
+@given(lines=st.lists(st.text("ab ", max_size=12), max_size=60), block=st.integers(64, 200))
 def test_a_log_is_searched_line_by_line_whatever_the_blocks_are(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], block: int
 ) -> None:
