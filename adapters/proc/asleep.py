@@ -145,7 +145,7 @@ class AsleepReader:
             if mapping is None:
                 return nobody, UNTOLD.outside
             if mapping.shared:
-                found, outside = self._view.scene.mapped_by(mapping)
+                found, outside = self._view.scene.mapped_by(self._pid, mapping)
                 if outside:
                     return nobody, outside
                 pids |= found

@@ -10,6 +10,7 @@ from livedbg.adapters.proc.waits import Holding, Waited, Wakers
 from livedbg.adapters.proc.wakers import outside, unseen_end
 from livedbg.linux.descriptors import Descriptor, describe, fdinfo
 from livedbg.linux.kcmp import same_file
+from livedbg.linux.socket_limits import time_limit_s
 from livedbg.linux.sockets import Socket, same_network, unix_peer
 from livedbg.model import OUTSIDE, Resource, ids
 from livedbg.text.sanitize import clean_line
@@ -48,6 +49,11 @@ class FdWaits:
         found = describe(self._pid, fd)
         socket = self._view.scene.sockets(self._pid).get(found.number) if found and found.kind == "socket" else None
         return clean_line(socket.local, 200) if socket is not None and socket.local else None
+
+    def time_limit(self, fd: int, direction: str) -> float | None:
+        """Seconds after which a call that is blocked on a socket gives up; 0 for never, None if not known."""
+        found = describe(self._pid, fd)
+        return time_limit_s(self._pid, fd, found.number, direction) if found is not None else None
 
     def waited(self, fd: int, direction: str, *, polled: bool, depth: int = 0) -> list[Waited]:
         """What waiting for a descriptor waits for.

@@ -13,7 +13,7 @@ from typing import Final
 from livedbg.adapters.proc.groups import Groups
 from livedbg.linux.descriptors import DescriptorIndex
 from livedbg.linux.file_locks import FileLock, read_locks
-from livedbg.linux.maps import Mapping, find_mapping, parse_maps
+from livedbg.linux.maps import Mapping, find_mapping, has_a_name, parse_maps
 from livedbg.linux.procfs import process_ids
 from livedbg.linux.sockets import SocketTable
 from livedbg.session.pacing import Cost, Limit
@@ -99,22 +99,22 @@ class Scene:
             self._shared[key] = self._lowest(key) or (pid, address)
         return self._shared[key]
 
-    def mapped_by(self, mapping: Mapping) -> tuple[frozenset[int], str]:
-        """The processes that have the file or memory of a shared mapping in their memory or open, and what else could
-        come to have it: "" for nothing."""
+    def mapped_by(self, pid: int, mapping: Mapping) -> tuple[frozenset[int], str]:
+        """The processes that have the file or memory of a shared mapping of a process in their memory or open, and what
+        else could come to have it: "" for nothing."""
         if mapping.path.startswith("/SYSV"):
             return frozenset(), "any process that may attach its System V shared memory"
-        if not mapping.deleted:
+        if not mapping.deleted or has_a_name(pid, mapping):
             return frozenset(), f"any process that may open {clean_line(mapping.path, 200)}"
         pids = {pid for link in (mapping.path, f"{mapping.path} (deleted)") for pid, _ in self.index().opened(link)}
         wanted = f" {mapping.device} {mapping.inode} ".encode()
-        for pid in process_ids():
+        for other in process_ids():
             try:
-                data = Path(f"/proc/{pid}/maps").read_bytes()
+                data = Path(f"/proc/{other}/maps").read_bytes()
             except OSError:
                 continue  # gone, or not ours to see (livedbg.adapters.proc.unseen)
             if wanted in data:
-                pids.add(pid)
+                pids.add(other)
         return frozenset(pids), ""
 
     def _lowest(self, key: tuple[str, int, int]) -> tuple[int, int] | None:

@@ -11,13 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from livedbg.adapters.proc.fd_waits import FdWaits
 from livedbg.adapters.proc.file_lock_waits import FileLockWaits
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux import memory
 from livedbg.linux.procfs import BlockedSyscall, child_pids, read_stat
-from livedbg.model import ids
+from livedbg.model import OUTSIDE, ids
+from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_bytes, clean_line
 
 __all__ = ["SyscallWaits"]
@@ -98,12 +101,23 @@ class SyscallWaits:
     def _stream(self, call: BlockedSyscall, verb: str, direction: str) -> Wait:
         fd = _int(call.args[0])
         subject = self._fds.socket_address(fd) if verb == "accept on" else None
-        self._fds.gap = ""
+        self._fds.gap, self._fds.armed_timer = "", False
         waited = tuple(self._fds.waited(fd, direction, polled=False))
-        resources = [w.resource for w in waited if w.resource is not None]
-        untimed = bool(resources) and all(resource.kind != "socket" for resource in resources)
-        unknown = self._fds.gap or ("" if untimed or not resources else _RECEIVES)
-        return Wait(f"{verb} {subject or self._fds.name(fd)}", False if untimed else None, waited, unknown)
+        name = f"{verb} {subject or self._fds.name(fd)}"
+        resources = [one.resource for one in waited if one.resource is not None]
+        if any(resource.kind == "socket" for resource in resources):
+            return self._socket_call(fd, direction, name, waited)
+        timed = True if self._fds.armed_timer else False if resources else None
+        return Wait(name, timed, waited, self._fds.gap)
+
+    def _socket_call(self, fd: int, direction: str, name: str, waited: tuple[Waited, ...]) -> Wait:
+        """A call on a socket, which may have a time limit; it is asked for only where its end could prove something."""
+        here = not any(one.wakers.outside for one in waited)
+        limit_s = self._fds.time_limit(fd, direction) if here else None
+        if limit_s is None:
+            return Wait(name, None, tuple(map(_unproved, waited)), self._fds.gap or _RECEIVES)
+        within = f" (time limit {duration(limit_s * 1e9)})" if limit_s else ""
+        return Wait(f"{name}{within}", limit_s > 0, waited, self._fds.gap)
 
     def _poll(self, call: BlockedSyscall, timed: bool) -> Wait:
         count = min(call.args[1], 65536)
@@ -183,6 +197,14 @@ class SyscallWaits:
             return clean_bytes(memory.read_text(self._pid, address, 200)).replace("\n", " ")
         except OSError:
             return "a file"
+
+
+def _unproved(waited: Waited) -> Waited:
+    """The same, where a time limit may end the wait: then nothing of it is proved."""
+    known = waited.resource
+    if known is None or OUTSIDE in known.attributes:
+        return waited
+    return replace(waited, resource=structs.replace(known, attributes={**known.attributes, OUTSIDE: _RECEIVES}))
 
 
 def _program(pid: int) -> str:

@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from livedbg.commands.messages import warn
-from livedbg.model.errors import SourceError, UsageError
-from livedbg.session.filereaders import dump_readers, tensor_formats, tensor_suffixes
-from livedbg.text.json_text import json_line
-from livedbg.text.quantities import byte_size
+from livedbg.cli.tensor_export import raw_tensor
+from livedbg.cli.tensor_output import WantedTensors, show, show_raw
+from livedbg.model.errors import UsageError
+from livedbg.session.filereaders import dump_readers, tensor_suffixes
 from livedbg.text.sanitize import clean_line
-from livedbg.text.shell import shell_word
-from livedbg.text.wording import many
-
-if TYPE_CHECKING:  # numpy is imported when values are read
-    from livedbg.values.dump import Dump, Selection
-    from livedbg.values.entries import Entry
-    from livedbg.values.tensor import Tensor
 
 __all__ = ["command"]
 
 _BESIDE_SCREEN = frozenset({"dump", "against", "screen"})
 _VIEWS = ("stats", "numbers", "histogram", "heatmap")
-
-
-@dataclass(frozen=True, slots=True)
-class _Want:
-    """What is to be shown."""
-
-    select: Selection
-    views: frozenset[str]
-    limit: int
-    export: Path | None
-    form: str
-    as_json: bool
 
 
 @click.command("values")
@@ -124,9 +99,9 @@ def command(
     select = Selection(
         frozenset(map(readers.task, tasks)), stage or "", frozenset(roles), frozenset(args), frozenset(kernels)
     )
-    want = _Want(select, frozenset(name for name in _VIEWS if views[name]), limit, export, form, as_json)
+    want = WantedTensors(select, frozenset(name for name in _VIEWS if views[name]), limit, export, form, as_json)
     if dtype is not None:
-        return _show_raw(dump, _raw(dump, dtype, shape, offset), want)
+        return show_raw(dump, raw_tensor(dump, dtype, shape, offset), want)
     if shape is not None or offset:
         raise UsageError("--shape and --offset need --as.", "--as float32", "usage")
     if against is not None:
@@ -136,7 +111,7 @@ def command(
         return compared(readers.find(dump), against, select, Tolerance(rtol, atol), limit=limit, as_json=as_json)
     if rtol is not None or atol is not None:
         raise UsageError("--rtol and --atol need --against.", "--against GOLDEN", "usage")
-    return _show(readers.find(dump), want)
+    return show(readers.find(dump), want)
 
 
 def _used(allowed: frozenset[str]) -> str:
@@ -169,181 +144,3 @@ def _browse(dump: Path, against: Path | None) -> int:
         options[VALUES_DUMP] = str(found[0].absolute())
     view = LiveView(Request(host=host_name(), logs=(str(folder),), options=options), title=clean_line(str(dump)))
     return run(view, AppOptions(start="values"))
-
-
-def _show(paths: Sequence[Path], want: _Want) -> int:
-    readers = dump_readers()
-    documents = []
-    for path in paths:
-        with readers.open(path) as dump:
-            for problem in dump.problems:
-                warn(problem)
-            if dump.orphan and not want.as_json:
-                warn(
-                    "Parts of it can still be read as a given type.",
-                    f"livedbg values {shell_word(path)} --as float32 --shape 16,16 --offset 0",
-                )
-            chosen = list(islice(want.select.of(dump), want.limit + 1))
-            if dump.entries and not chosen:
-                warn(f"No entry of {clean_line(str(path))} matches.", f"livedbg values {shell_word(path)}")
-            if want.export is not None:
-                _export(dump, chosen, want, several=len(paths) > 1)
-            elif want.as_json:
-                documents.append(_document(dump, chosen[: want.limit], want))
-            else:
-                for line in _lines(dump, chosen, want):
-                    click.echo(line)
-    if documents:
-        click.echo(json_line({"schema": "livedbg.values/1", "dumps": documents}))
-    return 0
-
-
-def _document(dump: Dump, chosen: Sequence[Entry], want: _Want) -> dict[str, object]:
-    from livedbg.values.listing import entry_json, tensor_json
-
-    entries = []
-    for entry in chosen:
-        tensor = dump.tensor(entry)
-        entries.append(entry_json(dump, entry) | (tensor_json(tensor, want.views) if tensor is not None else {}))
-    return {
-        "path": clean_line(str(dump.path)),
-        "layout": dump.layout,
-        "level": dump.level,
-        "count": len(dump.entries),
-        "problems": dump.problems,
-        "entries": entries,
-    }
-
-
-def _lines(dump: Dump, chosen: Sequence[Entry], want: _Want) -> Iterator[str]:
-    from livedbg.values.listing import row, table, title
-
-    tasks = len({entry.task for entry in dump.entries})
-    size = dump.payload.size if dump.payload is not None else 0
-    entries = f"{many(len(dump.entries), 'entry', 'entries')} of {many(tasks, 'task')}"
-    yield f"{clean_line(str(dump.path))}: {entries}, {byte_size(size)} of values"
-    shown = chosen[: want.limit]
-    if not want.views:
-        if shown:
-            yield from table(row(dump, entry) for entry in shown)
-    else:
-        for entry in shown:
-            yield ""
-            yield title(dump, entry) + (f", {dump.state(entry)}" if dump.state(entry) else "")
-            tensor = dump.tensor(entry)
-            if tensor is not None:
-                yield from (f"  {line}" for line in _views(tensor, want.views))
-            elif entry.scalar:
-                yield f"  {row(dump, entry)[-1]}"
-    if len(chosen) > want.limit:
-        yield "… and more: raise --limit, or filter by --task, --kernel, --stage, --role, --arg"
-
-
-def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
-    from livedbg.values.numbers import number_lines, statistic_pairs
-    from livedbg.values.pictures import heat_map, histogram_lines
-    from livedbg.values.statistics import histogram, statistics
-
-    plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
-    known = statistics(tensor) if views & {"stats", "histogram"} else None
-    if known is not None and "stats" in views:
-        yield "  ".join(f"{name} {text}" for name, text in statistic_pairs(known, tensor.element))
-    if "numbers" in views:
-        yield from number_lines(tensor)
-    if known is not None and "histogram" in views:
-        found = histogram(tensor, known)
-        yield from histogram_lines(found, ascii_only=plain) if found else ("no finite value",)
-    if "heatmap" in views:
-        picture = heat_map(tensor, ascii_only=plain)
-        yield from (f"|{line}|" for line in picture.lines)
-        yield picture.legend
-
-
-def _export(dump: Dump, chosen: Sequence[Entry], want: _Want, *, several: bool) -> None:
-    from livedbg.values.listing import title
-    from livedbg.values.tensor_files import export
-
-    assert want.export is not None
-    there = [(entry, tensor) for entry in chosen if (tensor := dump.tensor(entry)) is not None]
-    if want.export.suffix.removeprefix(".") in tensor_suffixes():
-        if len(there) != 1 or several:
-            raise UsageError(
-                f"{want.export} holds one tensor, but {many(len(there), 'tensor is', 'tensors are')} selected.",
-                "select one by --task, --stage, --arg, or give a folder",
-                "several",
-            )
-        export(there[0][1], want.export, {"tensor": title(dump, there[0][0])}, tensor_formats())
-        click.echo(str(want.export))
-        return
-    if several:
-        raise UsageError("The folder holds several dumps.", "give one args_dump folder", "several")
-    try:
-        want.export.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        folder = clean_line(str(want.export))
-        raise SourceError(
-            f"{folder} can't be created: {error.strerror}.", "choose another path", "unwritable"
-        ) from None
-    for entry, tensor in there[: want.limit]:
-        name = f"{dump.short_name(entry.task)}_{entry.stage}_{entry.role}{entry.arg}.{want.form}"
-        try:
-            export(tensor, want.export / name, {"tensor": title(dump, entry)}, tensor_formats())
-        except SourceError as error:
-            warn(error.message, error.remedy)
-        else:
-            click.echo(str(want.export / name))
-    if len(there) > want.limit:
-        warn(f"More than {want.limit} tensors are selected; only the first {want.limit} are written.", "--limit N")
-
-
-def _raw(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
-    """A part of a payload, read as what the user says it is."""
-    from livedbg.values.dtypes import element_type, known_types
-    from livedbg.values.payload import Payload
-    from livedbg.values.tensor import Stored
-
-    element = element_type(dtype)
-    if element is None:
-        raise UsageError(f"{dtype} is not an element type.", ", ".join(known_types()), "dtype")
-    if path.is_dir():
-        bins = [found for found in dump_readers().find(path) if found.suffix == ".bin"]
-        if len(bins) != 1:
-            raise UsageError(
-                f"--as reads one .bin, but {path} is a folder.", f"livedbg values {shell_word(path)}", "several"
-            )
-        path = bins[0]
-    payload = Payload(path)
-    there = max(0, payload.size - offset)
-    try:
-        dims = tuple(int(word) for word in shape.split(",")) if shape else (element.elements_in(there),)
-    except ValueError:
-        raise UsageError(f"{shape} is not a shape.", "--shape 16,16", "shape") from None
-    if min(dims) < 0 or len(dims) > 8 or math.prod(dims) > 1 << 62:
-        raise UsageError(f"{shape} is not a shape.", "--shape 16,16", "shape")
-    return Stored(payload, offset, there, dims, element)
-
-
-def _show_raw(path: Path, tensor: Tensor, want: _Want) -> int:
-    from livedbg.values.listing import shape_text, tensor_json
-    from livedbg.values.tensor_files import export
-
-    what = f"{clean_line(str(path))} as {tensor.element.name} {shape_text(tensor.shape)}"
-    if tensor.count < tensor.total:
-        warn(f"{tensor.count:,} of {many(tensor.total, 'element is', 'elements are')} in the file.")
-    if want.export is not None:
-        export(tensor, want.export, {"tensor": what}, tensor_formats())
-        click.echo(str(want.export))
-    elif want.as_json:
-        views = want.views or frozenset({"stats"})
-        head: dict[str, object] = {
-            "path": clean_line(str(path)),
-            "dtype": tensor.element.name,
-            "shape": list(tensor.shape),
-            "count": tensor.count,
-        }
-        click.echo(json_line({"schema": "livedbg.values/1", "raw": head | tensor_json(tensor, views)}))
-    else:
-        click.echo(what)
-        for line in _views(tensor, want.views or frozenset({"stats", "numbers"})):
-            click.echo(f"  {line}")
-    return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from livedbg.linux.lines import number, rows
 from livedbg.linux.procfs import living_task
 
-__all__ = ["Mapping", "copies", "find_mapping", "parse_maps", "parse_maps_text"]
+__all__ = ["Mapping", "copies", "find_mapping", "has_a_name", "parse_maps", "parse_maps_text"]
 
 
 class Mapping(NamedTuple):
@@ -106,3 +107,30 @@ def copies(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
             found.append([])
         found[-1].append(mapping)
     return found
+
+
+def has_a_name(pid: int, mapping: Mapping) -> bool:
+    """Whether the file of a mapping that shows as deleted has a name nevertheless, so that others can open it.
+
+    sem_open(3) makes a file under a passing name, links it to the one that was asked for, and deletes the first, which
+    is what the kernel shows. The file itself is asked where the kernel allows it (CAP_SYS_ADMIN or
+    CAP_CHECKPOINT_RESTORE, proc_pid_map_files(5)); else its directory is searched, and what can't be read has a name.
+    """
+    links = _links(pid, mapping)
+    if links is not None:
+        return links > 0
+    if mapping.path.startswith("/memfd:") or mapping.path == "/dev/zero":  # memory that never had a name
+        return False
+    try:
+        with os.scandir(f"/proc/{pid}/root{mapping.path.rpartition('/')[0]}/") as entries:
+            return any(entry.inode() == mapping.inode for entry in entries)
+    except OSError:
+        return True
+
+
+def _links(pid: int, mapping: Mapping) -> int | None:
+    """How many names the file of a mapping has; None where the kernel does not let us ask."""
+    try:
+        return os.stat(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}").st_nlink  # noqa: PTH116
+    except OSError:
+        return None

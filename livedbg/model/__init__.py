@@ -6,33 +6,37 @@ The entities themselves are taken from here: `from livedbg.model import Task`.
 from __future__ import annotations
 
 from livedbg.model.entities import (
-    HANG_SEEN,
     IDLE,
-    NO_ACCESS,
     OUTSIDE,
+    Edge,
+    EdgeKey,
+    Frame,
+    Process,
+    Resource,
+    Stack,
+    Task,
+    Thread,
+)
+from livedbg.model.observations import (
+    HANG_SEEN,
+    NO_ACCESS,
     POLLS,
     SOURCE_FAILED,
     UNSEEN_RUNTIME,
     Diagnostic,
-    Edge,
-    EdgeKey,
-    EdgeKind,
-    EdgeState,
     Evidence,
     ExceptionHit,
-    Frame,
     Intrusion,
     LogRecord,
     LogSource,
-    Process,
-    Resource,
+    SourceStatus,
+)
+from livedbg.model.states import (
+    EdgeKind,
+    EdgeState,
     Severity,
     SourceHealth,
-    SourceStatus,
-    Stack,
-    Task,
     TaskState,
-    Thread,
     ThreadState,
 )
 

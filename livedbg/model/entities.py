@@ -17,37 +17,19 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from livedbg.model.states import EdgeKind, EdgeState, Severity, SourceHealth, TaskState, ThreadState
+from livedbg.model.states import EdgeKind, EdgeState, TaskState, ThreadState
 
 __all__ = [
-    "HANG_SEEN",
     "IDLE",
-    "NO_ACCESS",
     "OUTSIDE",
-    "POLLS",
-    "SOURCE_FAILED",
-    "UNSEEN_RUNTIME",
-    "Diagnostic",
     "Edge",
     "EdgeKey",
-    "EdgeKind",
-    "EdgeState",
-    "Evidence",
-    "ExceptionHit",
     "Frame",
-    "Intrusion",
-    "LogRecord",
-    "LogSource",
     "Process",
     "Resource",
-    "Severity",
-    "SourceHealth",
-    "SourceStatus",
     "Stack",
     "Task",
-    "TaskState",
     "Thread",
-    "ThreadState",
 ]
 
 OUTSIDE: Final = "outside"
@@ -56,21 +38,6 @@ handler, a timer, a process that may open it)."""
 
 IDLE: Final = "idle"
 """Key in `Resource.attributes`: what an idle program waits for by it, in a user's words (`a key`)."""
-
-UNSEEN_RUNTIME: Final = "unseen-runtime"
-"""`SourceStatus.code` of a process whose threads are those of a runtime that livedbg does not inspect."""
-
-POLLS: Final = "polling-runtime"
-"""The same, and they use CPU time while they wait."""
-
-SOURCE_FAILED: Final = "source-failed"
-"""`SourceStatus.code` of an adapter or a log decoder that an error has ended."""
-
-HANG_SEEN: Final = "diagnostic:livedbg/hang"
-"""`Diagnostic.id` of the hang that was found before the job ended; its attribute `state` is that of the verdict."""
-
-NO_ACCESS: Final = frozenset({"other-user", "ptrace-scope", "not-dumpable", "container", "hidepid"})
-"""`SourceStatus.code` of a process that the kernel denies access to."""
 
 
 class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -287,169 +254,3 @@ class Edge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def key(self) -> EdgeKey:
         """(kind, source, target)."""
         return EdgeKey(self.kind, self.source, self.target)
-
-
-class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One log that is being read.
-
-    Attributes:
-        id: `log:HOST/PATH`, or `log:HOST/PID/stdout`.
-        name: short name for the screen (`scheduler`, `device-0`, `stderr`).
-        format: which shape was recognised (`syslog`, `glog`, `plain`, …).
-        lines: lines seen so far, `None` while they are still being counted.
-        size: bytes.
-        last_wall_ns: the newest time stamp of its records.
-        errors: records of severity ERROR or worse that no decoder understands.
-        last_error: the first line of the last of them.
-    """
-
-    id: str
-    name: str
-    path: str | None = None
-    format: str | None = None
-    lines: int | None = None
-    size: int | None = None
-    process: str | None = None
-    last_wall_ns: int | None = None
-    errors: int = 0
-    last_error: str = ""
-
-
-class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record of one log; `text` may hold several lines, joined by newline.
-
-    Attributes:
-        source: id of its LogSource.
-        wall_ns: its own time stamp on the wall clock, where it has one.
-        mono_ns: its own time stamp on CLOCK_MONOTONIC, where it has one.
-        line: number of its first line in the source, from 1.
-        offset: byte offset of its first line.
-        links: entities that it speaks of.
-    """
-
-    source: str
-    text: str
-    severity: Severity = Severity.INFO
-    wall_ns: int | None = None
-    mono_ns: int | None = None
-    line: int | None = None
-    offset: int | None = None
-    pid: int | None = None
-    tid: int | None = None
-    links: tuple[str, ...] = ()
-
-
-class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a claim rests on.
-
-    Attributes:
-        kind: `memory`, `proc`, `log`, `file`, `stack`, `counter`, `inference`.
-        source: where it was read: `futex 0x7f12…`, `err.txt:214`, `/proc/4711/task/4712/syscall`.
-        text: what was read.
-        at_wall_ns: when.
-        log: id of the LogSource, where it is a line of a log.
-    """
-
-    kind: str
-    source: str
-    text: str
-    at_wall_ns: int | None = None
-    log: str = ""
-
-
-class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something a runtime itself said about its health, taken from its log or its files.
-
-    Attributes:
-        system: name of the system, `python`, …
-        code: stable word for the kind of statement, lower case with dashes, e.g. `timeout-exit`,
-            `stall-summary`, `fatal`, `terminate`, `traceback`, `run-complete`.
-        severity: how bad the runtime's statement is.
-        sentence: what it means, one sentence for the user.
-        entities: what it is about.
-        attributes: the fields it carried, as text (`sub_class`, `error_code`, …); `resolved`: `yes` once it no longer
-            holds.
-    """
-
-    id: str
-    system: str
-    code: str
-    severity: Severity
-    sentence: str
-    entities: tuple[str, ...] = ()
-    attributes: dict[str, str] = field(default_factory=dict)
-    evidence: tuple[Evidence, ...] = ()
-    at_wall_ns: int | None = None
-
-
-class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something thrown, failed or aborted.
-
-    Attributes:
-        type: demangled type name.
-        at_wall_ns: when it was seen last.
-        first_wall_ns: when it was seen first.
-        history: how many came in each second up to the one of `at_wall_ns`, the newest last.
-        count: how many times the same thing (type, message, stack) was seen.
-        catchpoint: which catchpoint (or log rule) saw it.
-        paused_ms: how long the target was paused.
-        partial: the stack is not whole.
-        source: the log that shows it.
-        line: number of the last line of that record.
-        survived: what shows that its program went on after it, or "".
-    """
-
-    id: str
-    type: str
-    message: str
-    thread: str | None = None
-    process: str | None = None
-    stack: tuple[Frame, ...] = ()
-    at_wall_ns: int | None = None
-    catchpoint: str | None = None
-    count: int = 1
-    paused_ms: float = 0.0
-    first_wall_ns: int | None = None
-    history: tuple[int, ...] = ()
-    partial: bool = False
-    source: str | None = None
-    line: int | None = None
-    survived: str = ""
-
-
-class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One touch of the target, for the ledger.
-
-    Attributes:
-        what: `attach`, `glance`, `catchpoint`, `probe`, …
-        why: who asked for it and for what.
-        paused_ns: how long the target was paused.
-        measured: `paused_ns` was measured (not estimated).
-    """
-
-    target: str
-    what: str
-    why: str
-    paused_ns: int = 0
-    stops: int = 0
-    measured: bool = True
-    at_wall_ns: int | None = None
-
-
-class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How well one adapter sees one target, for the user.
-
-    Attributes:
-        source: adapter's name (`proc`, `python`, `native`, `logs`, …).
-        target: entity id or path that it reads.
-        code: stable word for the situation (`no-permission`, `zombie`, `gdb-missing`, …), or "".
-        sentence: what is the matter, one sentence.
-        remedy: the command or setting that fixes it.
-    """
-
-    source: str
-    target: str
-    health: SourceHealth
-    code: str = ""
-    sentence: str = ""
-    remedy: str = ""

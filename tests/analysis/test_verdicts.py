@@ -250,6 +250,8 @@ def holder(waits_in: str, watched_ns: int) -> World:
         ("read of socket 3", 11 * SECOND, VerdictState.STALLED),
         ("sleep 0.5 s", SECOND // 3, VerdictState.UNKNOWN),
         ("sleep 3600 s", SECOND // 3, VerdictState.STALLED),
+        ("sleep 30 s", SECOND // 3, VerdictState.UNKNOWN),
+        ("sleep 30 s", 11 * SECOND, VerdictState.STALLED),
     ],
 )
 def test_held_lock_is_a_stall_only_when_it_lasts(waits_in: str, watched_ns: int, state: VerdictState) -> None:
@@ -257,6 +259,17 @@ def test_held_lock_is_a_stall_only_when_it_lasts(waits_in: str, watched_ns: int,
     assert world.found("held-lock").state is state
     assert verdict(world).state is state
     assert verdict(world).roots == ("thread:box/1/11",)
+
+
+def test_who_holds_a_lock_and_waits_with_a_time_limit_may_give_up() -> None:
+    world = World()
+    world.process(1)
+    me, other, lock = world.thread(11, waits_in="pthread_mutex_timedlock", timed=True), world.thread(12), world.lock(0)
+    world.holds(lock, me)
+    world.waits(other, lock)
+    assert verdict(world.later(30 * SECOND)).state is VerdictState.UNKNOWN
+    world.thread(11, waits_in="sleep 300 s", timed=True)
+    assert verdict(world.later(30 * SECOND)).state is VerdictState.STALLED
 
 
 @pytest.mark.parametrize("waits_in", ["read of socket 3", "sleep 3600 s"])

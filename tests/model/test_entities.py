@@ -14,7 +14,7 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 import livedbg.model
-from livedbg.model import Process, Thread, entities
+from livedbg.model import Process, Thread, entities, observations
 from livedbg.model import events as ev
 
 MODULES = [f"livedbg.model.{module.name}" for module in pkgutil.iter_modules(livedbg.model.__path__)]
@@ -45,7 +45,7 @@ def test_M1_D1_every_value_of_the_model_is_frozen() -> None:
 def test_M2_what_is_not_known_is_none_and_zero_is_known() -> None:
     optional = [
         (kind, field)
-        for kind in structs(entities.__name__)
+        for kind in structs(entities.__name__, observations.__name__)
         for field in msgspec.structs.fields(kind)
         if NoneType in get_args(field.type)
     ]
@@ -69,7 +69,7 @@ def test_M3_times_are_nanoseconds_of_two_clocks() -> None:
     assert before[0] <= now["mono_ns"] <= after[0]
     assert before[1] <= now["wall_ns"] <= after[1]
     times = 0
-    for kind in structs(entities.__name__, ev.__name__):
+    for kind in structs(entities.__name__, observations.__name__, ev.__name__):
         for field in msgspec.structs.fields(kind):
             if "mono" in field.name or "wall" in field.name or field.name.endswith("_at"):
                 times += 1

@@ -20,6 +20,7 @@
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <linux/netlink.h>
@@ -69,6 +70,9 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "shared-named")) {
         int fd = open(argv[2], O_RDWR | O_CREAT, 0600); if (ftruncate(fd, 4096)) return 1;
         sem_t *sem = shared(0, fd); ready(); sem_wait(sem);
+    } else if (!strcmp(what, "shared-semaphore")) {
+        char name[64]; snprintf(name, sizeof name, "/livedbg-asleep-%d", getpid());
+        sem_t *sem = sem_open(name, O_CREAT, 0600, 0); ready(); sem_wait(sem);
     } else if (!strcmp(what, "shared-memfd")) {  // a child has it open, and may map it later
         int fd = memfd_create("sem", 0); if (ftruncate(fd, 4096)) return 1;
         if (!fork()) for (;;) sleep(10000);
@@ -95,7 +99,10 @@ int main(int argc, char **argv) {
         strncpy(at.sun_path, argv[2], sizeof at.sun_path - 1); if (bind(fd, (void *)&at, sizeof at)) return 1;
         in_poll(fd);
     } else if (!strcmp(what, "receive")) { char c; ready(); while (recv(pair[0], &c, 1, 0) < 0) {} }
-    else if (!strcmp(what, "epoll-inherited")) {  // the child may add to the set
+    else if (!strcmp(what, "receive-limited")) {
+        struct timeval limit = {1000, 0}; setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        char c; ready(); while (recv(pair[0], &c, 1, 0) < 0) {}
+    } else if (!strcmp(what, "epoll-inherited")) {  // the child may add to the set
         int set = epoll_create1(0); struct epoll_event event; in_epoll(set, ends[0]);
         if (!fork()) for (;;) sleep(10000);
         ready(); epoll_wait(set, &event, 1, -1);

@@ -29,6 +29,9 @@ __all__ = ["DeadOwner", "ForkHeldLock", "GilHeld", "HeldAndWaiting", "LockConvoy
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "gil:", "core:")
 _EXITED: Final = re.compile(r"(\d+) \(exited\)")
 _SLEEP: Final = re.compile(r"sleep ([\d.]+(?:e[+-]?\d+)?) s")
+_LONG_SLEEPS: Final = 60
+"""Thresholds: who sleeps for that long with a lock is a stall from the start."""
+
 _SURE_NS: Final = 200_000_000
 """A wait that lasts from one sample to the next, at least so long, is no passing one."""
 
@@ -257,8 +260,13 @@ def _in_cycle(thread: Thread, state: RuleInput) -> bool:
 
 def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
     """Whether it sleeps for longer than the threshold, by the time that it asked for."""
+    return _sleep_s(thread) >= state.settings.thread_stall_s
+
+
+def _sleep_s(thread: Thread) -> float:
+    """The time that a thread that sleeps asked for; 0 where it does not sleep."""
     asleep = _SLEEP.fullmatch(thread.waits_in or "")
-    return asleep is not None and float(asleep[1]) >= state.settings.thread_stall_s
+    return float(asleep[1]) if asleep is not None else 0.0
 
 
 class HeldAndWaiting:
@@ -267,8 +275,9 @@ class HeldAndWaiting:
     name = "held-lock"
     doc = (
         "A thread holds a lock that others wait for, and itself sleeps or waits for something of which livedbg can't "
-        "see the end. It is a stall once it has lasted for the threshold (10 s), or if the thread sleeps for longer "
-        "than that. Until then it is only reported, with the command that shows more."
+        "see the end. It is a stall once it has lasted for the threshold (10 s), or if the thread sleeps for 10 "
+        "minutes and longer. A wait for something else with a time limit is none: the thread may give up and release "
+        "the lock. Until then it is only reported, with the command that shows more."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -289,8 +298,10 @@ class HeldAndWaiting:
         return end != thread.id and end.startswith(("thread:", "process:", "task:"))
 
     def _finding(self, thread: Thread, lock: str, waited: int, state: RuleInput) -> Finding:
-        lasting = waited >= state.settings.thread_stall_ns or _sleeps_long(thread, state)
-        sure = waited >= _SURE_NS and lasting
+        asleep = _sleep_s(thread)
+        gives_up = thread.timed and not asleep  # then it may release the lock without what it waits for
+        lasting = waited >= state.settings.thread_stall_ns and not gives_up
+        sure = waited >= _SURE_NS and (lasting or asleep >= _LONG_SLEEPS * state.settings.thread_stall_s)
         next_steps = _stacks((thread.id,))
         if not sure:
             next_steps += (f"livedbg watch {pids_of((thread.id,))[0]}   shows whether it continues",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from livedbg.adapters.proc.threads import ThreadNumbers, ThreadSample
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.analysis.closed import Closed, closed_sets
+from livedbg.linux import maps
 from livedbg.linux.abi import native_abi
 from livedbg.linux.libc import detect_libc
 from livedbg.linux.maps import parse_maps
@@ -29,6 +31,7 @@ OPEN: Final = {
     "handler": "handles SIGTERM",
     "shared-sleeper": "could wake process",
     "shared-named": "any process that may open",
+    "shared-semaphore": "any process that may open",
     "shared-memfd": "could wake process",
     "shared-sysv": "any process that may attach its System V shared memory",
     "clone-vm": "shares its memory with process",
@@ -38,7 +41,7 @@ OPEN: Final = {
     "netlink": "has an end outside",
     "udp": "a datagram that anyone sends",
     "datagrams": "a datagram that anyone sends",
-    "receive": "SO_RCVTIMEO",
+    "receive-limited": "",  # the call gives up after some time
     "epoll-inherited": "could wake process",
     "epoll-closed": "its epoll set has a file that was closed",
     "epoll-nested": "an epoll set lies in another one",
@@ -47,7 +50,7 @@ OPEN: Final = {
     "semop": "can't tell what could end its wait",
     "timer": "has a timer",
 }
-CLOSED: Final = {"sem": 2, "own-pair": 1, "own-epoll": 1, "shared-both": 2, "child-waits": 2}
+CLOSED: Final = {"sem": 2, "own-pair": 1, "receive": 1, "own-epoll": 1, "shared-both": 2, "child-waits": 2}
 """Threads of each closed set."""
 
 
@@ -81,6 +84,8 @@ def programs(
         for process in started.values():
             subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
             process.wait(60)
+        for pid in (process.pid for process in started.values()):
+            Path(f"/dev/shm/sem.livedbg-asleep-{pid}").unlink(missing_ok=True)
 
 
 def sets_of(pid: int, closed: Closed) -> list[int]:
@@ -145,6 +150,31 @@ def test_a_thread_that_is_frozen_or_whose_call_is_intercepted_does_not_wait_for_
     for channel in ("__refrigerator", "seccomp_do_user_notification", "ptrace_stop"):
         found = reader(pid).sample([seen(channel=channel, last_ran_ns=0)], [], waits)
         assert found.of(HOST, pid) == ((), f"it is held in {channel}")
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_memory_that_shows_as_deleted_may_have_another_name(
+    allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not allowed:  # to look at the file itself, as for an ordinary user
+        monkeypatch.setattr(maps, "_links", lambda *_: None)
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(bytes(4096))
+    with first.open("r+b") as file, mmap.mmap(file.fileno(), 4096), mmap.mmap(-1, 4096) as unnamed:
+        second.hardlink_to(first)
+        first.unlink()
+        found = next(one for one in parse_maps(os.getpid()) if one.path == str(first))
+        assert found.deleted and maps.has_a_name(os.getpid(), found)
+        second.unlink()
+        found = next(one for one in parse_maps(os.getpid()) if one.path == str(first))
+        assert not maps.has_a_name(os.getpid(), found)
+        (tmp_path / "other").write_bytes(b"")
+        unnamed[:1] = b"x"
+        zero = next(one for one in parse_maps(os.getpid()) if one.path == "/dev/zero")
+        assert not maps.has_a_name(os.getpid(), zero)
+        tmp_path.joinpath("other").unlink()
+        tmp_path.rmdir()
+        assert maps.has_a_name(os.getpid(), found) is (maps._links(os.getpid(), found) is None)
 
 
 def test_a_hidden_process_counts_if_it_may_have_inherited_the_same() -> None:

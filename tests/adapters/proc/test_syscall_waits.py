@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from livedbg.adapters.proc import fd_waits
+from livedbg.adapters.proc.scene import Scene
+from livedbg.adapters.proc.syscall_waits import SyscallWaits
+from livedbg.adapters.proc.threads import ThreadNumbers
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.linux.abi import native_abi
+from livedbg.linux.libc import detect_libc
+from livedbg.linux.maps import parse_maps
+from livedbg.linux.procfs import BlockedSyscall
+from livedbg.model import OUTSIDE
 
 Sample = Any
 Looker = Callable[..., Sample]
@@ -150,3 +163,27 @@ def test_a_running_thread_waits_for_nothing(sample: Looker) -> None:
 
     main = sample("spin", got_on).thread("main")
     assert (main.state, main.syscall, main.waits_in) == ("running", None, None)
+
+
+@pytest.mark.parametrize("limit_s", [None, 0.0, 30.0])
+def test_a_call_on_a_socket_is_endless_only_if_its_time_limit_was_read(
+    limit_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fd_waits, "time_limit_s", lambda *_: limit_s)
+    monkeypatch.setattr(fd_waits, "outside", lambda *_: "")  # this process handles signals
+    one, other = socket.socketpair()
+    with one, other:
+        call = BlockedSyscall(0, (one.fileno(), 0, 0, 0, 0, 0), 0, 0)
+        wait = SyscallWaits(own_view()).describe("recvfrom", call)
+    assert wait.timed is {None: None, 0.0: False, 30.0: True}[limit_s]
+    assert ("SO_RCVTIMEO" in wait.outside) is (limit_s is None)
+    assert ("time limit 30 s" in (wait.waits_in or "")) is (limit_s == 30)
+    [waited] = wait.waited
+    assert waited.resource is not None and (OUTSIDE in waited.resource.attributes) is (limit_s is None)
+
+
+def own_view() -> ProcessView:
+    abi, mappings = native_abi(), parse_maps(os.getpid())
+    assert abi is not None
+    libc = detect_libc(os.getpid(), mappings)
+    return ProcessView(Scene("box"), os.getpid(), abi, libc, ThreadNumbers(os.getpid()), mappings)

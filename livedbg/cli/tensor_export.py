@@ -1,0 +1,106 @@
+"""`livedbg values` and files of tensors: exports of entries, and a .bin that is read as a given type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from livedbg.commands.messages import warn
+from livedbg.model.errors import SourceError, UsageError
+from livedbg.session.filereaders import dump_readers, tensor_formats, tensor_suffixes
+from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
+from livedbg.text.wording import many
+
+if TYPE_CHECKING:  # numpy is imported when values are read
+    from livedbg.values.dump import Dump
+    from livedbg.values.entries import Entry
+    from livedbg.values.tensor import Tensor
+
+__all__ = ["export_entries", "raw_tensor"]
+
+
+def export_entries(dump: Dump, chosen: Sequence[Entry], path: Path, form: str, limit: int, *, several: bool) -> None:
+    """Write tensors of a dump.
+
+    Args:
+        dump: the dump.
+        chosen: its entries.
+        path: of a file of one tensor, or of a folder.
+        form: of the files in a folder, by their suffix.
+        limit: at most so many files.
+        several: this dump is one of several.
+
+    Raises:
+        UsageError: several tensors, and one file.
+        SourceError: it can't be written.
+    """
+    from livedbg.values.listing import title
+    from livedbg.values.tensor_files import export
+
+    there = [(entry, tensor) for entry in chosen if (tensor := dump.tensor(entry)) is not None]
+    if path.suffix.removeprefix(".") in tensor_suffixes():
+        if len(there) != 1 or several:
+            raise UsageError(
+                f"{path} holds one tensor, but {many(len(there), 'tensor is', 'tensors are')} selected.",
+                "select one by --task, --stage, --arg, or give a folder",
+                "several",
+            )
+        export(there[0][1], path, {"tensor": title(dump, there[0][0])}, tensor_formats())
+        click.echo(str(path))
+        return
+    if several:
+        raise UsageError("The folder holds several dumps.", "give one args_dump folder", "several")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        folder = clean_line(str(path))
+        raise SourceError(
+            f"{folder} can't be created: {error.strerror}.", "choose another path", "unwritable"
+        ) from None
+    for entry, tensor in there[:limit]:
+        name = f"{dump.short_name(entry.task)}_{entry.stage}_{entry.role}{entry.arg}.{form}"
+        try:
+            export(tensor, path / name, {"tensor": title(dump, entry)}, tensor_formats())
+        except SourceError as error:
+            warn(error.message, error.remedy)
+        else:
+            click.echo(str(path / name))
+    if len(there) > limit:
+        warn(f"More than {limit} tensors are selected; only the first {limit} are written.", "--limit N")
+
+
+def raw_tensor(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
+    """A part of a payload, read as what the user says it is.
+
+    Raises:
+        UsageError: no such type or shape, or the folder has several payloads.
+        SourceError: it can't be read.
+    """
+    from livedbg.values.dtypes import element_type, known_types
+    from livedbg.values.payload import Payload
+    from livedbg.values.tensor import Stored
+
+    element = element_type(dtype)
+    if element is None:
+        raise UsageError(f"{dtype} is not an element type.", ", ".join(known_types()), "dtype")
+    if path.is_dir():
+        bins = [found for found in dump_readers().find(path) if found.suffix == ".bin"]
+        if len(bins) != 1:
+            raise UsageError(
+                f"--as reads one .bin, but {path} is a folder.", f"livedbg values {shell_word(path)}", "several"
+            )
+        path = bins[0]
+    payload = Payload(path)
+    there = max(0, payload.size - offset)
+    try:
+        dims = tuple(int(word) for word in shape.split(",")) if shape else (element.elements_in(there),)
+    except ValueError:
+        raise UsageError(f"{shape} is not a shape.", "--shape 16,16", "shape") from None
+    if min(dims) < 0 or len(dims) > 8 or math.prod(dims) > 1 << 62:
+        raise UsageError(f"{shape} is not a shape.", "--shape 16,16", "shape")
+    return Stored(payload, offset, there, dims, element)
