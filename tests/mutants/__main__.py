@@ -31,12 +31,12 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="default: %(default)s")
     parser.add_argument("-o", type=Path, metavar="FILE", help="write each result, one JSON object a line")
     options = parser.parse_args()
-    known = {*names, *(file for group in GROUPS for file in group.files())}
+    known = {*names, *(file for group in GROUPS for file in group.sources)}
     if wrong := set(options.what) - known:
         parser.error(f"neither a group nor a file of one: {', '.join(sorted(wrong))}")
     begun, results = time.monotonic(), []
     for group in GROUPS:
-        files = [f for f in group.files() if not options.what or group.name in options.what or f in options.what]
+        files = [f for f in group.sources if not options.what or group.name in options.what or f in options.what]
         if not files:
             continue
         for result in run(group, files, options.one_of, options.seed, options.jobs):

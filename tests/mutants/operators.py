@@ -3,8 +3,8 @@
 Cosmic Ray replaces each comparison by the seven others and each arithmetic operator by the eleven others; most of
 these die together. Here each is replaced by its opposite and by its neighbour (`<` by `>=` and by `<=`).
 
-Left out: annotations, texts and how numbers are formatted in them, the options of classes (`frozen`), `strict` of `zip`,
-imports for annotations.
+Left out: annotations, imports for them, texts and how numbers are formatted in them, the options of classes
+(`frozen`), `strict` of `zip`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ import pytest
 from tests.mutants.child import adopt, output, side_by_side
 from tests.mutants.operators import Mutant, mutants
 from tests.mutants.sources import ROOT, SLOW_S, Group
-from tests.mutants.swap import swap
+from tests.mutants.swap import functions_of, swap
 
 MORE_CPU_S = 10.0
 """CPU time that a mutant may take beyond three times that of its tests: one that loops for ever is killed then."""
@@ -127,6 +127,7 @@ class _Forks:
     def __init__(self, files: Sequence[str], one_of: int, seed: int, jobs: int, say: _Say) -> None:
         self._files = files
         self._one_of, self._seed, self._jobs, self._say = one_of, seed, jobs, say
+        self._killers: dict[str, list[str]] = {}
         self.imports = _coverage(files)
         self.ran = False
 
@@ -138,6 +139,7 @@ class _Forks:
             return True
         self.ran = True
         self._cpu_s, self._reached = self._measured(session)
+        self._functions = functions_of(str(ROOT / file) for file in self._files)
         gc.freeze()
         at_import = self.imports.get_data()
         imported = {os.path.realpath(name): set(at_import.lines(name) or ()) for name in at_import.measured_files()}
@@ -170,14 +172,16 @@ class _Forks:
         reached = self._reached.get(path, {})
         lines, outside = _statements((ROOT / file).read_text()).get(mutant.line, ({mutant.line}, True))
         tests = {name for line in (reached if outside else lines) for name in reached.get(line, ())}
-        chosen = _cheapest(tests, self._cpu_s)
+        killers = self._killers.setdefault(file, [])
+        chosen = _cheapest(tests, self._cpu_s, killers)
         if not chosen:
             end = "not reached"
         elif outside:
             end = "anew"
         else:
             items = {item.nodeid: item for item in session.items}
-            end = self._fork(session, [items[name] for name in chosen], path, original, code)
+            end, killer = self._fork(session, [items[name] for name in chosen], path, original, code)
+            killers[:] = [killer, *(k for k in killers if k != killer)] if killer else killers
             if end == "survived" and lines & imported.get(path, set()):
                 end = "anew"  # what it did while the tests were imported was not the mutant's
         named = tuple(chosen) if end == "anew" else ()
@@ -194,7 +198,7 @@ class _Forks:
                 measure = _coverage(self._files)
                 begun = _cpu_s()
                 measure.start()
-                failed = _fails(session, [item])
+                failed = bool(_failing(session, [item]))
                 measure.stop()
                 took = _cpu_s() - begun
                 data = measure.get_data()
@@ -216,16 +220,19 @@ class _Forks:
 
     def _fork(
         self, session: pytest.Session, items: list[pytest.Item], path: str, original: CodeType, code: CodeType
-    ) -> str:
+    ) -> tuple[str, str]:
+        """How a mutant ends, and the test that killed it, "" if none did."""
+
         def test(say: _Say) -> None:
-            if not swap(path, original, code):
+            if not swap(self._functions[path], original, code):
                 say(b"anew\n")
-            elif _fails(session, items):
-                say(b"killed\n")
+            elif killer := _failing(session, items):
+                say(f"killed {killer}\n".encode())
             else:
                 say(b"survived\n")
 
-        return _end(test)
+        end, _, killer = _end(test).partition(" ")
+        return ("time limit", "") if end == "time" else (end, killer)
 
 
 def _end(test: Callable[[_Say], None]) -> str:
@@ -256,8 +263,8 @@ def _anew(path: Path, source: str, tests: Sequence[str]) -> str:
     return _end(test)
 
 
-def _fails(session: pytest.Session, items: Sequence[pytest.Item]) -> bool:
-    """True if one of these tests fails; those behind it are not run."""
+def _failing(session: pytest.Session, items: Sequence[pytest.Item]) -> str:
+    """The first of these tests that fails, "" if none does; those behind it are not run."""
     watcher = _Failures()
     session.config.pluginmanager.register(watcher)
     try:
@@ -266,10 +273,10 @@ def _fails(session: pytest.Session, items: Sequence[pytest.Item]) -> bool:
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if watcher.failed:
                 session._setupstate.teardown_exact(None)
-                break
+                return item.nodeid
     finally:
         session.config.pluginmanager.unregister(watcher)
-    return watcher.failed
+    return ""
 
 
 class _Failures:
@@ -280,14 +287,16 @@ class _Failures:
         self.failed = self.failed or report.failed
 
 
-def _cheapest(tests: set[str], cpu_s: dict[str, float]) -> list[str]:
+def _cheapest(tests: set[str], cpu_s: Mapping[str, float], killers: Sequence[str]) -> list[str]:
+    """The cheapest tests, in the order in which they are run: those that killed a mutant of the file before, first."""
     chosen, total = [], 0.0
     for name in sorted(tests, key=lambda name: (cpu_s[name], name)):
         total += cpu_s[name]
         if cpu_s[name] > SLOW_S or total > TESTS_S:
             break
         chosen.append(name)
-    return chosen
+    first = [name for name in killers if name in chosen]
+    return first + [name for name in chosen if name not in first]
 
 
 @cache

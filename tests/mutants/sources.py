@@ -21,7 +21,7 @@ class Group:
 
     Attributes:
         name: how the user names it.
-        sources: the files to mutate, relative to the repository; a folder stands for all modules directly in it.
+        sources: the files to mutate, relative to the repository.
         tests: files and folders of tests, relative to the repository.
     """
 
@@ -29,20 +29,13 @@ class Group:
     sources: tuple[str, ...]
     tests: tuple[str, ...]
 
-    def files(self) -> list[str]:
-        """The files to mutate, in order."""
-        found = []
-        for source in self.sources:
-            path = ROOT / source
-            found += [str(p.relative_to(ROOT)) for p in sorted(path.glob("*.py"))] if path.is_dir() else [source]
-        return found
-
 
 _LARGE = ("tests/analysis/test_graph.py", "tests/analysis/test_large_graph.py")
+_LIVE = ("tests/analysis/test_survived.py", "tests/analysis/test_rules_page.py")
 _STATES = tuple(
     str(path.relative_to(ROOT))
     for path in sorted((ROOT / "tests/analysis").glob("test_*.py"))
-    if not str(path).endswith(_LARGE)
+    if not str(path).endswith(_LARGE + _LIVE)
 )
 _GRAPHS = tuple(
     f"livedbg/analysis/{name}.py" for name in ("engine", "graph", "graphs", "layered", "memo", "order", "wiring")
@@ -58,7 +51,6 @@ GROUPS = (
                 "burning",
                 "closed",
                 "deadness",
-                "devices",
                 "diagnosis",
                 "job_waits",
                 "liveness",
@@ -68,7 +60,17 @@ GROUPS = (
         ),
         _STATES,
     ),
-    Group("rules", ("livedbg/analysis/rules",), _STATES),
+    Group(
+        "rules",
+        tuple(
+            f"livedbg/analysis/rules/{path.name}"
+            for path in sorted((ROOT / "livedbg/analysis/rules").glob("*.py"))
+            if path.name not in ("__init__.py", "survived.py")
+        ),
+        _STATES,
+    ),
+    Group("survived", ("livedbg/analysis/rules/survived.py",), ("tests/analysis/test_survived.py",)),
+    Group("devices", ("livedbg/analysis/devices.py",), ("tests/adapters/cuda/cudagdb",)),
     Group("graphs", _GRAPHS, _LARGE),
     Group(
         "waits",

@@ -10,19 +10,18 @@ from __future__ import annotations
 import gc
 import inspect
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 
 _Path = tuple[int, ...]
 """Where a block of code is nested: of each block around it, the how manieth in its own."""
 
 
-def swap(path: str, original: CodeType, mutant: CodeType) -> bool:
+def swap(functions: Iterable[FunctionType], original: CodeType, mutant: CodeType) -> bool:
     """Replace the code of the functions of this process that differ between a module and its mutant.
 
     Args:
-        path: the module's file.
+        functions: those of the module (`functions_of`).
         original: the module, compiled.
         mutant: its mutant, compiled.
 
@@ -46,16 +45,24 @@ def swap(path: str, original: CodeType, mutant: CodeType) -> bool:
             if _closure(old) != _closure(new):
                 return False
             changed[old] = new
-    found = [f for f in _functions(path) if f.__code__ in changed]
+    found = [function for function in functions if function.__code__ in changed]
     for function in found:
         function.__code__ = changed[function.__code__]
     return bool(found)
 
 
-def _functions(path: str) -> list[FunctionType]:
-    name = Path(path).name  # os.path.realpath is slow, and there are tens of thousands of functions
-    likely = (f for f in gc.get_objects() if type(f) is FunctionType and f.__code__.co_filename.endswith(name))
-    return [f for f in likely if os.path.realpath(f.__code__.co_filename) == path]
+def functions_of(paths: Iterable[str]) -> dict[str, list[FunctionType]]:
+    """The functions of this process by file; those that gc.freeze() hides are not found."""
+    found: dict[str, list[FunctionType]] = {path: [] for path in paths}
+    files: dict[str, str] = {}
+    for thing in gc.get_objects():
+        if type(thing) is FunctionType:
+            name = thing.__code__.co_filename
+            if name not in files:
+                files[name] = os.path.realpath(name)
+            if files[name] in found:
+                found[files[name]].append(thing)
+    return found
 
 
 def _blocks(code: CodeType, place: _Path) -> Iterator[tuple[_Path, CodeType]]:

@@ -8,7 +8,7 @@ from types import FunctionType
 
 import pytest
 
-from tests.mutants.swap import swap
+from tests.mutants.swap import functions_of, swap
 
 SOURCE = """
 LIMIT = 10
@@ -48,7 +48,7 @@ def test_whoever_has_imported_a_function_calls_the_mutant(
     assert eval(call, imported(path)) == results[0]
     names = imported(path)
     original, mutant = (compile(text, str(path), "exec") for text in (SOURCE, SOURCE.replace(old, new)))
-    assert swap(str(path), original, mutant)
+    assert swap(functions_of([str(path)])[str(path)], original, mutant)
     assert eval(call, names) == results[1]
 
 
@@ -60,5 +60,5 @@ def test_code_outside_of_functions_is_left_to_a_new_import(tmp_path: Path, old: 
     assert isinstance(known, FunctionType)
     code = known.__code__
     original, mutant = (compile(text, str(path), "exec") for text in (SOURCE, SOURCE.replace(old, new)))
-    assert not swap(str(path), original, mutant)
+    assert not swap(functions_of([str(path)])[str(path)], original, mutant)
     assert known.__code__ is code
