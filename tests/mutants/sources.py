@@ -45,18 +45,9 @@ GROUPS = (
     Group(
         "analysis",
         tuple(
-            f"livedbg/analysis/{name}.py"
-            for name in (
-                "blocking",
-                "burning",
-                "closed",
-                "deadness",
-                "diagnosis",
-                "job_waits",
-                "liveness",
-                "tasks",
-                "verdict",
-            )
+            f"livedbg/analysis/{path.name}"
+            for path in sorted((ROOT / "livedbg/analysis").glob("*.py"))
+            if f"livedbg/analysis/{path.name}" not in (*_GRAPHS, "livedbg/analysis/devices.py")
         ),
         _STATES,
     ),
