@@ -48,6 +48,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     import click  # 30 ms
 
     from livedbg.cli.group import livedbg
+    from livedbg.commands.signals import Quit
 
     try:
         result = livedbg.main(list(arguments) if arguments is not None else None, "livedbg", standalone_mode=False)
@@ -58,6 +59,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         error.show()
         return 2
+    except Quit as quit_by:
+        return 128 + quit_by.number
     except SystemExit:
         if "_LIVEDBG_COMPLETE" in os.environ:
             raise

@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from livedbg.cli.one_run import Order, run_once
+from livedbg.commands.signals import Quit
 from livedbg.model.errors import LivedbgError
 from livedbg.repeats.compare import Comparison, Group, compare
 from livedbg.repeats.marking import Ran, marked
@@ -45,7 +46,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
         if not ran:
             raise
         interruption = error
-    except (KeyboardInterrupt, click.exceptions.Exit) as signalled:  # Exit: by SIGTERM (quit_on_signals)
+    except (KeyboardInterrupt, Quit) as signalled:
         interruption = signalled
         click.echo("livedbg: killing the current runs", err=True)
         pool.stop()

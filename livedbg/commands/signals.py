@@ -12,12 +12,24 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
-import click
-
-__all__ = ["quit_on_signals", "signals_held"]
+__all__ = ["Quit", "quit_on_signals", "signals_held"]
 
 _CLEAN_UP_S: Final = 120.0  # after a signal, on a busy machine
 _AGAIN_S: Final = 0.1  # until a signal that was lost is sent again
+
+
+class Quit(SystemExit):
+    """What SIGTERM and SIGHUP raise in a headless command.
+
+    It is no Exception: the handler may run at any line, also where the exceptions of systems are caught.
+
+    Attributes:
+        number: the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
 
 
 @contextlib.contextmanager
@@ -34,7 +46,7 @@ def quit_on_signals() -> Iterator[None]:
         if sys.__stderr__ is not None:  # else it is closed
             with contextlib.suppress(ValueError, OSError):  # as here
                 faulthandler.dump_traceback_later(_CLEAN_UP_S, exit=True, file=sys.__stderr__)
-        raise click.exceptions.Exit(128 + number)
+        raise Quit(number)
 
     def send_again(unraisable: sys.UnraisableHookArgs) -> None:
         number = _number_of(unraisable.exc_value)
@@ -60,9 +72,7 @@ def _number_of(error: BaseException | None) -> int | None:
     """The signal whose handler raised an exception; None for other exceptions."""
     if isinstance(error, KeyboardInterrupt):
         return signal.SIGINT
-    if isinstance(error, click.exceptions.Exit) and error.exit_code > 128:
-        return error.exit_code - 128
-    return None
+    return error.number if isinstance(error, Quit) else None
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import pytest
 from livedbg.model.errors import RecordingError
 from livedbg.session.replay import last_update
 from livedbg.session.view import NOTHING_YET, Update
-from tests.cli.zygote import run_forked
+from tests.cli.zygote import Livedbg, run_livedbg
 from tests.conftest import TARGETS, Target, eventually, settled, start
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
@@ -38,15 +38,16 @@ class Said:
 def livedbg(*words: str | Path | int, env: dict[str, str] | None = None, prefix: Sequence[str] = ()) -> Said:
     """Run `livedbg WORDS`; it must never show a traceback. A look may take what it takes on a busy box."""
     patience = ["--timeout", "90"] if words[:1] in (("report",), ("stacks",)) and "--timeout" not in words else []
-    if env is None and not prefix:
-        done = run_forked([*map(str, words), *patience], 150)
+    env = {**os.environ, **(env or {})}
+    if not prefix:
+        done = run_livedbg([*words, *patience], 150, env=env)
     else:
         done = subprocess.run(
             [*prefix, sys.executable, "-m", "livedbg", *map(str, words), *patience],
             capture_output=True,
             timeout=150,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **(env or {})},
+            env=env,
             check=False,
         )
     said = Said(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -57,8 +58,8 @@ def livedbg(*words: str | Path | int, env: dict[str, str] | None = None, prefix:
 @contextlib.contextmanager
 def recording(file: Path, *words: str | Path | int) -> Iterator[subprocess.Popen[bytes]]:
     """A `livedbg record WORDS` that writes a file, ended by Ctrl-C where it has not ended by itself."""
-    argv = [sys.executable, "-m", "livedbg", "record", "-o", str(file), *map(str, words)]
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    argv = ["record", "-o", file, *words]
+    with Livedbg(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             eventually(lambda: process.poll() is not None or so_far(file).snapshot.revision > 0)
             yield process

@@ -16,6 +16,7 @@ from typing import IO
 
 import pytest
 
+from tests.cli.zygote import Livedbg, run_livedbg
 from tests.conftest import Target
 from tests.probes.refused import refused
 
@@ -32,7 +33,7 @@ def thrower(build_target: Callable[..., Path], spawn: Callable[..., Target]) -> 
 @contextmanager
 def catching(*words: str) -> Iterator[subprocess.Popen[str]]:
     """A `livedbg catch` that listens."""
-    with subprocess.Popen([*CATCH, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with Livedbg(["catch", *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert " traces process " in process.stderr.readline()
         try:
@@ -58,7 +59,7 @@ def _line(stream: IO[bytes]) -> bytes:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*CATCH, *words], text=True, capture_output=True, timeout=200, check=False)
+    return run_livedbg(["catch", *words], text=True)
 
 
 def test_text_ends_at_the_count(thrower: Target) -> None:
@@ -164,9 +165,9 @@ def test_a_user_without_rights_traces_by_debug_registers(
 
 def test_launch_catches_from_before_main_on(build_target: Callable[..., Path], tmp_path: Path) -> None:
     program, enough = build_target("early"), tmp_path / "enough"
-    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "any", "--", str(program), str(enough)]
+    argv = ["launch", "--headless", "--catch", "any", "--", program, enough]
     wanted = {"std::runtime_error: before main", "std::logic_error: in main", "std::runtime_error: in a child"}
-    with subprocess.Popen(argv, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with Livedbg(argv, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         said = ""
         for line in process.stderr:
@@ -184,56 +185,35 @@ def test_launch_catches_in_what_the_command_starts_or_not(
 ) -> None:
     program = build_target("throws")
     words = ["sh", "-c", f"echo runtime from a child | {program}; {program} </dev/null"]
-    argv = [
-        sys.executable,
-        "-m",
-        "livedbg",
-        "launch",
-        "--headless",
-        "--catch",
-        "std::runtime_error",
-        option,
-        "--",
-        *words,
-    ]
-    done = subprocess.run(argv, text=True, capture_output=True, timeout=200, check=False)
+    done = run_livedbg(["launch", "--headless", "--catch", "std::runtime_error", option, "--", *words], text=True)
     assert done.returncode == 0 and "done 1" in done.stdout
     assert ("std::runtime_error: from a child" in done.stderr) == caught
 
 
 def test_launch_with_a_catchpoint_that_can_not_be_set_starts_nothing(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch"]
+    argv = ["launch", "--headless", "--catch"]
     mark = tmp_path / "mark"
-    done = subprocess.run([*argv, "/(/", "--", "touch", str(mark)], capture_output=True, timeout=200, check=False)
+    done = run_livedbg([*argv, "/(/", "--", "touch", mark])
     assert done.returncode == 2 and b"not a regular expression" in done.stderr and not mark.exists()
-    done = subprocess.run([*argv, "any", "--", "/no/such"], capture_output=True, timeout=200, check=False)
+    done = run_livedbg([*argv, "any", "--", "/no/such"])
     assert done.returncode == 2 and b"can't be run" in done.stderr
 
 
 def test_launch_passes_words_on_as_they_are(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "any", "--"]
+    argv = ["launch", "--headless", "--catch", "any", "--"]
     words = ["two words", "$HOME", "'", '"; touch x', ""]
     code = "import sys, json; print(json.dumps(sys.argv[1:])); print(repr(sys.stdin.read()))"
-    done = subprocess.run(
-        [*argv, sys.executable, "-c", code, *words],
-        text=True,
-        capture_output=True,
-        timeout=200,
-        cwd=tmp_path,
-        check=False,
-    )
+    done = run_livedbg([*argv, sys.executable, "-c", code, *words], text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert json.loads(first) == words and second == "''"
 
 
 def test_launch_waits_for_functions_that_may_be_loaded_later() -> None:
-    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "iree", "--", "true"]
-    done = subprocess.run(argv, text=True, capture_output=True, timeout=200, check=False)
+    done = run_livedbg(["launch", "--headless", "--catch", "iree", "--", "true"], text=True)
     assert done.returncode == 0
     assert "no loaded file has iree_status_allocate or iree_status_allocate_f yet" in done.stderr
-    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--no-follow", "--catch", "iree", "--", "true"]
-    done = subprocess.run(argv, text=True, capture_output=True, timeout=200, check=False)
+    done = run_livedbg(["launch", "--headless", "--no-follow", "--catch", "iree", "--", "true"], text=True)
     assert done.stderr.count("iree is not caught: ") == 1 and "no function iree_status_allocate" in done.stderr
 
 
@@ -244,7 +224,7 @@ def test_launch_catches_a_function_of_a_library_that_was_loaded_later(
     way_in = tmp_path / "way_in"
     os.mkfifo(way_in)
     script = f"exec {build_target('cuda_launcher')} {' '.join(libraries)} <{way_in}"
-    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "cuda", "--", "sh", "-c", script]
+    argv = ["launch", "--headless", "--catch", "cuda", "--", "sh", "-c", script]
     heard = threading.Event()
 
     def call() -> None:
@@ -253,7 +233,7 @@ def test_launch_catches_a_function_of_a_library_that_was_loaded_later(
                 told.write(b"error 0 0\n")
 
     caller = threading.Thread(target=call)
-    with subprocess.Popen(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with Livedbg(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         caller.start()
         try:

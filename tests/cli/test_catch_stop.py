@@ -15,6 +15,7 @@ import pytest
 
 from livedbg.linux.procfs import read_stat, status_fields
 from livedbg.model import ThreadState
+from tests.cli.zygote import Livedbg, run_livedbg
 from tests.conftest import Target, eventually
 
 CATCH = [sys.executable, "-m", "livedbg", "catch"]
@@ -36,8 +37,8 @@ def armed(process: subprocess.Popen[str]) -> None:
 
 
 def catching(*words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*CATCH, *words], text=True, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    return Livedbg(
+        ["catch", *words], text=True, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )  # fmt: skip
 
 
@@ -107,9 +108,7 @@ def test_a_terminal_that_is_closed_lets_a_held_thread_go(thrower: Target) -> Non
     ],
 )
 def test_what_is_wrong_is_said(thrower: Target, words: list[str], said: str) -> None:
-    done = subprocess.run(
-        [*CATCH, str(thrower.pid), *words, "--timeout", "60"], text=True, capture_output=True, timeout=200, check=False
-    )
+    done = run_livedbg(["catch", thrower.pid, *words, "--timeout", "60"], text=True)
     assert done.returncode not in (0, 4) and said in done.stderr and "Traceback" not in done.stderr
 
 

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,8 @@ from queue import Empty, SimpleQueue
 
 import pytest
 
-CATCH = [sys.executable, "-m", "livedbg", "catch"]
+from tests.cli.zygote import Livedbg
+
 LOG = Path(__file__).parents[1] / "fixtures/ascend/02_hang_kernel/live_gdb/err_while_hanging.txt"
 
 
@@ -81,8 +81,8 @@ class Catching:
     """A `livedbg catch --stop`, its words line by line."""
 
     def __init__(self, pid: int, *options: str) -> None:
-        self._process = subprocess.Popen(
-            [*CATCH, str(pid), "any", "--stop", *options],
+        self._process = Livedbg(
+            ["catch", pid, "any", "--stop", *options],
             text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self._lines: SimpleQueue[str] = SimpleQueue()

@@ -15,6 +15,7 @@ import pytest
 from livedbg.demos.workloads import all_demos
 from livedbg.linux import procfs
 from tests.cli.conftest import livedbg, longer
+from tests.cli.zygote import Livedbg
 from tests.conftest import TARGETS, eventually
 
 
@@ -77,8 +78,8 @@ def test_a_time_limit_writes_the_report_before_it_ends_the_command(home: dict[st
 def test_sigterm_ends_the_launched_command_too_unless_it_is_detached(home: dict[str, str], tmp_path: Path) -> None:
     for options, survivors in (([], 0), (["--detach"], 1)):
         mark = f"{tmp_path}-{survivors}"
-        line = [sys.executable, "-m", "livedbg", "launch", "--headless", *options, "--", "sleep", "300"]
-        child = subprocess.Popen(
+        line = ["launch", "--headless", *options, "--", "sleep", "300"]
+        child = Livedbg(
             line,
             env={**os.environ, **home, "LIVEDBG_TEST_MARK": mark},
             stdout=subprocess.DEVNULL,
@@ -114,8 +115,8 @@ def test_a_demo_without_a_terminal_prints_the_report_and_leaves_nothing(
 def test_ctrl_c_ends_the_launched_command_and_still_writes_the_report(home: dict[str, str], tmp_path: Path) -> None:
     home["LIVEDBG_TEST_MARK"] = str(tmp_path)
     report = tmp_path / "end.json"
-    line = [sys.executable, "-m", "livedbg", "launch", "--report", str(report), "--", "sleep", "300"]
-    child = subprocess.Popen(
+    line = ["launch", "--report", report, "--", "sleep", "300"]
+    child = Livedbg(
         line, env={**os.environ, **home}, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
     assert child.stderr is not None

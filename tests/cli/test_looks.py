@@ -16,6 +16,7 @@ import pytest
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.session.hostinfo import host_name
 from tests.cli.conftest import ASCEND, livedbg, recording, so_far
+from tests.cli.zygote import Livedbg
 from tests.conftest import Target, eventually, settled
 
 
@@ -129,9 +130,7 @@ def test_watch_runs_a_command_when_it_stalls(stuck: Target, tmp_path: Path) -> N
 
 def test_watch_ends_with_its_target(spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, "-c", "import sys; print('READY', flush=True); sys.stdin.read()"])
-    watch = subprocess.Popen(
-        [sys.executable, "-m", "livedbg", "watch", str(target.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    watch = Livedbg(["watch", target.pid], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert watch.stdout is not None
     assert watch.stdout.readline()
     target.stdin.close()
@@ -176,8 +175,8 @@ def test_by_name_and_as_a_rank_of_a_job(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_a_headless_command_cleanly(idle: Target, number: signal.Signals, tmp_path: Path) -> None:
     file = tmp_path / "r.livedbg"
-    child = subprocess.Popen(
-        [sys.executable, "-m", "livedbg", "record", str(idle.pid), "-o", str(file)],
+    child = Livedbg(
+        ["record", idle.pid, "-o", file],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
     )

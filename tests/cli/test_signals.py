@@ -9,11 +9,10 @@ import sys
 import threading
 from typing import cast
 
-import click
 import pytest
 
 from livedbg.commands.sessions import started
-from livedbg.commands.signals import quit_on_signals, signals_held
+from livedbg.commands.signals import Quit, quit_on_signals, signals_held
 from livedbg.session.latch import Latch
 from livedbg.session.live import LiveView
 from tests.conftest import eventually
@@ -52,17 +51,17 @@ class View:
 def test_a_session_that_begins_as_a_signal_comes_is_whole_and_stopped() -> None:
     view = View()
     with (
-        pytest.raises(click.exceptions.Exit) as ended,
+        pytest.raises(Quit) as ended,
         quit_on_signals(),
         started(cast("LiveView", view)),
     ):
         view.done.append("went on")
-    assert ended.value.exit_code == 128 + signal.SIGTERM and view.done == ["started", "stopped"]
+    assert ended.value.code == 128 + signal.SIGTERM and view.done == ["started", "stopped"]
 
 
 def test_what_does_not_let_go_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     for stuck in (False, True):
-        with pytest.raises(click.exceptions.Exit), quit_on_signals(), started(cast("LiveView", View(stuck=stuck))):
+        with pytest.raises(Quit), quit_on_signals(), started(cast("LiveView", View(stuck=stuck))):
             pass
         assert ("did not stop in time" in capsys.readouterr().err) is stuck
 
@@ -70,9 +69,19 @@ def test_what_does_not_let_go_is_told(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_signal_ends_a_command_whose_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "__stderr__", None)
     monkeypatch.setattr(sys, "stderr", None)
-    with pytest.raises(click.exceptions.Exit) as ended, quit_on_signals():
+    with pytest.raises(Quit) as ended, quit_on_signals():
         signal.raise_signal(signal.SIGTERM)
-    assert ended.value.exit_code == 128 + signal.SIGTERM
+    assert ended.value.code == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_comes_where_all_exceptions_are_caught_is_not_lost(number: signal.Signals) -> None:
+    """As where the code of a system runs (systems.Y2)."""
+    with pytest.raises(Quit), quit_on_signals():
+        try:
+            signal.raise_signal(number)
+        except Exception as error:
+            raise AssertionError from error
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -83,7 +92,7 @@ def test_a_signal_that_comes_in_a_callback_of_python_is_not_lost(
         def __del__(self) -> None:
             signal.raise_signal(number)
 
-    with pytest.raises((click.exceptions.Exit, KeyboardInterrupt)), quit_on_signals():
+    with pytest.raises((Quit, KeyboardInterrupt)), quit_on_signals():
         one = Dies()
         del one  # what its handler raises is printed, and forgotten
         eventually(lambda: False)

@@ -22,6 +22,7 @@ from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
+from tests.cli.zygote import Livedbg
 from tests.conftest import Target
 
 
@@ -124,8 +125,8 @@ def test_the_command_of_a_stall_is_not_waited_for_beyond_the_limit(capsys: pytes
 def test_watch_with_logs_ends_with_its_target(spawn: Callable[..., Target], tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("hello\n")
     target = spawn([sys.executable, "-c", "print('READY', flush=True); input()"])
-    line = [sys.executable, "-m", "livedbg", "watch", str(target.pid), "--no-native", "--logs", str(tmp_path / "a.log")]
-    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
+    line = ["watch", target.pid, "--no-native", "--logs", tmp_path / "a.log"]
+    with Livedbg(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
         try:
             assert watch.stdout is not None
             assert watch.stdout.readline()

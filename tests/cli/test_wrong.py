@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import livedbg
+from tests.cli.zygote import Livedbg, run_livedbg
 from tests.conftest import Target, eventually
 
 ONE_LOOK = (("report",), ("stacks",), ("watch", "--timeout", "5"), ("attach",), ("doctor",))
@@ -98,13 +99,7 @@ def test_another_users_process_shows_what_can_be_seen_and_says_how_to_see_more(s
 
 
 def test_debug_shows_where_an_error_came_from() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "livedbg", "report", "999999999"],
-        capture_output=True,
-        env={**os.environ, "LIVEDBG_DEBUG": "1"},
-        timeout=200,
-        check=False,
-    )
+    done = run_livedbg(["report", "999999999"], env={**os.environ, "LIVEDBG_DEBUG": "1"})
     assert done.returncode == 3 and b"Traceback" in done.stderr
 
 
@@ -127,8 +122,8 @@ def test_a_name_of_several_processes_lists_them(spawn: Callable[..., Target], tm
 
 def test_a_process_that_ends_while_it_is_looked_at(spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, "-c", "import sys; print('READY', flush=True); sys.stdin.read()"])
-    look = subprocess.Popen(
-        [sys.executable, "-m", "livedbg", "report", str(target.pid), "--for", "100", "--timeout", "200", "--json"],
+    look = Livedbg(
+        ["report", target.pid, "--for", "100", "--timeout", "200", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -1,7 +1,8 @@
 """A process that has imported livedbg and forks for each command: the imports are most of what a command costs.
 
-The command is a process of its own, with the outputs, environment and folder that it would have. `python -m livedbg`
-itself is what tests with an environment of their own, with a prefix, or in a terminal start.
+The command is a process of its own, with the files, environment and folder that it would have. `python -m livedbg`
+itself is what tests with a prefix or in a terminal start, and what `Livedbg` starts where the interpreter or the
+libraries would read the environment before livedbg does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,13 @@ import click
 from livedbg.cli import main
 from livedbg.cli.group import livedbg
 from livedbg.session.registry import adapter_classes
+from livedbg.session.rulebook import all_rules
 
-__all__ = ["run_forked"]
+__all__ = ["Livedbg", "run_livedbg"]
 
 _LONGEST = 1 << 20
 _ROOT = Path(__file__).parents[2]
+_READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC_", "MALLOC_", "OPENBLAS_", "OMP_", "TZ")
 
 
 class _Zygote:
@@ -41,6 +44,7 @@ class _Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
         self._socket = ours
+        self.read_at_start = _read_at_start(os.environ)
         self._lock = threading.Lock()
         with theirs, tempfile.TemporaryFile() as errors:
             self._process = subprocess.Popen(
@@ -66,48 +70,101 @@ def _zygote() -> _Zygote:
     return _Zygote()
 
 
-def run_forked(words: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[bytes]:
-    """Run `livedbg WORDS` in a process of its own.
+class Livedbg(subprocess.Popen[Any]):
+    """`livedbg WORDS` beside the test: a Popen in all that tests do with one.
+
+    Its first argument are the words behind `livedbg`; the others are those of `subprocess.Popen`, of which these have
+    an effect: stdin, stdout, stderr, env, cwd, start_new_session, and those that say how the streams are read.
+
+    Overrides what subprocess.py of CPython 3.11 to 3.14 starts a process with and waits for it by.
+    """
+
+    _status: socket.socket | None = None
+    _answers: threading.Lock
+
+    def _execute_child(self, args: Sequence[object], *rest: Any) -> None:
+        words = [str(word) for word in args]
+        _, preexec_fn, _, pass_fds, cwd, env, _, _, _, *files, _, gid, gids, uid, umask, new_session, group = rest
+        assert not pass_fds and (gid, gids, uid, umask, group) == (None, None, None, -1, -1)
+        env = {os.fsdecode(key): os.fsdecode(value) for key, value in (os.environ if env is None else env).items()}
+        if preexec_fn is not None or _read_at_start(env) != _zygote().read_at_start:
+            super()._execute_child([sys.executable, "-m", "livedbg", *words], *rest)  # type: ignore[misc]
+            return
+        stdin, _, _, stdout, _, stderr = files
+        request = {
+            "words": words,
+            "env": env,
+            "cwd": str(Path.cwd() if cwd is None else Path(cwd).absolute()),
+            "new_session": new_session,
+        }
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        used = [number if file == -1 else file for number, file in enumerate((stdin, stdout, stderr))]
+        try:
+            with theirs:
+                _zygote().send(json.dumps(request).encode(), (*used, theirs.fileno()))
+        finally:
+            self._close_pipe_fds(*files)  # type: ignore[attr-defined]
+        self.pid = int(ours.recv(20))
+        self._child_created = True
+        self._answers = threading.Lock()
+        self._status = ours
+
+    def _internal_poll(self, *deadstate: Any, **others: Any) -> int | None:
+        if self._status is None and self.returncode is None:
+            return super()._internal_poll(*deadstate, **others)  # type: ignore[misc, no-any-return]
+        return self._ended(0.0)
+
+    def _wait(self, timeout: float | None) -> int:
+        if self._status is None and self.returncode is None:
+            return super()._wait(timeout)  # type: ignore[misc, no-any-return]
+        code = self._ended(timeout)
+        if code is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return code
+
+    def _ended(self, timeout_s: float | None) -> int | None:
+        """Its exit code, once it has one within a time."""
+        status = self._status
+        if status is None:
+            return self.returncode
+        poll = select.poll()
+        poll.register(status, select.POLLIN)
+        if not poll.poll(None if timeout_s is None else timeout_s * 1000):
+            return None
+        with self._answers:
+            if self._status is not None:  # no other thread has had the answer meanwhile
+                answer = status.recv(20)
+                assert answer, "the zygote has ended"
+                self._status, self.returncode = None, int(answer)
+                status.close()
+        return self.returncode
+
+
+def run_livedbg(words: Sequence[object], timeout_s: float = 200, **options: Any) -> subprocess.CompletedProcess[Any]:
+    """Run `livedbg WORDS` to its end.
 
     Args:
         words: its arguments.
         timeout_s: then it is killed.
+        options: of subprocess.Popen; without stdout and stderr these are read, and without stdin there is none.
 
     Raises:
         subprocess.TimeoutExpired: it has not ended in time.
     """
-    status_ours, status_theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with status_ours:
-        with status_theirs, Path(os.devnull).open("rb") as nothing:
-            out, out_end = os.pipe()
-            err, err_end = os.pipe()
-            request = json.dumps({"words": list(words), "env": dict(os.environ), "cwd": str(Path.cwd())}).encode()
-            try:
-                _zygote().send(request, (nothing.fileno(), out_end, err_end, status_theirs.fileno()))
-            finally:
-                os.close(out_end)
-                os.close(err_end)
-        status_ours.settimeout(timeout_s)
-        pid = int(status_ours.recv(20))
-        texts = {out: b"", err: b""}
-        readers = [threading.Thread(target=_read, args=(file, texts)) for file in texts]
-        for reader in readers:
-            reader.start()
+    files = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Livedbg(words, **files | options) as process:
         try:
-            answer = status_ours.recv(20)
-        except TimeoutError:
-            os.kill(pid, 9)
-            raise subprocess.TimeoutExpired(["livedbg", *words], timeout_s) from None
-        finally:
-            for reader in readers:
-                reader.join(timeout_s)
-        assert answer, "the zygote has ended"
-        return subprocess.CompletedProcess(["livedbg", *words], int(answer), texts[out], texts[err])
+            out, err = process.communicate(timeout=timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def _read(file: int, texts: dict[int, bytes]) -> None:
-    with open(file, "rb") as stream:
-        texts[file] = stream.read()
+def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
+    """What the interpreter and the libraries read of an environment before livedbg is there."""
+    return {key: value for key, value in env.items() if key.startswith(_READ_AT_START)}
 
 
 def _serve() -> None:
@@ -116,6 +173,7 @@ def _serve() -> None:
         if name not in ("attach", "replay", "demo"):  # with Textual
             livedbg.get_command(context, name)
     adapter_classes()
+    all_rules()
     gc.collect()
     gc.freeze()
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a fork copies one thread only"
@@ -139,28 +197,30 @@ def _serve() -> None:
             pid = os.fork()
             if pid == 0:
                 server.close()
-                os.close(files[3])
                 for _, status in running.values():
                     status.close()
                 for pidfd in running:
                     os.close(pidfd)
-                sys.exit(_command(json.loads(request), files[:3]))
+                sys.exit(_command(json.loads(request), files))
             for file in files[:3]:
                 os.close(file)
             status = socket.socket(fileno=files[3])
-            status.send(str(pid).encode())
             pidfd = os.pidfd_open(pid)
             running[pidfd] = (pid, status)
             poll.register(pidfd, select.POLLIN)
 
 
 def _command(request: dict[str, Any], files: Sequence[int]) -> int:
-    for number, file in enumerate(files):
+    for number, file in enumerate(files[:3]):
         os.dup2(file, number)
         os.close(file)
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
+    if request["new_session"]:
+        os.setsid()
+    with socket.socket(fileno=files[3]) as status:
+        status.send(str(os.getpid()).encode())
     sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "backslashreplace", write_through=True)

@@ -20,6 +20,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from tests.cli.conftest import livedbg, recording, so_far
+from tests.cli.zygote import run_livedbg
 from tests.conftest import eventually
 
 RECORDED = Path(__file__).parents[1] / "fixtures/ascend/12_june2026_v0_era/hang_debug/err.txt"
@@ -54,8 +55,7 @@ def running(log: Path, **environment: str) -> Iterator[int]:
 
 def report(pid: int) -> tuple[int, dict[str, Any]]:
     """What `livedbg report PID --json` exits with, and its chief finding."""
-    command = [sys.executable, "-m", "livedbg", "report", str(pid), "--json", "--timeout", "90"]
-    done = subprocess.run(command, capture_output=True, timeout=200, check=False)
+    done = run_livedbg(["report", pid, "--json", "--timeout", "90"])
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     said = json.loads(done.stdout)
     assert said["intrusions"]["stops"] == 0
@@ -104,4 +104,4 @@ def test_a_damaged_log_of_a_living_process_is_no_trouble(tmp_path: Path, cut: Ca
     log.write_bytes(cut(moved_to_now(RECORDED.read_text()).encode()))
     with running(log) as pid:
         code, _ = report(pid)
-    assert code in {0, 10, 11}
+    assert code in {0, 5, 10, 11}  # 5: the rest of the log names no running task, and was written long enough ago

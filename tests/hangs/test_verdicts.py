@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from livedbg.session.hostinfo import host_name
+from tests.cli.zygote import run_livedbg
 from tests.conftest import TARGETS, Target
 
 HOST = host_name()
@@ -74,12 +74,7 @@ PYTHON = [
 
 def report(pid: int) -> tuple[int, dict[str, Any]]:
     """What `livedbg report PID --json` says and exits with."""
-    done = subprocess.run(
-        [sys.executable, "-m", "livedbg", "report", str(pid), "--json", "--timeout", "90"],
-        capture_output=True,
-        timeout=150,
-        check=False,
-    )
+    done = run_livedbg(["report", pid, "--json", "--timeout", "90"], 150)
     assert done.stdout, done.stderr.decode()
     return done.returncode, json.loads(done.stdout)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from livedbg.recording.ring import RingRecorder
 from livedbg.session.replay import last_update
 from livedbg.session.view import Update
 from livedbg.state.store import Store
+from tests.cli.zygote import Livedbg
 from tests.conftest import Target
 from tests.state.test_keyframe import but_the_revision
 
@@ -199,9 +199,7 @@ def test_record_last_writes_when_a_real_program_hangs(
     target = spawn([build_target("hang_cases", "-std=c++17"), "lock-cycle"])
     path = tmp_path / "box.livedbg"
     words = ["record", str(target.pid), "--no-native", "--last", "10m", "-o", str(path)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "livedbg", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as child:
+    with Livedbg(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
         line = child.stderr.readline()
         child.send_signal(signal.SIGTERM)

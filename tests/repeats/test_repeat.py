@@ -17,6 +17,7 @@ import pytest
 
 from livedbg.recording.file import RecordingReader
 from tests.cli.conftest import Said, livedbg, longer
+from tests.cli.zygote import Livedbg
 from tests.conftest import eventually
 
 
@@ -178,8 +179,8 @@ def test_what_there_is_is_said_when_it_is_interrupted(
 ) -> None:
     program = Path(shutil.copy(program, tmp_path / "of_this_test_alone"))
     words = ["launch", "--repeat", "50", "--parallel", "2", "--", str(program), "hang", "2"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "livedbg", *words],
+    with Livedbg(
+        words,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **home},

@@ -7,18 +7,18 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.zygote import run_livedbg
+
 T = "task:ascend/"
 
 
 def _livedbg(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "livedbg", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=cwd)
+    return run_livedbg(arguments, 100, text=True, cwd=cwd)
 
 
 def _report(folder: Path) -> tuple[int, dict[str, Any]]:

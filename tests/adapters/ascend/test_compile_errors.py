@@ -22,14 +22,14 @@ from livedbg.adapters.ascend.compile_errors import op_of, shapes_of
 from livedbg.adapters.ascend.compile_reader import MOST, CompileReader
 from livedbg.adapters.ascend.passes import find_dumps, next_pass
 from livedbg.adapters.ascend.pipeline import PIPELINE
+from tests.cli.zygote import Livedbg, run_livedbg
 
 COMPILED = Path(__file__).parents[2] / "fixtures" / "pypto"
 
 
 def report(folder: Path) -> tuple[int, str, dict[str, Any]]:
     """The exit code of `livedbg report --logs`, what a user reads on one line, and the compile error's finding."""
-    command = [sys.executable, "-m", "livedbg", "report", "--logs", str(folder), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = run_livedbg(["report", "--logs", folder, "--json"], 100, text=True)
     assert "Traceback" not in done.stderr, done.stderr
     said = json.loads(done.stdout)
     found = [finding for finding in said["findings"] if finding["rule"] == "ascend-compile-error"]
@@ -133,8 +133,7 @@ def test_the_report_file_alone_says_the_same(tmp_path: Path) -> None:
 def test_a_program_that_goes_on_to_run_was_compiled(tmp_path: Path) -> None:
     run = (COMPILED.parent / "ascend" / "01_healthy_trb" / "err.txt").read_text()
     (tmp_path / "err.txt").write_text((COMPILED / "pass" / "err.txt").read_text() + run)
-    command = [sys.executable, "-m", "livedbg", "report", "--logs", str(tmp_path), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True)
     assert "ascend-compile-error" not in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}
 
 
@@ -280,11 +279,9 @@ def test_a_launched_compiler_that_fails(tmp_path: Path) -> None:
         f"shutil.copytree({str(case / 'build_output')!r}, 'build_output')\n"
         f"sys.exit(pathlib.Path({str(case / 'err.txt')!r}).read_text())\n"
     )
-    command = [sys.executable, "-m", "livedbg", "launch", "--headless", "--", sys.executable, "-c", program]
+    command = ["launch", "--headless", "--", sys.executable, "-c", program]
     home = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=home
-    ) as job:
+    with Livedbg(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=home) as job:
         assert job.stdout is not None
         said = next(line for line in job.stdout if re.match(r"[0-9:]{8} [A-Z]+ ", line))
         assert "CRASHED" not in said
@@ -297,8 +294,8 @@ def test_a_launched_compiler_that_fails(tmp_path: Path) -> None:
 def test_a_launched_compiler_that_fails_before_anybody_has_looked(tmp_path: Path) -> None:
     case = COMPILED / "shapes"
     program = 'cp -r "$0/build_output" . && cat "$0/err.txt" >&2; exit 1'
-    command = [sys.executable, "-m", "livedbg", "launch", "--headless", "--", "sh", "-c", program, str(case)]
+    command = ["launch", "--headless", "--", "sh", "-c", program, case]
     home = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    job = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path, env=home)
+    job = run_livedbg(command, 100, text=True, cwd=tmp_path, env=home)
     assert job.returncode == 1
     assert re.search("critical pypto's .*so ConvertTensorToTileOps is the one that failed", job.stderr), job.stderr

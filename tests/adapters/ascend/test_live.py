@@ -23,6 +23,7 @@ from livedbg.analysis import VerdictState
 from livedbg.session.adapter import Request
 from livedbg.session.session import Session
 from livedbg.session.view import Update
+from tests.cli.zygote import Livedbg, run_livedbg
 
 T = "task:ascend/"
 
@@ -72,8 +73,7 @@ def _started(root: str, lines: Path, cwd: Path, named: str | None, prefix: tuple
 
 
 def _report(pid: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "livedbg", "report", str(pid), "--json", "--timeout", "90"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return run_livedbg(["report", pid, "--json", "--timeout", "90"], 100, text=True)
 
 
 @pytest.mark.parametrize("kind", ["absolute", "relative", "home"])
@@ -126,8 +126,8 @@ def test_watch_says_stalled_when_the_log_does(tmp_path: Path) -> None:
     assert parts[0] and parts[1]
     log = tmp_path / LOG_NAME
     log.write_text("".join(parts[0]))
-    command = [sys.executable, "-m", "livedbg", "watch", "--logs", str(tmp_path), "--json", "--until", "stalled"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+    command = ["watch", "--logs", tmp_path, "--json", "--until", "stalled"]
+    with Livedbg(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
         try:
             assert watch.stdout is not None
             said: list[dict[str, str]] = []

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.model.snapshot import Snapshot
 from livedbg.recipes.load import chosen, recipes
 from livedbg.session.rulebook import diagnose
+from tests.cli.zygote import run_livedbg
 
 Find = Callable[[Snapshot], dict[str, Finding]]
 T = "task:ascend/"
@@ -116,8 +115,7 @@ def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path, findin
 )
 def test_the_cause_stands_before_the_error_that_passes_it_on(recorded: Path, folder: str, rule: str, code: int) -> None:
     """The RuntimeError that the host raises in the end is no finding of its own."""
-    command = [sys.executable, "-m", "livedbg", "report", "--logs", str(recorded / folder), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = run_livedbg(["report", "--logs", recorded / folder, "--json"], 100, text=True)
     report = json.loads(done.stdout)
     assert done.returncode == code
     assert [finding["rule"] for finding in report["findings"]] == [rule]

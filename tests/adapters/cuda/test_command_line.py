@@ -6,13 +6,13 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.adapters.cuda.fixture_logs import FIXTURES, fixture
+from tests.cli.zygote import run_livedbg
 from tests.conftest import Target
 from tests.peak import peak_of
 
@@ -21,8 +21,7 @@ MIB = 1 << 20
 
 def report(*arguments: str | Path | int) -> tuple[int, dict[str, Any]]:
     """The exit code and the report of `livedbg report ARGUMENTS`."""
-    command = [sys.executable, "-m", "livedbg", "report", "--json", "--timeout", "150", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = run_livedbg(["report", "--json", "--timeout", "150", *arguments], text=True)
     assert "Traceback" not in done.stderr, done.stderr
     found = json.loads(done.stdout)
     assert isinstance(found, dict)

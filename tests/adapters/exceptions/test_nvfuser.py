@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import importlib.util
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
@@ -18,6 +17,7 @@ from livedbg.model.catchpoints import CatchpointState, Moment
 from livedbg.probes import functions as probe_functions
 from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.catching import Tracing, functions, tell
+from tests.cli.zygote import run_livedbg
 from tests.conftest import TARGETS, Target, eventually
 from tests.probes.refused import refused
 
@@ -89,7 +89,7 @@ def test_its_one_function_that_throws_can_be_listened_to(fuser: Target, tracing:
 
 @pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
 def test_a_launched_one_is_caught_from_its_first_instruction(python: str) -> None:
-    argv = [sys.executable, "-m", "livedbg", "launch", "--headless", "--catch", "nvfuser", "--"]
-    done = subprocess.run([*argv, python, _PROGRAM, "once"], text=True, capture_output=True, timeout=380, check=False)
+    argv = ["launch", "--headless", "--catch", "nvfuser", "--"]
+    done = run_livedbg([*argv, python, _PROGRAM, "once"], 380, text=True)
     assert "done 1" in done.stdout and done.returncode == 0, done.stderr
     assert f"nvfuser::nvfError: {_MESSAGE}" in done.stderr and "nvfuser::nvfCheckFail(" in done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +18,12 @@ from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import CatchpointState, Moment, patterns_of
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Uncatch
-from livedbg.probes.tracefs import NoTracefs, TraceEvents
+from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.adapters.exceptions.test_tracing import text_is_whole
 from tests.conftest import TARGETS, Target, eventually
 from tests.cpython.interpreters import VERSIONS, interpreters, label
+from tests.probes.definitions import definitions
 from tests.probes.refused import refused
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
@@ -214,12 +214,6 @@ def test_types_that_nobody_wants_are_sorted_out_by_the_kernel(raiser: Target, tr
     eventually(lambda: tracing.points["C1"].state is CatchpointState.DONE)
     assert {(hit.message, hit.count) for hit in tracing.hits} == {(str(number), 1) for number in range(1, 6)}
     assert tracing.points["C1"].lost == 0 and tracing.points["C1"].seen >= 5 * 151
-
-
-def definitions() -> set[str]:
-    """Probes that this process has defined."""
-    with TraceEvents() as trace:
-        return set(re.findall(rf"^p:(livedbg_{os.getpid()}/\w+) ", trace.defined(), re.MULTILINE))
 
 
 def test_nothing_is_left(raiser: Target, trace: Callable[[int], Tracing]) -> None:

@@ -19,6 +19,7 @@ from livedbg.model.errors import UsageError
 from livedbg.probes.perf import PerfEvents, Sample
 from livedbg.probes.tracefs import NoTracefs, kernel_event
 from tests.adapters.exceptions.catching import Tracing, functions, tell
+from tests.cli.zygote import run_livedbg
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
@@ -237,8 +238,7 @@ def test_without_rights_it_says_what_to_do(build_target: Build, spawn: Spawn) ->
 def test_launched_and_dead_at_once(build_target: Build) -> None:
     """Armed before the program's first instruction; it lives for a millisecond."""
     program = build_target("signals")
-    argv = [sys.executable, "-m", "livedbg", "launch", "--catch", "signals", "--headless", "--", program, "divide"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=250, check=False)
+    done = run_livedbg(["launch", "--catch", "signals", "--headless", "--", program, "divide"], 250, text=True)
     said = done.stdout + done.stderr
     assert "SIGFPE: integer division by zero (FPE_INTDIV); no handler: fatal" in said
     assert "demo::divide" in said and "main at" in said

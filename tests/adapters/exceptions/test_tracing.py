@@ -18,6 +18,7 @@ from livedbg.probes.places import find_places
 from livedbg.probes.tracefs import TraceEvents
 from livedbg.text.demangling import demangled_type
 from tests.adapters.exceptions.catching import Tracing, functions, tell
+from tests.cli.zygote import Livedbg
 from tests.conftest import Target, eventually
 from tests.probes.refused import refused
 
@@ -162,9 +163,9 @@ def test_nothing_is_stopped_and_nothing_is_left_behind(thrower: Target, trace: C
 
 
 def test_a_killed_listener_leaves_no_trap(thrower: Target) -> None:
-    argv = [sys.executable, "-m", "livedbg", "catch", str(thrower.pid), "any"]
+    argv = ["catch", thrower.pid, "any"]
     for number in range(3):
-        with subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as killed:
+        with Livedbg(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as killed:
             assert killed.stderr is not None
             assert b"traces" in killed.stderr.readline()
             tell(thrower, "runtime while somebody listens")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.cli.zygote import Livedbg
 from tests.conftest import eventually
 
 __all__ = ["LISTENS", "LONG_S", "Beside", "beside"]
@@ -64,7 +64,7 @@ def beside(*arguments: str) -> Iterator[Beside]:
     with tempfile.TemporaryDirectory() as folder:
         out, error = Path(folder) / "out", Path(folder) / "error"
         with out.open("wb") as to, error.open("wb") as errors:
-            process = subprocess.Popen([sys.executable, "-m", "livedbg", *arguments], stdout=to, stderr=errors)
+            process = Livedbg(arguments, stdout=to, stderr=errors)
         try:
             yield Beside(process, out, error)
         finally:

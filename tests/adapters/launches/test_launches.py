@@ -25,10 +25,10 @@ from livedbg.model.launches import LaunchTrail
 from livedbg.probes.launch_calls import LaunchCall, LaunchFunctions, all_functions, is_nested
 from livedbg.probes.perf import PerfEvents
 from livedbg.probes.places import Found, find_places
-from livedbg.probes.tracefs import TraceEvents
 from livedbg.text.sanitize import clean_line
 from tests.adapters.launches.commands import LISTENS, LONG_S, beside
 from tests.conftest import Target, eventually
+from tests.probes.definitions import definitions
 from tests.probes.refused import refused
 
 needs_probes = pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
@@ -203,10 +203,11 @@ def code(found: Found) -> bytes:
 
 @needs_probes
 def test_what_listens_is_gone_afterwards(launcher: Target) -> None:
+    before = definitions()
     tracing = Tracing(launcher.pid)
+    assert definitions() - before
     tracing.tracer.stop()
-    with TraceEvents() as trace:
-        assert f"livedbg_{os.getpid()}/" not in trace.defined()
+    assert definitions() <= before
     launcher.stdin.write(b"driver 3 1000\n")
     assert launcher.line(LONG_S).startswith("done driver")
 

@@ -10,8 +10,6 @@ import json
 import os
 import re
 import select
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +23,7 @@ from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.gdbmi import find_gdb
 from livedbg.linux.maps import parse_maps
 from livedbg.model import TaskState
+from tests.cli.zygote import run_livedbg
 from tests.conftest import TARGETS, Target, eventually
 
 _VARIABLE = "LIVEDBG_SIMPLER"
@@ -43,8 +42,7 @@ class Run:
         self.target, self.pid, self.log = target, target.pid, log
 
     def livedbg(self, *words: str) -> str:
-        command = [sys.executable, "-m", "livedbg", *words, str(self.pid)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=200)
+        done = run_livedbg([*words, self.pid], text=True)
         assert not done.stderr.startswith("Traceback"), done.stderr
         return done.stdout
 
