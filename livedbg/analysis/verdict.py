@@ -46,18 +46,21 @@ _ORDER: Final = (
     VerdictState.EXITED,
     VerdictState.UNKNOWN,
 )
-_RANK: Final = {state: rank for rank, state in enumerate(_ORDER)}
+_RANK: Final[dict[VerdictState | None, int]] = {state: rank for rank, state in enumerate(_ORDER)}
 _BAD: Final = frozenset(_ORDER[:4])
 _ROOTS_SHOWN: Final = 20
 
 
 def ranked(findings: Iterable[Finding], state: RuleInput) -> list[Finding]:
-    """Findings in order of importance: by what they amount to, severity, and what waits behind."""
+    """Findings in order of importance: by what they amount to, severity, and what waits behind.
 
-    def weight(finding: Finding) -> tuple[int, int, int]:
-        amounts_to = finding.state
+    One that is inconclusive and decides comes before those that call another part of the job running or ended.
+    """
+
+    def weight(finding: Finding) -> tuple[float, int, int]:
+        amounts_to = _RANK[VerdictState.RUNNING] - 0.5 if finding.decides else _RANK.get(finding.state, len(_ORDER))
         behind = max((state.graph.behind(entity) for entity in finding.entities[:8]), default=0)
-        return (_RANK[amounts_to] if amounts_to is not None else len(_ORDER), -finding.severity.rank, -behind)
+        return (amounts_to, -finding.severity.rank, -behind)
 
     return sorted(findings, key=weight)
 

@@ -104,4 +104,4 @@ def test_a_damaged_log_of_a_living_process_is_no_trouble(tmp_path: Path, cut: Ca
     log.write_bytes(cut(moved_to_now(RECORDED.read_text()).encode()))
     with running(log) as pid:
         code, _ = report(pid)
-    assert code in {0, 10, 11}
+    assert code in {0, 5, 10, 11}  # 5: the rest of the log names no running task, and was written long enough ago

@@ -33,16 +33,25 @@ _TROUBLE: Final = (
 )
 
 
-def building(rule: str, job: JobDiagnostics, state: RuleInput) -> Finding:
-    """The log ends while the orchestration code runs on the host."""
+def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> Finding:
+    """The log ends while the orchestration code runs on the host.
+
+    Args:
+        rule: name of the rule.
+        job: the job.
+        state: what is known.
+        alive: a process is seen that may write the log.
+    """
+    died = "" if alive else " It hung, or died: no exit status."
     return Finding(
         rule=rule,
-        state=VerdictState.STALLED,
+        state=VerdictState.STALLED if alive else VerdictState.UNKNOWN,
+        decides=not alive,
         roots=(job.orchestrator,),
         severity=Severity.ERROR,
         sentence=(
             "The orchestration code has not returned, and no task has started. With host_build_graph it runs on the "
-            "host while the run is prepared; the log has nothing after its begin."
+            "host while the run is prepared; the log has nothing after its begin." + died
         ),
         entities=(job.orchestrator,),
         evidence=evidence(job.state),

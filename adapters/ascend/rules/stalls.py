@@ -86,8 +86,40 @@ def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
         yield from _nobody_runs(rule, job, state)
     elif blocked.watchdog is not None and blocked.drained and all(task.state is TaskState.RUNNING for task in roots):
         yield slow(rule, blocked.watchdog, roots, job, state)
+    elif not blocked.reported and not _alive(state):
+        yield _ends_open(rule, job, roots, state)
     else:
         yield _stalled(rule, job, roots, blocked, state)
+
+
+def _alive(state: RuleInput) -> bool:
+    """A process is seen that may write the log."""
+    return any(process.target and not process.exited for process in state.snapshot.processes.values())
+
+
+def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: RuleInput) -> Finding:
+    """The log ends with tasks in flight, no watchdog has fired, and no process is seen."""
+    running = all(task.state is TaskState.RUNNING for task in roots)
+    one = len(roots) == 1
+    verb = ("was running" if one else "were running") if running else "had not completed"
+    subject = f"Task {name_of(roots[0])}" if one else f"{len(roots)} tasks ({names_of(roots)})"
+    where = f" {where_of(roots[0], state.snapshot)}" if one and running else ""
+    return Finding(
+        rule=rule,
+        state=VerdictState.UNKNOWN,
+        decides=True,
+        roots=tuple(task.id for task in roots),
+        severity=Severity.ERROR,
+        sentence=(
+            f"{subject} {verb}{where} where the log ends: hung, or died: no exit status. If the log still grows, it "
+            f"runs.{_behind(roots, job, state)}{progress_of(job)}{shared(job)}"
+        ),
+        entities=_participants(job, roots, _Blocked.of(job), state),
+        evidence=evidence(*roots, *waiters_of(roots, state), job.state),
+        next=_next(roots, job, pid_of(job, state.snapshot)),
+        inferred=True,
+        since_wall_ns=min((task.since_wall_ns for task in roots if task.since_wall_ns is not None), default=None),
+    )
 
 
 def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
@@ -232,7 +264,7 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
     """A stall with no task that could complete: only waiting tasks, or none at all."""
     report = job.first("timeout-exit") or job.first("stall-summary")
     if report is None and job.state.attributes.get("building") == "yes":
-        yield building(rule, job, state)
+        yield building(rule, job, state, _alive(state))
     if report is None:
         return
     waiting = job.tasks_in(TaskState.SUBMITTED, state)

@@ -75,8 +75,8 @@ def rules() -> Sequence[Rule]:
             "ascend-stall",
             "A task of an Ascend run does not complete, and others wait for it. The evidence is the scheduler's "
             "watchdog ([STALL …], TIMEOUT_EXIT), a full ring's oldest task, a tensor that the orchestrator waits "
-            "for, or (inferred) a log that is quiet with tasks in flight. The finding names the cause, not the "
-            "symptom.",
+            "for, or (inferred) the quiet log of a living process with tasks in flight. Without a process, a log that "
+            "ends with tasks in flight is inconclusive. The finding names the cause, not the symptom.",
             stall,
         ),
         AscendRule(

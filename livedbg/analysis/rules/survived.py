@@ -194,7 +194,10 @@ def _seen(spot: _Spot, errors: list[int], lines: tuple[_Line, ...], own_lines: r
         while following is not None and line.number >= following:
             count = later = others = 0
             following = next(remaining)
-        if not line.ordinary or (own_lines is not None and own_lines.search(line.text)):
+        if own_lines is not None and own_lines.search(line.text):
+            count = 0  # the runtime is not at its end: what others write between its lines is no progress of it
+            continue
+        if not line.ordinary:
             continue
         long_after = None not in (started_ns, line.wall_ns) and (line.wall_ns or 0) - (started_ns or 0) >= _GOES_ON_NS
         mine = line.writer == writer
