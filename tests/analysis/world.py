@@ -47,6 +47,7 @@ class World:
         target: bool = True,
         threads: int | None = None,
         outside: str | None = None,
+        exe: str | None = None,
     ) -> str:
         process = Process(
             id=f"process:box/{pid}",
@@ -59,6 +60,7 @@ class World:
             target=target,
             thread_count=threads,
             outside=outside,
+            exe=exe,
         )
         self.store.apply(ev.ProcessSeen(process=process, **self.stamp()))
         return process.id

@@ -7,6 +7,7 @@ from typing import Final
 
 from livedbg.analysis.closed import ClosedSet, closed_sets
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.idle_by_design import may_be_meant
 from livedbg.analysis.liveness import progressing
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import blocked_in
@@ -41,22 +42,25 @@ class NoWaker:
         "(a semaphore, a condition variable, a future, a pipe), nothing can go on. It is a stall once that has lasted "
         "for the threshold (10 s). Rests on the system calls of all threads, on SigCgt and timers in /proc, and on who "
         "has what they wait for open or in memory. Something wakes a program that is only idle, so it is not reported. "
-        "While a child of theirs makes progress it is a note: a parent that waits for Ctrl-C looks the same."
+        "While a child of theirs makes progress it is a note: a parent that waits for Ctrl-C looks the same. It is "
+        "`unknown` where the wait may be meant: a Python main thread in `Event.wait`, an event loop that only its own "
+        "program could give something to do, or a parent whose child is not stuck."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a closed set, those after the first in one; none for a set that has a deadlock in it."""
         cyclic = {member for cycle in state.graph.cycles for member in cycle}
+        closed = closed_sets(state.snapshot)
         stuck = [
             found
-            for found in closed_sets(state.snapshot).sets
+            for found in closed.sets
             if found.waited_ns >= state.settings.thread_stall_ns
             and any(process.target for process in found.processes)
             and _looked_at_twice(found, state.snapshot)
             and cyclic.isdisjoint(_ids(found))
         ]
-        yield from (self._finding(found, state) for found in stuck[:_SHOWN])
-        if rest := stuck[_SHOWN:]:
+        yield from (self._finding(found, may_be_meant(found, closed, state), state) for found in stuck[:_SHOWN])
+        if rest := [found for found in stuck[_SHOWN:] if not may_be_meant(found, closed, state)]:
             count = sum(len(found.processes) for found in rest)
             yield Finding(
                 rule=self.name,
@@ -66,19 +70,21 @@ class NoWaker:
                 state=VerdictState.STALLED,
             )
 
-    def _finding(self, found: ClosedSet, state: RuleInput) -> Finding:
+    def _finding(self, found: ClosedSet, meant: str, state: RuleInput) -> Finding:
         snapshot, child = state.snapshot, _child_at_work(found, state)
         mains = [thread for thread in found.threads if _is_main(thread)] or [found.threads[0]]
         first = mains[0]
         rest = [thread for thread in found.threads if thread is not first]
         began = [since for thread in found.threads if (since := since_wall_ns(thread, snapshot)) is not None]
+        more = (
+            f", but {name_of(child.id, snapshot)}, a child, makes progress" if child else f": {meant}" if meant else ""
+        )
         return Finding(
             rule=self.name,
-            severity=Severity.INFO if child else Severity.ERROR,
+            severity=Severity.INFO if child else Severity.WARNING if meant else Severity.ERROR,
             sentence=(
                 f"{sentence_case(_main(first, snapshot))} is blocked in {blocked_in(first, snapshot)} for "
-                f"{duration(found.waited_ns)} or more; nothing can wake {_whom(found)}"
-                f"{f', but {name_of(child.id, snapshot)}, a child, makes progress' if child else ''}."
+                f"{duration(found.waited_ns)} or more; nothing can wake {_whom(found)}{more}."
             ),
             entities=(first.id, *(thread.id for thread in rest)),
             evidence=(
@@ -87,7 +93,8 @@ class NoWaker:
             ),
             next=tuple(f"livedbg stacks {process.pid} --native" for process in found.processes[:2]),
             since_wall_ns=max(began, default=None),
-            state=None if child else VerdictState.STALLED,
+            inferred=bool(meant),
+            state=None if child else VerdictState.UNKNOWN if meant else VerdictState.STALLED,
             roots=() if child else tuple(thread.id for thread in mains[:_SHOWN]),
         )
 

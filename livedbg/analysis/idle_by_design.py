@@ -1,0 +1,91 @@
+"""Programs that nothing can wake and that may be meant to wait: until Ctrl-C, or while a child serves.
+
+A thread that waits for an `Event` which was lost looks like one that waits for Ctrl-C, and an event loop without
+anything to do looks like one whose tasks wait for each other. What they wait for says nothing of which it is, so a rule
+must not call them stuck.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from livedbg.analysis.closed import Closed, ClosedSet
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.words import name_of
+from livedbg.model import Frame, Process, Thread, ThreadState
+
+__all__ = ["may_be_meant"]
+
+_THREADING: Final = re.compile(r"(^|/)threading\.py$")
+_LIBRARY: Final = re.compile(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
+_LOOPS: Final = re.compile(r"epoll_wait|poll of|select of")
+_LOCKS: Final = ("mutex:", "rwlock:", "pylock:", "flock:", "barrier:", "thread:", "gil:")
+_CALLS: Final = re.compile(r"pthread_(join|mutex|rwlock|barrier)|waitp?id|flock")
+"""What nobody waits for on purpose and for ever."""
+
+
+def may_be_meant(found: ClosedSet, closed: Closed, state: RuleInput) -> str:
+    """Why it may be meant that a closed set waits; "" where nothing says so.
+
+    Args:
+        found: the set.
+        closed: all closed sets.
+        state: the state.
+    """
+    mains = [(main, process) for process in found.processes for main in _main_of(process, found)]
+    for main, process in mains:
+        if process.target and (reason := _meant(main, process, state)):
+            return reason
+    if any(_waits_for_lock(main, state) for main, _ in mains):
+        return ""
+    child = next(_other_children(found, closed, state), None)
+    if child is None:
+        return ""
+    return f"{name_of(child.id, state.snapshot)}, a child, may still work"
+
+
+def _main_of(process: Process, found: ClosedSet) -> list[Thread]:
+    return [thread for thread in found.threads if thread.process == process.id and thread.tid == process.pid]
+
+
+def _meant(main: Thread, process: Process, state: RuleInput) -> str:
+    if _LOOPS.match(main.waits_in or "") and _only_wakes_itself(main, state):
+        return "an event loop with nothing to do looks the same"
+    if not (process.exe or "").rpartition("/")[2].startswith("python"):
+        return ""
+    stack = state.snapshot.stacks.get(main.id)
+    frames = [frame for frame in stack.frames if frame.language == "python"] if stack is not None else []
+    if not frames:
+        return "its Python stack can't be read, and a wait for Ctrl-C looks the same"
+    return "a program that waits for Ctrl-C looks the same" if _in_event_wait(frames) else ""
+
+
+def _only_wakes_itself(main: Thread, state: RuleInput) -> bool:
+    resources = [state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(main.id)]
+    return bool(resources) and all(one is not None and "wake-up" in one.attributes for one in resources)
+
+
+def _in_event_wait(frames: list[Frame]) -> bool:
+    """Whether code other than Python's library called `Event.wait`: that and `Condition.wait` are on top of it."""
+    calls = [frame.function == "wait" and _THREADING.search(frame.file or "") is not None for frame in frames[:2]]
+    return len(frames) > 2 and all(calls) and not _LIBRARY.search(frames[2].file or "")
+
+
+def _waits_for_lock(main: Thread, state: RuleInput) -> bool:
+    held = any(entity.startswith(_LOCKS) for entity in state.graph.blockers_of(main.id))
+    return held or _CALLS.match(main.waits_in or "") is not None
+
+
+def _other_children(found: ClosedSet, closed: Closed, state: RuleInput) -> Iterator[Process]:
+    """Living children, grandchildren, … of a set that are in no closed set."""
+    stuck = {process.id for one in closed.sets for process in one.processes}
+    family = {process.pid for process in found.processes}
+    over = (ThreadState.ZOMBIE, ThreadState.DEAD)
+    host = found.processes[0].host
+    left = [p for p in state.snapshot.processes.values() if p.host == host and not p.exited and p.pid not in family]
+    while children := [process for process in left if process.ppid in family]:
+        yield from (child for child in children if child.id not in stuck and child.state not in over)
+        family |= {child.pid for child in children}
+        left = [process for process in left if process.pid not in family]
