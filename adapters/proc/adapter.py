@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Final
 
+from livedbg.adapters.proc.cycles import to_confirm
 from livedbg.adapters.proc.problems import SOURCE, ended, status_of
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.watch import ProcessWatch
@@ -106,7 +107,16 @@ class _Scanner:
                 self._over[watch.pid] = watch.start_ticks
                 continue
             waiting += self._follow(watch)
+        if changed:
+            events += self._confirm_cycles()
         return events, changed, time.thread_time() - began
+
+    def _confirm_cycles(self) -> list[Event]:
+        """Look once more at the threads on cycles of waits, which may have moved while all was read."""
+        watches = self._watches.values()
+        waiting = {watch.id: watch.waiting for watch in watches}
+        wanted = to_confirm((key for watch in watches for key in watch.edges), waiting)
+        return [event for watch in watches for event in watch.confirm(wanted)] if wanted else []
 
     def _begin(self) -> list[Event]:
         events: list[Event] = []

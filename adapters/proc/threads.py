@@ -145,6 +145,20 @@ class ThreadReader:
                 changed.append(sample)
         return list(self._samples.values()), changed
 
+    def still_waits(self, tid: int) -> bool:
+        """Whether a thread has not run since it was sampled, and is not about to: it is where it was then."""
+        known = self._samples.get(tid)
+        if known is None or not isinstance(known.call, BlockedSyscall):
+            return False
+        try:
+            if procfs.read_stat(self._pid, tid).state is not known.state:
+                return False  # woken
+            if self._counts:
+                return self._schedstat(tid) == self._raw.get(tid)
+            return procfs.blocked_syscall(self._pid, tid) == known.call
+        except OSError:
+            return False
+
     def _changed(self, tid: int) -> ThreadSample | None:
         """A new sample of a thread; None when it can't have changed (T1)."""
         known = self._samples.get(tid)

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from livedbg.adapters.proc import problems
@@ -137,6 +137,22 @@ class ProcessWatch:
         self._find_children(changed)
         self.changed = bool(events)
         return events
+
+    @property
+    def edges(self) -> Collection[EdgeKey]:
+        """Who waits for what, and who holds that, as it was emitted."""
+        return self._edges.keys()
+
+    @property
+    def waiting(self) -> list[str]:
+        """Its threads that wait for something."""
+        return [ids.thread(self._scene.host, self.pid, tid) for tid in self._waiting]
+
+    def confirm(self, threads: Collection[str]) -> list[Event]:
+        """Leave out what some threads wait for if they have run since they were sampled (proc_cycles.R1)."""
+        named = {tid: ids.thread(self._scene.host, self.pid, tid) for tid in self._waiting}
+        moved = {tid for tid, name in named.items() if name in threads and not self._reader.still_waits(tid)}
+        return self._edge_events({t: w for t, w in self._waiting.items() if t not in moved}) if moved else []
 
     def _missed(self) -> list[Event]:
         """Something of it went away while it was looked at: it has ended, or is about to.

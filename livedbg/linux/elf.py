@@ -1,20 +1,20 @@
-"""Symbols and segments of ELF files (elf(5)), read through a memory map: only what is looked for.
+"""Symbols and segments of ELF files (elf(5)): only what is looked for is read.
 
 Own code and not pyelftools: to find one name, that library decodes every symbol in Python, a second
-or more in a 20 MB interpreter; here the name is found in the string table by one `mmap.find`.
+or more in a 20 MB interpreter; here the name is found in the string table by a search for its bytes.
 Little-endian 64-bit files only (x86-64, aarch64).
 """
 
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
+from livedbg.linux.file_bytes import FileBytes
 from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 
@@ -74,7 +74,7 @@ class Mark(NamedTuple):
 
 
 class ElfFile:
-    """One ELF file. A context manager; close it to let the map go.
+    """One ELF file. A context manager; close it to let the file go.
 
     Args:
         path: the file.
@@ -85,14 +85,12 @@ class ElfFile:
     """
 
     def __init__(self, path: Path | str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._data = FileBytes(path)
         try:
-            if os.fstat(fd).st_size < _HEADER.size:
-                raise ElfError(f"too short for an ELF file: {path}")
-            self._data = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
-        finally:
-            os.close(fd)
-        header = _HEADER.unpack_from(self._data)
+            header = _HEADER.unpack(self._data.read(0, _HEADER.size))
+        except struct.error:
+            self.close()
+            raise ElfError(f"too short for an ELF file: {path}") from None
         if header[0][:6] != b"\x7fELF\x02\x01":
             self.close()
             raise ElfError(f"not a 64-bit little-endian ELF file: {path}")
@@ -147,7 +145,7 @@ class ElfFile:
         for segment in self.segments():
             start = address - segment.address
             if start >= 0 and start + size <= segment.file_size:
-                return self._data[segment.offset + start : segment.offset + start + size]
+                return self._data.read(segment.offset + start, size)
         return b""
 
     def symbols(self, names: Collection[str]) -> dict[str, Symbol]:
@@ -174,7 +172,7 @@ class ElfFile:
             for name, info, _, home, value, length in self._entries(*table):
                 inside = value <= address < value + max(length, 1)
                 if inside and home != _SHN_UNDEF and name and info & 0xF not in _NO_ADDRESS:
-                    text = self._data[strings + name : strings + name + _LONGEST_NAME].partition(b"\0")[0]
+                    text = self._data.read(strings + name, _LONGEST_NAME).partition(b"\0")[0]
                     around = Symbol(text.decode("utf-8", "replace"), value, length)
                     if value == address:
                         return around
@@ -199,7 +197,7 @@ class ElfFile:
                 while at >= 0 and len(found) < _MOST_NAMES and held < _MOST_TEXT:
                     stop = self._data.find(b"\0", at, min(at + _LONGEST_NAME, end))
                     if stop >= 0:
-                        found.add(self._data[at:stop].decode("ascii", "replace"))
+                        found.add(self._data.read(at, stop - at).decode("ascii", "replace"))
                         held += stop - at
                     at = self._data.find(needle, at + len(needle) if stop >= 0 else at + _LONGEST_NAME, end)
         return found
@@ -220,7 +218,7 @@ class ElfFile:
                 at = body + (body_size + 3) // 4 * 4
                 if (name, what) == (b"stapsdt\0", 3) and _MARK.size < body_size < _LONGEST_NAME:
                     address, base, _ = self._unpack(_MARK, body)
-                    texts = self._data[body + _MARK.size : body + body_size].split(b"\0")
+                    texts = self._data.read(body + _MARK.size, body_size - _MARK.size).split(b"\0")
                     maker, mark, arguments = (text.decode("ascii", "replace") for text in [*texts, b"", b""][:3])
                     if maker == provider:
                         found.append(Mark(mark, address + (base if marked_at is None else marked_at) - base, arguments))
@@ -236,7 +234,7 @@ class ElfFile:
             if end - at > 16:
                 name_size, body_size, what, name = self._unpack_note(at)
                 if (name_size, what, name[:4]) == (4, _NT_GNU_BUILD_ID, b"GNU\0"):
-                    return self._data[at + 16 : at + 16 + min(body_size, _LONGEST_BUILD_ID)].hex()
+                    return self._data.read(at + 16, min(body_size, _LONGEST_BUILD_ID)).hex()
         return ""
 
     def _sections(self) -> list[tuple[int, ...]]:
@@ -244,8 +242,8 @@ class ElfFile:
 
     def _inside(self, section: tuple[int, ...]) -> tuple[int, int]:
         """Where a section begins and how many bytes it has, as far as the file has them."""
-        start = min(section[4], len(self._data))
-        return start, min(section[5], len(self._data) - start)
+        start = min(section[4], self._data.size)
+        return start, min(section[5], self._data.size - start)
 
     def _symbol_tables(self) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         """Place and size of each symbol table and of its strings, .dynsym first, each once.
@@ -272,7 +270,7 @@ class ElfFile:
             ElfError: the file is cut short, or the sections overlap.
         """
         chosen = dict.fromkeys(self._inside(section) for section in self._sections() if section[1] == _SHT_NOTE)
-        if sum(size for _, size in chosen) > len(self._data):
+        if sum(size for _, size in chosen) > self._data.size:
             raise ElfError("the sections of the ELF file overlap")
         yield from ((at, at + size) for at, size in chosen)
 
@@ -282,13 +280,13 @@ class ElfFile:
         if self._section_names >= len(sections):
             return None
         names, wanted = sections[self._section_names][4], b".stapsdt.base\0"
-        here = (s[3] for s in sections if self._data[names + s[0] : names + s[0] + len(wanted)] == wanted)
+        here = (s[3] for s in sections if self._data.read(names + s[0], len(wanted)) == wanted)
         return next(here, None)
 
     def _unpack_note(self, offset: int) -> tuple[int, int, int, bytes]:
         try:
-            return _NOTE.unpack_from(self._data, offset)
-        except (struct.error, OverflowError) as error:
+            return _NOTE.unpack(self._data.read(offset, _NOTE.size))
+        except struct.error as error:
             raise ElfError("the ELF file is cut short") from error
 
     def _look_up(self, names: list[str], table: tuple[int, int], strings: tuple[int, int]) -> dict[str, Symbol]:
@@ -306,8 +304,12 @@ class ElfFile:
 
     def _entries(self, start: int, size: int) -> Iterator[tuple[int, int, int, int, int, int]]:
         """The whole entries of a symbol table, as far as the file has them."""
-        data = self._data[start : start + size]
-        return _SYMBOL.iter_unpack(data[: len(data) // _SYMBOL.size * _SYMBOL.size])
+        left = b""
+        for piece in self._data.pieces(start, size):
+            data = left + piece
+            whole = len(data) // _SYMBOL.size * _SYMBOL.size
+            yield from _SYMBOL.iter_unpack(data[:whole])
+            left = data[whole:]
 
     def _string_places(self, name: str, start: int, size: int) -> list[int]:
         """Where in a string table a name is (also as the tail of a longer one: linkers merge those)."""
@@ -321,8 +323,8 @@ class ElfFile:
 
     def _unpack(self, shape: struct.Struct, offset: int) -> tuple[int, ...]:
         try:
-            return shape.unpack_from(self._data, offset)
-        except (struct.error, OverflowError) as error:
+            return shape.unpack(self._data.read(offset, shape.size))
+        except struct.error as error:
             raise ElfError("the ELF file is cut short") from error
 
 

@@ -10,7 +10,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import mmap
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,9 @@ __all__ = ["Ended", "without_effect"]
 
 _SHOWN: Final = 60
 """A longer expression is not shown."""
+
+_BLOCK: Final = 1 << 20  # bytes of a file that are searched at once
+_OVERLAP: Final = 64 << 10  # a match of several lines is not longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +129,14 @@ def _means(reason: Reason, output: Sequence[Path]) -> list[str]:
 
 
 def _search(path: Path, pattern: re.Pattern[bytes]) -> tuple[bytes, ...] | None:
-    """The groups of the first match in a file."""
-    with (
-        contextlib.suppress(OSError, ValueError),  # ValueError: an empty file can't be mapped
-        path.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
-    ):
-        match = pattern.search(text)
-        return None if match is None else tuple(group or b"" for group in match.groups())
+    """The groups of the first match in a file, which may be written and truncated meanwhile."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        left, data = b"", file.read(_BLOCK)
+        while data:
+            text, data = left + data, file.read(_BLOCK)
+            at = len(text) if not data or b"\n" not in text else text.rindex(b"\n")
+            match = pattern.search(text, 0, at)
+            if match is not None:
+                return tuple(group or b"" for group in match.groups())
+            left = text[text.rfind(b"\n", 0, max(0, at - _OVERLAP)) + 1 :][-_BLOCK:]
     return None
