@@ -8,7 +8,7 @@ SUITE ?=
 PYTEST_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench chaos fuzz zoo long-watch gpu-check docs snapshots setup clean
+.PHONY: help demo test lint types unit coverage bench chaos fuzz mutants zoo long-watch gpu-check docs snapshots setup clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,10 @@ gpu-check: ## device state on a real GPU: look, dump, attach; recordings in buil
 fuzz: ## damaged and hostile inputs for every reader of foreign data, limits of 10 s and 1 GB each (CASES=50000)
 	@.ci/setup test $(VENV)
 	$(PY) -m tests.fuzz $(CASES)
+
+mutants: ## small changes of the code that decides verdicts, which the tests should notice (MUTANTS=rules|analysis|waits|ascend|FILE)
+	@.ci/setup mutants $(VENV)
+	$(PY) -m tests.mutants $(MUTANTS)
 
 zoo: ## what livedbg says of programs that it was not made for; those that are installed (ZOO=words of names)
 	@.ci/setup test $(VENV)
