@@ -47,7 +47,7 @@ TICK_SHARE: Final = 0.05
 
 _NAPS: Final = 3
 _NAP_NS: Final = 1_000_000_000
-_MOMENT_NS: Final = 500_000
+_MOMENT_NS: Final = 200_000
 """From this many sleeps on, of at most this length on average, each followed by at most this much CPU time: a nap."""
 
 _SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
