@@ -14,7 +14,7 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.marks import catch_mark
 from livedbg.panels.messages import Asked, Noticed, Opened
-from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows, layout
 from livedbg.session.presets import presets, usual_types
 from livedbg.text.quantities import rate
 from livedbg.text.wording import many
@@ -40,7 +40,7 @@ _USUAL: Final = ("std::runtime_error", "std::exception", "std::bad_alloc")
 _LEAST_ROWS: Final = 1
 
 
-class CatchpointsPanel(TablePanel):
+class CatchpointsPanel(GrowingTablePanel):
     """Every catchpoint."""
 
     LABEL = "Catchpoints"
@@ -84,13 +84,6 @@ class CatchpointsPanel(TablePanel):
             found.sort(key=lambda c: (catch_mark(c.state).order, place[c.id]))
         title = f"{armed(context)} armed  {many(sum(c.hits for c in known.values()), 'hit')}" if known else ""
         return Rows([c.id for c in found], len(known), title)
-
-    def set_rows(self, rows: Rows) -> None:
-        """Show these rows, in as many lines as they need."""
-        before = len(self.rows.order)
-        super().set_rows(rows)
-        if len(rows.order) != before:
-            self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The head and a line for each row."""

@@ -16,7 +16,7 @@ from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.keys import Key, bindings
 from livedbg.panels.messages import Asked, Noticed
 from livedbg.panels.sheet import SheetLine
-from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
+from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows
 from livedbg.text.quantities import clock_ms, count, elapsed, rate
 from livedbg.text.wording import many
 from livedbg.themes import Role
@@ -29,7 +29,7 @@ _LEAST_ROWS: Final = 1
 _MOST_ROWS: Final = 8
 
 
-class LaunchesPanel(TablePanel):
+class LaunchesPanel(GrowingTablePanel):
     """Every thread that launched something while it was traced."""
 
     LABEL = "Launches"
@@ -65,13 +65,6 @@ class LaunchesPanel(TablePanel):
         if said := next(_trouble(context.snapshot), ""):
             title = f"{title}  {said}".strip()
         return Rows([trail.thread for trail in found], len(trails), title)
-
-    def set_rows(self, rows: Rows) -> None:
-        """Show these rows, in as many lines as they need."""
-        before = len(self.rows.order)
-        super().set_rows(rows)
-        if len(rows.order) != before:
-            self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The head and a line for each row."""

@@ -20,7 +20,7 @@ from livedbg.panels.keys import Key, bindings
 from livedbg.panels.messages import Noticed, Picked
 from livedbg.themes import Role
 
-__all__ = ["SORT_KEY", "Cell", "Column", "Rows", "TablePanel", "layout"]
+__all__ = ["SORT_KEY", "Cell", "Column", "GrowingTablePanel", "Rows", "TablePanel", "layout"]
 
 MANY: Final = 4_000
 """From so many entities on, rows are ordered in another thread."""
@@ -245,3 +245,14 @@ class TablePanel(LinePanel):
             if width and left <= x < left + width + 2 and column.sort:
                 self.sort_by(column.sort)
             left += width + 2 if width else 0
+
+
+class GrowingTablePanel(TablePanel):
+    """A table that is as high as it has rows; its class says by `get_content_height` how high that is."""
+
+    def set_rows(self, rows: Rows) -> None:
+        """Show these rows, in as many lines as they need."""
+        before = len(self.rows.order)
+        super().set_rows(rows)
+        if len(rows.order) != before:
+            self.refresh(layout=True)

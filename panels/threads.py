@@ -63,9 +63,16 @@ class ThreadsPanel(TablePanel):
         self._columns: tuple[Column, ...] = self.COLUMNS
 
     def source(self, context: DrawContext) -> object:
-        """Threads, their stacks when merged, and the roots of the verdict, which come first."""
+        """Threads, processes, stacks when merged, and the roots of the verdict, which come first."""
         shot = context.snapshot
-        return id(shot.threads), id(shot.activity), id(shot.stacks), context.diagnosis.verdict.roots, self.merged
+        return (
+            id(shot.threads),
+            id(shot.processes),
+            id(shot.activity),
+            id(shot.stacks),
+            context.diagnosis.verdict.roots,
+            self.merged,
+        )
 
     def size_of(self, context: DrawContext) -> int:
         """All threads."""
@@ -73,10 +80,10 @@ class ThreadsPanel(TablePanel):
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         """Filter, order, merge, count the states for the title."""
-        alive = [thread for thread in context.snapshot.threads.values() if not thread.exited]
-        words = Counter(thread_mark(thread).word for thread in alive)
+        shown = context.snapshot.last_threads()
+        words = Counter(thread_mark(thread).word for thread in shown)
         title = "  ".join(f"{count(number)} {word}" for word, number in words.most_common(4))
-        found = [thread for thread in alive if not needle or needle in _text(context, thread)]
+        found = [thread for thread in shown if not needle or needle in _text(context, thread)]
         found.sort(key=_order(context, sort))
         if self.merged:
             groups: dict[object, list[Thread]] = defaultdict(list)
@@ -87,7 +94,7 @@ class ThreadsPanel(TablePanel):
             self.members = {group[0].id: len(group) for group in groups.values()}
         else:
             self.members = {}
-        return Rows([thread.id for thread in found], len(alive), title)
+        return Rows([thread.id for thread in found], len(shown), title)
 
     def set_rows(self, rows: Rows) -> None:
         """Show these rows; numbers and names take no more room than they need."""

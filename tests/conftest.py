@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import select
 import signal
@@ -20,6 +21,15 @@ from hypothesis import HealthCheck, settings
 from tests.runner_output import write_through_pipe
 
 write_through_pipe()
+
+gc.disable()
+"""What the collection of thousands of tests makes is not looked through for garbage, then nor later."""
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

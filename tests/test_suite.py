@@ -71,6 +71,14 @@ def test_what_fails_once_is_run_again_and_named(source: str, code: int, again: s
     assert (again in done.stdout) if again else ("SECOND CHANCE" not in done.stdout)
 
 
+def test_a_fresh_checkout_is_compiled_before_the_workers_start(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_two.py").write_text(WELL)
+    assert run(tmp_path, WELL, "test_one.py").returncode == 0
+    compiled = [path.name.partition(".")[0] for path in tmp_path.rglob("*-pytest-*.pyc")]
+    assert sorted(compiled) == ["test_one", "test_two"]
+
+
 @pytest.mark.parametrize(("listed", "code"), [(NAME, 0), ("test_one.py::test_other", 1), ("", 1)])
 def test_a_strict_run_fails_for_a_second_chance_that_is_not_listed(listed: str, code: int, tmp_path: Path) -> None:
     entry = f'[[test]]\ntest = "{listed}"\nsince = 2026-01-31\nreason = "a race"\n'

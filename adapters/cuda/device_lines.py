@@ -107,8 +107,8 @@ def torch_asserts(text: str) -> list[Statement]:
     return found
 
 
-class CoreDump:
-    """The driver's words while it writes a GPU core dump, one line after the other."""
+class DeviceException:
+    """An exception of the device that several lines tell of, one after the other."""
 
     def __init__(self) -> None:
         self._open: Statement | None = None
@@ -117,6 +117,22 @@ class CoreDump:
     def opened(self) -> bool:
         """Whether an exception has begun and not ended."""
         return self._open is not None
+
+    def end(self) -> list[Statement]:
+        """The exception that is open, which is complete now."""
+        done, self._open = self._open, None
+        if done is None:
+            return []
+        done.key = self._key(done)
+        return [done]
+
+    def _key(self, statement: Statement) -> tuple[str, ...]:
+        """What tells it from others of its kind."""
+        raise NotImplementedError
+
+
+class CoreDump(DeviceException):
+    """The driver's words while it writes a GPU core dump, one line after the other."""
 
     def line(self, line: str) -> list[Statement]:
         """Take a line; gives what is complete."""
@@ -139,13 +155,8 @@ class CoreDump:
             self._more(self._open, text)
         return []
 
-    def end(self) -> list[Statement]:
-        """The exception that is open."""
-        done, self._open = self._open, None
-        if done is None:
-            return []
-        done.key = (done.kernel, done.attributes.get("device", ""))
-        return [done]
+    def _key(self, statement: Statement) -> tuple[str, ...]:
+        return (statement.kernel, statement.attributes.get("device", ""))
 
     def _more(self, statement: Statement, text: str) -> None:
         detail, frame = _DETAIL.match(text), _DUMP_FRAME.match(text)
@@ -157,16 +168,8 @@ class CoreDump:
             statement.kernel = kernel_name(function)  # the outermost one is the kernel
 
 
-class DeviceStops:
+class DeviceStops(DeviceException):
     """cuda-gdb's words when it stops at an exception of the device, one line after the other."""
-
-    def __init__(self) -> None:
-        self._open: Statement | None = None
-
-    @property
-    def opened(self) -> bool:
-        """Whether an exception has begun and not ended."""
-        return self._open is not None
 
     def line(self, line: str) -> list[Statement]:
         """Take a line; gives what is complete."""
@@ -199,10 +202,5 @@ class DeviceStops:
             return self.end()
         return []
 
-    def end(self) -> list[Statement]:
-        """The stop that is open."""
-        done, self._open = self._open, None
-        if done is None:
-            return []
-        done.key = (done.kernel, done.where)
-        return [done]
+    def _key(self, statement: Statement) -> tuple[str, ...]:
+        return (statement.kernel, statement.where)

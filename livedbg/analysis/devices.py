@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
+from livedbg.text.wording import sentence_case
 
 __all__ = [
     "fault_sentence",
@@ -47,7 +48,7 @@ def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
     places = places_of(state, kernel.number)
     if not places or not kernel.warps:
         on = f" on {kernel.sms:,} SMs" if kernel.sms else ""
-        return f"{name[0].upper()}{name[1:]} is {kernel.status or 'there'}{on}."
+        return f"{sentence_case(name)} is {kernel.status or 'there'}{on}."
     first, share = places[0], share_of(places[0], kernel)
     where = f"at {place_name(first, kernel)}"
     inside = f", in {_short(first.function)}" if first.line is not None and first.function else ""

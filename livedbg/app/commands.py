@@ -16,6 +16,7 @@ from livedbg.app.prompting import PromptingApp
 from livedbg.panels.base import LinePanel
 from livedbg.panels.keys import Key
 from livedbg.recipes.fitting import Again
+from livedbg.text.wording import sentence_case
 from livedbg.themes import PALETTES
 
 __all__ = ["Commands"]
@@ -92,7 +93,7 @@ class Commands(Provider):
 
 
 def _title(key: Key) -> str:
-    return f"{key.help[0].upper()}{key.help[1:]}  ({key.shown})"
+    return f"{sentence_case(key.help)}  ({key.shown})"
 
 
 def _offer(again: Again) -> str:

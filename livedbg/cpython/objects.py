@@ -24,6 +24,8 @@ _BYTES_SIZE_AT, _BYTES_DATA_AT = 16, 32
 _HEAD: Final = 48
 _MOST_TEXT: Final = 1024
 _MOST_TABLE: Final = 1 << 20
+_MOST_SLOTS: Final = 1 << 16  # of a frame, words
+_MOST_BITS: Final = 48  # of a number in a table: more is no offset and no line
 _LOCKS: Final = frozenset({"_thread.lock", "_thread.RLock"})
 
 
@@ -104,7 +106,7 @@ def _varints(table: bytes) -> Iterator[int]:
     """The numbers of an exception table: 6 bits a byte, the most significant first, bit 6 = more."""
     value = 0
     for byte in table:
-        value = value << 6 | byte & 63
+        value = (value << 6 | byte & 63) & (1 << _MOST_BITS) - 1
         if not byte & 64:
             yield value
             value = 0
@@ -116,7 +118,7 @@ def _signed(table: bytes, index: int) -> tuple[int, int]:
     while index < len(table):
         byte = table[index]
         index += 1
-        value |= (byte & 63) << shift
+        value |= (byte & 63) << min(shift, _MOST_BITS)
         shift += 6
         if not byte & 64:
             break
@@ -257,12 +259,15 @@ class ObjectReader:
             return int.from_bytes(head[offset : offset + 8], "little")
 
         count = number(at.locals_count)
+        slots = max(0, count) + max(0, number(at.stack_size))
+        if slots > _MOST_SLOTS:
+            return None  # it is none, or was changed meanwhile
         return Code(
             address=address,
             name=self.text(pointer(at.qualname)),
             file=self.text(pointer(at.filename)),
             first_line=number(at.first_line),
-            slots=max(0, count) + max(0, number(at.stack_size)),
+            slots=slots,
             locals_count=max(0, count),
             start=address + at.instructions,
             exceptions=self._bytes(pointer(at.exception_table)),

@@ -154,11 +154,11 @@ class ThreadReader:
         """
         at = self.layout.thread
         found: dict[int, int] = {}
+        seen: set[int] = set()
         for interpreter in self._interpreters():
             address = self.objects.word(interpreter + self.layout.threads_head)
-            for _ in range(_MOST_THREADS):
-                if not address:
-                    break
+            while address and address not in seen and len(seen) < _MOST_THREADS:
+                seen.add(address)
                 head = memory.read(self.pid, address, max(at.next, at.native_id) + 8)
                 found[_word(head, at.native_id)] = address
                 address = _word(head, at.next)

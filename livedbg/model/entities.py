@@ -92,6 +92,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first sampled.
         marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
             that only computes, or spins, makes none.
+        ended_mono_ns: when it was seen to have ended.
         role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
         wakers: the processes whose threads could end its wait, if they are all that could; () where not known.
         outside: what else could end its wait (`a signal`, `any process that may open /tmp/fifo`), or why that is not
@@ -117,6 +118,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: str = ""
     wakers: tuple[str, ...] = ()
     outside: str = ""
+    ended_mono_ns: int | None = None
 
     @property
     def title(self) -> str:

@@ -38,6 +38,9 @@ from livedbg.model.tables import FrozenTable
 
 __all__ = ["EMPTY", "Activity", "Clock", "Counter", "CounterKey", "Durations", "Snapshot", "StatusKey", "Touches"]
 
+_TOGETHER_NS = 10_000_000_000
+"""Threads that end with their process are seen to end so long before it, at most, on a busy machine."""
+
 
 class Clock(NamedTuple):
     """The newest stamp seen from one host."""
@@ -241,6 +244,31 @@ class Snapshot:
         """The threads of a process that are alive, by tid."""
         found = [t for t in self.threads.values() if t.process == process and not t.exited]
         return sorted(found, key=lambda thread: thread.tid)
+
+    def last_threads(self) -> list[Thread]:
+        """The threads that are alive; of processes that have ended, those that were alive until then.
+
+        While a target lives, only processes that the user named are shown after their end: a job may start thousands.
+        """
+        ended = {process.id: process.named for process in self.processes.values() if process.exited and process.target}
+        over = len(ended) == sum(process.target for process in self.processes.values())
+        until: dict[str, int] = {}
+        for thread in self.threads.values():
+            if thread.process in ended:
+                until[thread.process] = max(until.get(thread.process, 0), thread.ended_mono_ns or 0)
+        return [
+            thread
+            for thread in self.threads.values()
+            if not thread.exited
+            or ((over or ended.get(thread.process)) and _with_process(thread, until.get(thread.process)))
+        ]
+
+
+def _with_process(thread: Thread, until_mono_ns: int | None) -> bool:
+    """Whether a thread ended together with its process, whose last thread ended then."""
+    if until_mono_ns is None:
+        return False
+    return thread.ended_mono_ns is None or until_mono_ns - thread.ended_mono_ns <= _TOGETHER_NS
 
 
 EMPTY = Snapshot()

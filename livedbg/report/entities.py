@@ -28,7 +28,7 @@ def chosen_entities(snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[list[str]
     for finding in diagnosis.findings.values():
         first.update(dict.fromkeys(finding.entities))
     rest: dict[str, None] = dict.fromkeys(snapshot.processes)
-    rest.update(dict.fromkeys(thread.id for thread in snapshot.threads.values() if not thread.exited))
+    rest.update(dict.fromkeys(thread.id for thread in snapshot.last_threads()))
     rest.update(dict.fromkeys(task.id for task in snapshot.tasks.values() if task.state is not TaskState.COMPLETED))
     rest.update(dict.fromkeys(snapshot.resources))
     others = [entity for entity in rest if entity not in first]

@@ -19,6 +19,7 @@ from livedbg.session.adapter import Adapter, Request
 from livedbg.session.latch import Latch
 from livedbg.session.registry import adapter_classes
 from livedbg.session.session import EventSink, Session
+from livedbg.session.subscribers import Subscribers
 from livedbg.session.view import NOTHING_YET, Timeline, Update
 from livedbg.text.secrets import mask_text
 
@@ -58,10 +59,9 @@ class LiveView:
     ) -> None:
         self._title = title
         self._latest = NOTHING_YET
-        self._callbacks: list[Callable[[Update], None]] = []
+        self._subscribers = Subscribers()
         self._settled = Latch()
         self._ended = Latch()
-        self._lock = threading.Lock()
         chosen = adapters_for(request) if adapters is None else list(adapters)
         self._session = Session(request, chosen, self._take, sink)
         self.request = self._session.request
@@ -125,14 +125,7 @@ class LiveView:
 
     def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
         """Call `callback` on the session's thread with every update from now on."""
-        with self._lock:
-            self._callbacks.append(callback)
-
-        def end() -> None:
-            with self._lock, contextlib.suppress(ValueError):
-                self._callbacks.remove(callback)
-
-        return end
+        return self._subscribers.add(callback)
 
     def send(self, intent: Intent) -> None:
         """Ask the session for something."""
@@ -154,10 +147,7 @@ class LiveView:
 
     def _take(self, update: Update) -> None:
         self._latest = update
-        with self._lock:
-            callbacks = list(self._callbacks)
-        for callback in callbacks:
-            callback(update)
+        self._subscribers.call(update)
 
     def _main(self) -> None:
         with contextlib.suppress(OSError):

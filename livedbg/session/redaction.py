@@ -12,15 +12,19 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from livedbg.model import Diagnostic, Evidence, Frame
+from livedbg.model import Diagnostic, Edge, Evidence, Frame, Resource, Task
 from livedbg.model.events import (
     DiagnosticSeen,
+    EdgesAdded,
+    EdgesReplaced,
     Event,
     ExceptionSeen,
     LogsSeen,
     ProcessSeen,
+    ResourcesSeen,
     StacksSeen,
     StatusSeen,
+    TasksSeen,
     Touched,
 )
 from livedbg.text.secrets import mask_command, mask_environment, mask_text, mask_variable
@@ -95,6 +99,47 @@ def _evidence(evidence: Evidence) -> Evidence:
     return evidence if text is evidence.text else replace(evidence, text=text)
 
 
+def _tasks(event: TasksSeen) -> TasksSeen:
+    tasks = tuple(map(_task, event.tasks))
+    return event if _same(tasks, event.tasks) else replace(event, tasks=tasks)
+
+
+def _task(task: Task) -> Task:
+    kernel = task.kernel and mask_text(task.kernel)
+    attributes = task.attributes and mask_environment(task.attributes)
+    if (kernel, attributes) == (task.kernel, task.attributes):
+        return task
+    return replace(task, kernel=kernel, attributes=attributes)
+
+
+def _resources(event: ResourcesSeen) -> ResourcesSeen:
+    resources = tuple(map(_resource, event.resources))
+    return event if _same(resources, event.resources) else replace(event, resources=resources)
+
+
+def _resource(resource: Resource) -> Resource:
+    name, state = mask_text(resource.name), resource.state and mask_text(resource.state)
+    attributes = resource.attributes and mask_environment(resource.attributes)
+    if (name, state, attributes) == (resource.name, resource.state, resource.attributes):
+        return resource
+    return replace(resource, name=name, state=state, attributes=attributes)
+
+
+def _edges(event: EdgesReplaced | EdgesAdded) -> EdgesReplaced | EdgesAdded:
+    texts = {edge.evidence for edge in event.edges}  # a graph has millions of edges, and few of these
+    masked = {text: changed for text in texts if (changed := mask_text(text)) is not text}
+    if not masked:
+        return event
+    edges: tuple[Edge, ...] = tuple(
+        replace(edge, evidence=masked[edge.evidence]) if edge.evidence in masked else edge for edge in event.edges
+    )
+    return event if edges == event.edges else replace(event, edges=edges)
+
+
+def _same(after: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    return all(one is other for one, other in zip(after, before, strict=True))
+
+
 def _status(event: StatusSeen) -> StatusSeen:
     status = event.status
     sentence, remedy = mask_text(status.sentence), mask_text(status.remedy)
@@ -114,6 +159,10 @@ _MASKS: Final[dict[type[Any], Callable[[Any], Event]]] = {
     StacksSeen: _stacks,
     ExceptionSeen: _exception,
     DiagnosticSeen: _diagnostic,
+    TasksSeen: _tasks,
+    ResourcesSeen: _resources,
+    EdgesReplaced: _edges,
+    EdgesAdded: _edges,
     StatusSeen: _status,
     Touched: _touched,
 }

@@ -23,6 +23,7 @@ from livedbg.recording.file import RecordingReader
 from livedbg.recording.tape import Tape
 from livedbg.session.redaction import redacted
 from livedbg.session.rulebook import diagnose
+from livedbg.session.subscribers import Subscribers
 from livedbg.session.view import NOTHING_YET, Timeline, Update
 from livedbg.state.store import Store
 from livedbg.text.secrets import mask_text
@@ -63,7 +64,7 @@ class ReplayView:
         self._at_ns = 0.0  # the position on the time line, wall clock
         self._moved_s = 0.0  # until when the time that goes by is counted in
         self._latest = NOTHING_YET
-        self._callbacks: list[Callable[[Update], None]] = []
+        self._subscribers = Subscribers()
         self._thread = threading.Thread(target=self._main, name="livedbg-replay", daemon=True)
         self._logs = RecordedLogReader(lambda: self._latest.snapshot)
         self._notice = ""
@@ -99,15 +100,7 @@ class ReplayView:
 
     def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
         """Call `callback` on the replay's thread with every update from now on."""
-        with self._lock:
-            self._callbacks.append(callback)
-
-        def end() -> None:
-            with self._lock:
-                if callback in self._callbacks:
-                    self._callbacks.remove(callback)
-
-        return end
+        return self._subscribers.add(callback)
 
     def send(self, intent: Intent) -> None:
         """Nothing can be asked of the past; the notice says so."""
@@ -232,13 +225,11 @@ class ReplayView:
         with self._lock:
             step = self._step
             snapshot = self._tape.state(self._tape.steps[step]).snapshot()
-            callbacks = list(self._callbacks)
         notice, self._notice = self._notice, ""
         if not notice and self._reader.incomplete != self._said:
             notice = self._said = self._reader.incomplete
         self._latest = Update(snapshot, diagnose(snapshot), 0.0, False, notice)
-        for callback in callbacks:
-            callback(self._latest)
+        self._subscribers.call(self._latest)
 
 
 def _shown(reader: RecordingReader, redact: bool) -> Iterable[Event]:

@@ -222,13 +222,16 @@ class Store:
         known = self._tables["processes"].get(event.process.id)
         if known is not None and known.start_ticks != event.process.start_ticks:  # the pid was used again
             self._forget_threads({event.process.id})
-        self._dirty("processes")[event.process.id] = event.process
-        self._forget_surplus(event.process)
+        process = event.process
+        if known is not None and known.exited and known.start_ticks == process.start_ticks is not None:
+            process = msgspec.structs.replace(process, exited=True, exit_status=known.exit_status)  # of before its end
+        self._dirty("processes")[process.id] = process
+        self._forget_surplus(process)
 
     def _process_exited(self, event: ev.ProcessExited) -> None:
         known = self._tables["processes"].get(event.id)
         threads = self._tables["threads"]
-        self._mark_exited([t.id for t in threads.values() if t.process == event.id and not t.exited])
+        self._mark_exited([t.id for t in threads.values() if t.process == event.id and not t.exited], event.mono_ns)
         self._edges.ended(event.id)
         if known is not None:
             gone = msgspec.structs.replace(known, exited=True, exit_status=event.status)
@@ -286,14 +289,14 @@ class Store:
                 threads[name] = msgspec.structs.replace(known, role=role)
 
     def _threads_exited(self, event: ev.ThreadsExited) -> None:
-        self._mark_exited(event.ids)
+        self._mark_exited(event.ids, event.mono_ns)
 
-    def _mark_exited(self, ids: Iterable[str]) -> None:
+    def _mark_exited(self, ids: Iterable[str], mono_ns: int) -> None:
         threads = self._dirty("threads")
         for thread in ids:
             known = threads.get(thread)
             if known is not None and not known.exited:
-                threads[thread] = msgspec.structs.replace(known, exited=True)
+                threads[thread] = msgspec.structs.replace(known, exited=True, ended_mono_ns=mono_ns)
                 self._exited.append(thread)
         while len(self._exited) > EXITED_WINDOW:
             oldest = self._exited.popleft()

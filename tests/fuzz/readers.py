@@ -68,6 +68,7 @@ from livedbg.text.sanitize import clean, clean_line, is_clean
 from livedbg.touch import config
 from livedbg.touch.source import with_source
 from livedbg.values import tensor_files
+from tests.fuzz.memory_images import read_python, read_scheduler, scheduler_image
 
 __all__ = ["READERS", "Reader"]
 
@@ -519,6 +520,8 @@ READERS: Final[dict[str, Reader]] = {
     "sanitising": Reader(_clean, _texts("\x1b]0;title\x07\x1b[31mred\x1b[0m 50 %\r100 %\n", "größe")),
     "gdb's MI": Reader(_mi, _files("gdb-mi/*.txt", "cuda-gdb/*.txt")),
     "cuda-gdb's tables": Reader(_cuda_tables, _files("cuda-gdb/*.txt")),
+    "interpreter's memory": Reader(lambda data, _: read_python(data), _texts(b"1", b"2", b"3")),
+    "scheduler's memory": Reader(lambda data, _: read_scheduler(data), scheduler_image),
     "scheduler's layout": Reader(
         _layout,
         lambda: _bytes_of(

@@ -20,6 +20,10 @@ def pip(*words: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+NOT_ISOLATED = "--no-build-isolation"
+"""Build with the setuptools of the tests: an environment of its own costs as much as the build. One build has one."""
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A folder of this run that all its workers share."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import pip
+from tests.packaging.conftest import NOT_ISOLATED, pip
 
 pytestmark = pytest.mark.timeout(900)
 """Of several workers one builds; the others wait for it."""
@@ -127,7 +127,7 @@ def test_a_source_distribution_builds_the_same_wheel(tree: Path, wheel: Path, tm
     with tarfile.open(archive) as opened:
         tops = {name.partition("/")[0] for name in opened.getnames()}
     assert len(tops) == 1
-    pip("wheel", "--no-deps", "-w", tmp_path / "again", archive)
+    pip("wheel", NOT_ISOLATED, "--no-deps", "-w", tmp_path / "again", archive)
     (again,) = (tmp_path / "again").iterdir()
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 

@@ -17,7 +17,7 @@ import pytest
 from livedbg.session.systems import System
 from tests.app.terminal import Terminal
 from tests.conftest import Target
-from tests.packaging.conftest import pip
+from tests.packaging.conftest import NOT_ISOLATED, pip
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -70,7 +70,14 @@ def site(shared: Path) -> Path:
                     file = shared / "plugins.source" / name / path
                     file.parent.mkdir(parents=True, exist_ok=True)
                     file.write_text(text)
-                pip("install", "--no-deps", "--target", shared / "plugins.new", shared / "plugins.source" / name)
+                pip(
+                    "install",
+                    NOT_ISOLATED,
+                    "--no-deps",
+                    "--target",
+                    shared / "plugins.new",
+                    shared / "plugins.source" / name,
+                )
             (shared / "plugins.new").rename(folder)
     return folder
 

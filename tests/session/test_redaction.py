@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from livedbg.logs.files import FileLogReader
 from livedbg.model import (
     Diagnostic,
+    Edge,
+    EdgeKind,
     Evidence,
     ExceptionHit,
     Frame,
@@ -17,19 +20,25 @@ from livedbg.model import (
     LogRecord,
     LogSource,
     Process,
+    Resource,
     Severity,
     SourceHealth,
     SourceStatus,
     Stack,
+    Task,
 )
 from livedbg.model.events import (
     DiagnosticSeen,
+    EdgesAdded,
+    EdgesReplaced,
     Event,
     ExceptionSeen,
     LogsSeen,
     ProcessSeen,
+    ResourcesSeen,
     StacksSeen,
     StatusSeen,
+    TasksSeen,
     Tick,
     Touched,
     encode,
@@ -50,7 +59,14 @@ STATUS = SourceStatus(source="x", target="", health=SourceHealth.OK, sentence=LI
 PROCESS = Process(
     id="process:box/1", host="box", pid=1, command=("python", "--api-key", SECRET), environment={"HF_TOKEN": SECRET}
 )
+EDGE = Edge(kind=EdgeKind.WAITS_FOR, source="task:s/a", target="pipe:box/1", evidence=LINE)
+PIPE = Resource(id="pipe:box/1", kind="pipe", name=LINE, state=LINE, attributes={"HF_TOKEN": SECRET})
 EVENTS: list[Event] = [
+    TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", attributes={"api_key": SECRET}),), **AT),
+    TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", kernel=LINE),), **AT),
+    ResourcesSeen(resources=(PIPE,), **AT),
+    EdgesReplaced(scope="x", edges=(EDGE,), **AT),
+    EdgesAdded(scope="x", edges=(EDGE,), **AT),
     ProcessSeen(process=PROCESS, **AT),
     LogsSeen(records=(LogRecord(source="log:box/x", text=LINE), LogRecord(source="log:box/x", text="fine")), **AT),
     StacksSeen(stacks=(Stack(thread="thread:box/1/1", frames=FRAMES, taken_mono_ns=1, source="x"),), **AT),
@@ -113,6 +129,9 @@ def test_an_event_without_a_secret_is_the_same_object() -> None:
         ProcessSeen(process=Process(id="process:box/2", host="box", pid=2, command=("a", "--max-tokens", "3")), **AT),
         LogsSeen(records=(LogRecord(source="log:box/x", text="fine"),), **AT),
         ExceptionSeen(hit=ExceptionHit(id="e", type="E", message="m"), **AT),
+        TasksSeen(tasks=(Task(id="task:s/a", system="s", name="a", kernel="k", attributes={"blocks": "3"}),), **AT),
+        ResourcesSeen(resources=(Resource(id="pipe:box/1", kind="pipe", name="pipe 3"),), **AT),
+        EdgesReplaced(scope="x", edges=(structs.replace(EDGE, evidence="futex 0x7f"),), **AT),
     ]
     assert all(after is before for after, before in zip(redacted(plain), plain, strict=True))
 

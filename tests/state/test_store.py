@@ -266,3 +266,52 @@ def test_stack_layers_are_kept_apart_and_shown_merged() -> None:
     both = fold(ev.StacksSeen(stacks=(python,), **at(1)), ev.StacksSeen(stacks=(native,), **at(2)))
     assert only.stacks[THREAD].frames == python.frames
     assert native.frames[0] in both.stacks[THREAD].frames
+
+
+def test_a_process_that_has_ended_never_comes_back() -> None:
+    process = Process(id=PROCESS, host="box", pid=10, start_ticks=7)
+    snapshot = fold(
+        ev.ProcessSeen(process=process, **at(1)),
+        ev.ProcessExited(id=PROCESS, status=-9, **at(3)),
+        ev.ProcessSeen(process=process, **at(4)),
+    )
+    assert (snapshot.processes[PROCESS].exited, snapshot.processes[PROCESS].exit_status) == (True, -9)
+    other = Process(id=PROCESS, host="box", pid=10, start_ticks=8)
+    again = fold(
+        ev.ProcessSeen(process=process, **at(1)),
+        ev.ProcessExited(id=PROCESS, status=-9, **at(3)),
+        ev.ProcessSeen(process=other, **at(4)),
+    )
+    assert not again.processes[PROCESS].exited
+
+
+def test_the_last_threads_of_what_has_ended_are_kept() -> None:
+    second = 1_000_000_000
+    ids = [f"thread:box/10/{tid}" for tid in (10, 11, 12)]
+    alive = fold(
+        ev.ProcessSeen(process=Process(id=PROCESS, host="box", pid=10), **at(1)),
+        ev.ThreadsSeen(threads=tuple(Thread(id=one, process=PROCESS, tid=int(one[-2:])) for one in ids), **at(2)),
+        ev.ThreadsExited(ids=(ids[1],), **at(3)),
+    )
+    assert [thread.id for thread in alive.last_threads()] == [ids[0], ids[2]]
+    ended = fold(
+        ev.ProcessSeen(process=Process(id=PROCESS, host="box", pid=10), **at(1)),
+        ev.ThreadsSeen(threads=tuple(Thread(id=one, process=PROCESS, tid=int(one[-2:])) for one in ids), **at(2)),
+        ev.ThreadsExited(ids=(ids[1],), **at(3)),
+        ev.ThreadsExited(ids=(ids[2],), **at(59 * second)),
+        ev.ProcessExited(id=PROCESS, status=-6, **at(60 * second)),
+    )
+    assert [thread.id for thread in ended.last_threads()] == [ids[0], ids[2]], "thread 11 had ended long before"
+
+
+def test_the_threads_of_an_ended_child_are_not_shown_while_the_job_lives() -> None:
+    child = "process:box/20"
+    events = (
+        ev.ProcessSeen(process=Process(id=PROCESS, host="box", pid=10, named=True), **at(1)),
+        ev.ProcessSeen(process=Process(id=child, host="box", pid=20), **at(1)),
+        ev.ThreadsSeen(threads=(Thread(id="thread:box/20/20", process=child, tid=20),), **at(2)),
+        ev.ProcessExited(id=child, status=0, **at(3)),
+    )
+    assert fold(*events).last_threads() == []
+    over = fold(*events, ev.ProcessExited(id=PROCESS, status=0, **at(4)))
+    assert [thread.id for thread in over.last_threads()] == ["thread:box/20/20"]

@@ -31,6 +31,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.survived import unless_survived
 from livedbg.model import Severity
+from livedbg.text.wording import sentence_case
 
 __all__ = ["AscendRule", "rules"]
 
@@ -157,7 +158,7 @@ def _scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterato
         severity=Severity.CRITICAL,
         sentence=(
             f"The orchestrator waits for itself: {ring_name(ring)} is full, and only the orchestrator can end "
-            f"the scope of its oldest task.{f' {level[0].upper()}{level[1:]}.' if level else ''}"
+            f"the scope of its oldest task.{f' {sentence_case(level)}.' if level else ''}"
         ),
         entities=ring.entities,
         evidence=evidence(ring),

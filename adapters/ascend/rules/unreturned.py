@@ -11,6 +11,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
 from livedbg.model import Diagnostic, Severity, Thread, ids
+from livedbg.text.wording import sentence_case
 
 __all__ = ["unreturned"]
 
@@ -32,7 +33,7 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     many = len(left) > 1
     more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     names = ", ".join(_core(said, job, state) for said in left[:_SHOWN]) + more
-    names = f"The kernels of {len(left)} cores ({names})" if many else f"{names[0].upper()}{names[1:]}"
+    names = f"The kernels of {len(left)} cores ({names})" if many else sentence_case(names)
     limit = limit_words(job)
     watchdog = f" The scheduler ends a run for a fatal error, and after {limit} without progress." if limit else ""
     yield Finding(

@@ -13,6 +13,7 @@ from livedbg.analysis.rules.base import RuleInput, Settings
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import Evidence, Severity, Thread
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["SilentThread", "ThreadLaunchesStopped", "silent_threads"]
 
@@ -77,7 +78,7 @@ class ThreadLaunchesStopped:
             rule=self.name,
             severity=Severity.WARNING,
             sentence=(
-                f"{who[:1].upper()}{who[1:]} has launched nothing on a GPU for {duration(silent.lasted_ns)} and waits "
+                f"{sentence_case(who)} has launched nothing on a GPU for {duration(silent.lasted_ns)} and waits "
                 f"for it in {function}, while other threads of {name_of(thread.process, snapshot)} go on launching; "
                 f"before that it launched {often(silent.per_s)} in the mean. Launched last (newest first): {kernels}."
             ),

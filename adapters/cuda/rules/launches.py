@@ -16,6 +16,7 @@ from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Evidence, Severity, Thread, ids
 from livedbg.model.launches import CALLS, LaunchTrail
 from livedbg.model.snapshot import Counter, Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = ["LaunchesStopped", "rules", "stacks_wanted"]
 
@@ -80,8 +81,8 @@ class LaunchesStopped:
         kernels, launches = launched_last(silence.process, snapshot)
         who = name_of(silence.process, snapshot)
         sentence = (
-            f"{who[:1].upper()}{who[1:]} has launched nothing on a GPU for {duration(silence.lasted_ns)}; before that "
-            f"there were launch calls, {often(silence.per_s)} in the mean. {meanwhile[:1].upper()}{meanwhile[1:]}."
+            f"{sentence_case(who)} has launched nothing on a GPU for {duration(silence.lasted_ns)}; before that "
+            f"there were launch calls, {often(silence.per_s)} in the mean. {sentence_case(meanwhile)}."
         )
         if kernels:
             sentence += f" Launched last (newest first): {kernels}."

@@ -11,6 +11,7 @@ from livedbg.analysis.rules.words import name_of
 from livedbg.model import Diagnostic, Evidence
 from livedbg.model.launches import kernel_text, launch_text
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import sentence_case
 
 __all__ = [
     "ASYNCHRONOUS",
@@ -57,7 +58,7 @@ class CudaContext:
     def owner(self) -> str:
         """`Rank 3: `, where the log has several."""
         owner = self.errors[0].attributes.get("owner", "")
-        return f"{owner[:1].upper()}{owner[1:]}: " if owner else ""
+        return f"{sentence_case(owner)}: " if owner else ""
 
     @property
     def precise(self) -> list[Diagnostic]:

@@ -179,16 +179,21 @@ def _taken_apart(text: str) -> tuple[str, str | tuple[str, ...]]:
 
 @lru_cache(maxsize=64)
 def _halves(text: str) -> tuple[str, str, str]:
+    match = _outside_brackets(_BRACKET_OR_SIGN, text)
+    return (text[: match.start()], "=", text[match.end() :]) if match is not None else (text, "", "")
+
+
+def _outside_brackets(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The first match of a pattern for brackets and signs that is a sign outside of all brackets."""
     depth = 0
-    for match in _BRACKET_OR_SIGN.finditer(text):
-        sign = match[0]
-        if sign in "([{":
+    for match in pattern.finditer(text):
+        if match[0] in "([{":
             depth += 1
-        elif sign in ")]}":
+        elif match[0] in ")]}":
             depth -= 1
         elif not depth:
-            return text[: match.start()], "=", text[match.end() :]
-    return text, "", ""
+            return match
+    return None
 
 
 def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
@@ -209,13 +214,7 @@ def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
 
 def _spread(body: str) -> tuple[str, tuple[str, ...]] | None:
     """`A + B`, the operator outside of all brackets with spaces around it."""
-    depth = 0
-    for match in _BRACKET_OR_OPERATOR.finditer(body):
-        sign = match[0]
-        if sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        elif not depth:
-            return sign, (body[: match.start()].strip(), body[match.end() :].strip())
-    return None
+    match = _outside_brackets(_BRACKET_OR_OPERATOR, body)
+    if match is None:
+        return None
+    return match[0], (body[: match.start()].strip(), body[match.end() :].strip())
