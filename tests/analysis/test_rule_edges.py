@@ -399,3 +399,66 @@ def test_a_parent_s_finding_is_a_note_only_while_a_living_child_of_its_own_works
     world.exits("process:box/3", 0)
     world.threads.pop("thread:box/3/3")
     assert world.later(SECOND).found("no-waker").severity is Severity.WARNING
+
+
+def test_a_lock_that_is_no_finding_does_not_hide_the_next_one() -> None:
+    world = World()
+    world.process(1)
+    world.thread(1, "main", waits_in="sem_wait")
+    free, child = world.lock(0x1), world.thread(30, waits_in="read")
+    world.holds(free, child)
+    for number, kind in ((0x2, "mutex"), (0x3, "pylock"), (0x4, "gil")):  # held, and nobody waits
+        world.holds(world.lock(number, kind), child)
+    dead = world.lock(0x10, owner="99 (exited)")
+    world.waits(world.thread(11), dead)
+    forked_lock = world.lock(0x20, "pylock", evidence="held in its parent at the fork")
+    world.waits(world.thread(12), forked_lock)
+    gil_lock, hog = world.lock(0x30, "gil"), world.thread(13, "hog", waits_in="read of socket 3")
+    world.holds(gil_lock, hog)
+    world.waits(world.thread(14, waits_in="take_gil"), gil_lock)
+    kept, keeper = world.lock(0x40), world.thread(15, "keeper", waits_in="read of socket 4")
+    world.holds(kept, keeper)
+    world.waits(world.thread(16), kept)
+    world.later(20 * SECOND)
+    assert world.found("dead-owner").roots == (dead,)
+    assert forked_lock in world.found("fork-held-lock").entities
+    assert hog in {f.roots[0] for f in world.diagnosis().findings.values() if f.rule == "gil-held"}
+    assert "1 thread can't run Python code" in world.diagnosis().findings[_by(world, "gil-held", hog)].sentence
+    assert world.found("held-lock").roots == (keeper,)
+
+
+def _by(world: World, rule: str, root: str) -> str:
+    return next(name for name, f in world.diagnosis().findings.items() if f.rule == rule and root in f.roots)
+
+
+def test_a_thread_that_passes_on_a_wait_does_not_hide_another_that_holds_a_lock() -> None:
+    world = holder("pthread_join", SECOND)
+    world.waits("thread:box/1/11", world.thread(13, "slow", waits_in="sleep 100 s"))
+    kept, keeper = world.lock(0x40), world.thread(15, "keeper", waits_in="read of socket 4")
+    world.holds(kept, keeper)
+    world.waits(world.thread(16), kept)
+    assert world.later(20 * SECOND).found("held-lock").roots == (keeper,)
+
+
+def test_a_kernel_of_which_no_run_has_ended_is_not_known() -> None:
+    assert limit_ns(Durations(0, 0, 0), Settings()) == 10 * SECOND
+
+
+def test_one_that_waits_for_itself_is_one() -> None:
+    world = World()
+    world.process(1)
+    me, lock = world.thread(11, "solo"), world.lock(0x10)
+    world.holds(lock, me)
+    world.waits(me, lock)
+    assert "It has waited for 20 s or more." in world.later(20 * SECOND).found("self-deadlock").sentence
+
+
+def test_the_holder_of_a_file_lock_in_uninterruptible_sleep_may_go_on() -> None:
+    world = World()
+    world.process(1, threads=1, outside="handles SIGTERM")
+    world.process(2, threads=1, outside="")
+    lock = world.resource("flock:box/fe:00:7:10-19", "locked", kind="POSIX")
+    world.waits(world.thread(1, waits_in="fcntl lock of /tmp/f", timed=False, wakers=("process:box/2",)), lock)
+    world.thread(2, pid=2, state=ThreadState.DISK, waits_in="fsync", timed=False, wakers=("process:box/2",))
+    world.holds(lock, "process:box/2")
+    assert world.later(20 * SECOND).found("file-lock-held").state is VerdictState.UNKNOWN

@@ -63,12 +63,13 @@ GROUPS = (
     Group("survived", ("livedbg/analysis/rules/survived.py",), ("tests/analysis/test_survived.py",)),
     Group("devices", ("livedbg/analysis/devices.py",), ("tests/adapters/cuda/cudagdb",)),
     Group("graphs", _GRAPHS, _LARGE),
+    Group("futex", ("adapters/proc/futex.py",), ("tests/adapters/proc/test_futex.py",)),
     Group(
         "waits",
-        ("adapters/proc/futex.py", "adapters/proc/lock_waits.py", "adapters/proc/fd_waits.py"),
+        ("adapters/proc/lock_waits.py", "adapters/proc/fd_waits.py"),
         tuple(
             f"tests/adapters/proc/test_{name}.py"
-            for name in ("asleep", "futex", "lock_waits", "recognised_waits", "syscall_waits", "wakers")
+            for name in ("asleep", "lock_waits", "recognised_waits", "syscall_waits", "wakers")
         ),
     ),
     Group(
