@@ -273,7 +273,7 @@ def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
         what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"
     else:
         what = f"No thread used CPU time{watch}"
-    because = next(iter(closed_sets(snapshot).open_because.values()), "")
+    because = next(iter(state.once(closed_sets).open_because.values()), "")
     woken = f" {sentence_case(because)}." if because else ""
     stuck = next(long_waits(threads, state), None)
     longest = f" {_has_waited(stuck, snapshot)}." if stuck is not None else ""
