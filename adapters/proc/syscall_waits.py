@@ -15,6 +15,7 @@ from msgspec import structs
 
 from livedbg.adapters.proc.fd_waits import FdWaits
 from livedbg.adapters.proc.file_lock_waits import FileLockWaits
+from livedbg.adapters.proc.message_waits import MessageWaits
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import Wait, Waited, Wakers
 from livedbg.linux import memory
@@ -41,9 +42,6 @@ _PLAIN: Final = {
     "restart_syscall": "restarted system call",
     "io_uring_enter": "io_uring wait",
     "io_getevents": "wait for asynchronous I/O",
-    "semop": "semop (System V semaphore)",
-    "msgrcv": "msgrcv (System V message queue)",
-    "msgsnd": "msgsnd (System V message queue)",
     "futex_waitv": "futex wait",
     "vfork": "vfork (until the child runs another program)",
 }
@@ -64,6 +62,7 @@ class SyscallWaits:
         self._pid = view.pid
         self._fds = FdWaits(view)
         self._locks = FileLockWaits(view)
+        self._queues = MessageWaits(view)
         self._by_name: dict[str, Callable[[BlockedSyscall], Wait]] = {
             "poll": lambda call: self._poll(call, _int(call.args[2]) >= 0),
             "ppoll": lambda call: self._poll(call, call.args[2] != 0),
@@ -79,7 +78,12 @@ class SyscallWaits:
             "flock": self._locks.flock,
             "fcntl": self._locks.fcntl,
             "rt_sigtimedwait": lambda call: Wait("sigwait (waits for a signal)", call.args[2] != 0, outside=_SIGNAL),
-            "semtimedop": lambda call: Wait("semop (System V semaphore)", call.args[3] != 0),
+            "semop": lambda call: self._semaphores(call, False),
+            "semtimedop": lambda call: self._semaphores(call, call.args[3] != 0),
+            "msgrcv": lambda call: self._messages("msgrcv", call),
+            "msgsnd": lambda call: self._messages("msgsnd", call),
+            "mq_timedreceive": lambda call: self._queues.posix("receive from", _int(call.args[0]), call.args[4] != 0),
+            "mq_timedsend": lambda call: self._queues.posix("send to", _int(call.args[0]), call.args[4] != 0),
             "openat": lambda call: Wait(f"open of {self._path(call.args[1])}", outside=_OPENS),
             "open": lambda call: Wait(f"open of {self._path(call.args[0])}", outside=_OPENS),
         }
@@ -118,6 +122,12 @@ class SyscallWaits:
             return Wait(name, None, tuple(map(_unproved, waited)), self._fds.gap or _RECEIVES)
         within = f" (time limit {duration(limit_s * 1e9)})" if limit_s else ""
         return Wait(f"{name}{within}", limit_s > 0, waited, self._fds.gap)
+
+    def _semaphores(self, call: BlockedSyscall, timed: bool) -> Wait:
+        return self._queues.system_v("semop (System V semaphore)", _int(call.args[0]), timed, queue=False)
+
+    def _messages(self, verb: str, call: BlockedSyscall) -> Wait:
+        return self._queues.system_v(f"{verb} (System V message queue)", _int(call.args[0]), False, queue=True)
 
     def _poll(self, call: BlockedSyscall, timed: bool) -> Wait:
         count = min(call.args[1], 65536)

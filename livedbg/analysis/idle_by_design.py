@@ -68,9 +68,14 @@ def _only_wakes_itself(main: Thread, state: RuleInput) -> bool:
 
 
 def _in_event_wait(frames: list[Frame]) -> bool:
-    """Whether code other than Python's library called `Event.wait`: that and `Condition.wait` are on top of it."""
-    calls = [frame.function == "wait" and _THREADING.search(frame.file or "") is not None for frame in frames[:2]]
-    return len(frames) > 2 and all(calls) and not _LIBRARY.search(frames[2].file or "")
+    """Whether code other than Python's library called `Event.wait`: that and `Condition.wait` are on top of it.
+
+    The classes are in the names from CPython 3.11 on, where py-spy is not the source.
+    """
+    if len(frames) < 3 or not all(_THREADING.search(frame.file or "") for frame in frames[:2]):
+        return False
+    named = frames[0].function in ("Condition.wait", "wait") and frames[1].function in ("Event.wait", "wait")
+    return named and not _LIBRARY.search(frames[2].file or "")
 
 
 def _waits_for_lock(main: Thread, state: RuleInput) -> bool:

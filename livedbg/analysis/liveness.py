@@ -9,6 +9,8 @@ Invariants:
         one that polls none is.
     liveness.L4. CPU time of a thread that shows nothing else (livedbg.analysis.burning) is no progress that was seen,
         unless a count of completed work has risen.
+    liveness.L6. A thread that sleeps again and again for moments, and does next to nothing between, is no progress that
+        was seen: a loop that polls for something that never comes looks the same.
     liveness.L5. A key, or a change of a file, is what an idle program waits for only if it waits for nothing else that
         another process or device may owe it.
 """
@@ -34,6 +36,7 @@ __all__ = [
     "idle_thread",
     "long_waits",
     "main_threads",
+    "napping",
     "progressing",
     "ticking",
     "unseen_runtimes",
@@ -41,6 +44,11 @@ __all__ = [
 
 TICK_SHARE: Final = 0.05
 """Of a core: a helper thread that uses less does nothing but tick. gloo's loop takes 0.13 %, a JVM's timer 0.2 %."""
+
+_NAPS: Final = 3
+_NAP_NS: Final = 1_000_000_000
+_MOMENT_NS: Final = 200_000
+"""From this many sleeps on, of at most this length on average, each followed by at most this much CPU time: a nap."""
 
 _SIGNALS: Final = re.compile(r"sigwait|sigsuspend|pause|read of signalfd")
 
@@ -68,6 +76,7 @@ def progressing(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
     """The threads whose CPU time is progress."""
     unseen = unseen_runtimes(state.snapshot)
     active = [thread for thread in _active(threads, state.snapshot) if not _ticks(thread, unseen, state)]
+    active = [thread for thread in active if not _naps(thread, state.snapshot)]
     burnt = {thread.id for thread in burning(active, state)}
     return [thread for thread in active if thread.id not in burnt]
 
@@ -81,6 +90,21 @@ def burning(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
     mono_ns = snapshot.now().mono_ns
     rises = any(c.changes and mono_ns - c.changed_mono_ns < limit_ns for c in snapshot.counters.values())
     return [] if rises else found
+
+
+def napping(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:
+    """The threads that sleep for moments again and again, and do next to nothing between (L6)."""
+    return [thread for thread in threads if _naps(thread, state.snapshot)]
+
+
+def _naps(thread: Thread, snapshot: Snapshot) -> bool:
+    activity = snapshot.activity.get(thread.id)
+    asleep = thread.timed is True and (thread.waits_in or "").startswith("sleep")
+    if activity is None or not asleep or activity.runs < _NAPS:
+        return False
+    span_ns = snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns
+    often = span_ns <= activity.runs * _NAP_NS
+    return often and activity.cpu_total_ns <= activity.runs * _MOMENT_NS and cpu_share(thread, snapshot) < TICK_SHARE
 
 
 def ticking(threads: Sequence[Thread], state: RuleInput) -> list[Thread]:

@@ -19,6 +19,7 @@ from livedbg.analysis.liveness import (
     idle_thread,
     long_waits,
     main_threads,
+    napping,
     progressing,
     ticking,
     unseen_runtimes,
@@ -26,7 +27,7 @@ from livedbg.analysis.liveness import (
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.ends import INTERRUPTED, heads, how_ended
 from livedbg.analysis.rules.sight import CANT_SEE
-from livedbg.analysis.rules.words import duration, many, name_of, pids_of, waited_ns
+from livedbg.analysis.rules.words import duration, host_of, many, name_of, pids_of, waited_ns
 from livedbg.model import POLLS, UNSEEN_RUNTIME, Process, TaskState, Thread
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
@@ -144,6 +145,11 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
     burnt = burning(threads, state) if not unseen else []
     if burnt:
         return Verdict(state=VerdictState.UNKNOWN, sentence=_burns(burnt, state), roots=shown)
+    ticks = {thread.id for thread in ticking(threads, state)}
+    naps = [thread for thread in napping(threads, state) if thread.id not in ticks]
+    serves = amounts_to is None and not unseen and idle_thread(threads, state) is not None
+    if naps and not unseen and not serves and not _others_sleep(threads, naps):
+        return Verdict(state=VerdictState.UNKNOWN, sentence=_polls(naps[0], state), roots=shown)
     if amounts_to is None and not unseen:
         serving = idle_thread(threads, state)
         if serving is not None:
@@ -209,6 +215,25 @@ def _burns(burnt: Sequence[Thread], state: RuleInput) -> str:
     )
 
 
+def _others_sleep(threads: Sequence[Thread], naps: Sequence[Thread]) -> bool:
+    """Whether a main thread sleeps for longer than the naps of its helpers: it will wake by itself."""
+    napping_mains = any(thread.process.rpartition("/")[2] == str(thread.tid) for thread in naps)
+    return not napping_mains and any(_asleep(t) for t in threads if t.process.rpartition("/")[2] == str(t.tid))
+
+
+def _polls(thread: Thread, state: RuleInput) -> str:
+    """What is said of a thread that wakes for moments only."""
+    snapshot = state.snapshot
+    activity = snapshot.activity[thread.id]
+    span_s = max(snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns, 1) / 1e9
+    pid = pids_of((thread.id,))[0]
+    return (
+        f"Inconclusive: {name_of(thread.id, snapshot)} wakes about {activity.runs / span_s:.0f} times a second for a "
+        "moment and sleeps again: it polls for something, or works in small steps. "
+        f"`livedbg stacks {pid}`, some seconds apart, would tell."
+    )
+
+
 def _has_waited(thread: Thread, snapshot: Snapshot) -> str:
     where = thread.waits_in or thread.syscall or "a system call"
     for_how_long = duration(waited_ns(thread, snapshot) or 0)
@@ -248,7 +273,7 @@ def _idle(threads: Sequence[Thread], state: RuleInput) -> str:
         what = f"Only helper threads that tick used CPU time{watch} ({name_of(first.id, snapshot)})"
     else:
         what = f"No thread used CPU time{watch}"
-    because = next(iter(closed_sets(snapshot).open_because.values()), "")
+    because = next(iter(state.once(closed_sets).open_because.values()), "")
     woken = f" {sentence_case(because)}." if because else ""
     stuck = next(long_waits(threads, state), None)
     longest = f" {_has_waited(stuck, snapshot)}." if stuck is not None else ""

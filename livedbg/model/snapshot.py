@@ -110,6 +110,7 @@ class Activity:
         window_ns: time between those two samples.
         cpu_total_ns: CPU time since the first sample.
         queued_total_ns: time since then in which it could run and waited for a CPU.
+        runs: how often it was put on a CPU since the first sample, as far as the kernel counts that.
         waiting_since_mono_ns: since when it sits in the same system call with no CPU used; None
             while it makes progress.
         steps: samples that show progress: a call, a wait, a page fault, another stack. Code that only computes
@@ -125,6 +126,7 @@ class Activity:
     window_ns: int = 0
     cpu_total_ns: int = 0
     queued_total_ns: int = 0
+    runs: int = 0
     waiting_since_mono_ns: int | None = None
     steps: int = 0
     step_mono_ns: int = 0

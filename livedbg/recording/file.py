@@ -8,6 +8,8 @@ Invariants:
         before the damage; both say so.
     recording.R3. An event that this version doesn't know is skipped and counted; a recording of another
         schema version is refused with what to do.
+    recording.R5. Who reads a recording that grows gets each event once and in order, also where its oldest part is
+        dropped meanwhile: the new file takes the place of the old one, and says how much of it is gone.
     recording.R4. Reading never runs anything from the file and keeps at most one line of it beside the events.
 """
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 import zstandard
@@ -35,6 +37,7 @@ _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _MOST_HELD: Final = 100_000  # lines of one frame that wait for its checksum
 _READ: Final = 1 << 13  # what a hostile file unpacks from one read stays below some 300 MB
 _LONGEST_LINE: Final = 64 << 20
+_LONGEST_HEADER: Final = 1 << 20
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -48,6 +51,7 @@ class Header(msgspec.Struct, frozen=True):
         title: the target.
         started_wall_ns: when it began.
         dropped: a sentence that says since when it has events and why; "" if none were dropped.
+        begins_at: bytes of events that were dropped before what follows this line.
     """
 
     format: str
@@ -57,6 +61,7 @@ class Header(msgspec.Struct, frozen=True):
     title: str
     started_wall_ns: int
     dropped: str = ""
+    begins_at: int = 0
 
 
 class RecordingReader:
@@ -79,6 +84,7 @@ class RecordingReader:
             raise RecordingError(
                 f"{path} can't be read: {error.strerror}.", "check the path and its permissions", "unreadable"
             ) from None
+        self._header_size = 0
         self._lines = self._read_lines()
         try:
             self.header = self._read_header()
@@ -145,6 +151,10 @@ class RecordingReader:
             while True:
                 yield None
         while True:
+            if not packed and (following := self._follow()) is not None:
+                packed, begun = self._file.read(_READ), begun and following
+                if not following:  # more was dropped than had been read: it begins with the whole state
+                    unpack, rest, held = zstandard.ZstdDecompressor().decompressobj(), b"", []
             if not packed:
                 yield from held
                 held = []
@@ -163,6 +173,7 @@ class RecordingReader:
                 held = []
             if ended:
                 begun = False
+                self._header_size = self._header_size or self._file.tell() - len(packed)
                 unpack = zstandard.ZstdDecompressor().decompressobj()
             if len(rest) > _LONGEST_LINE:
                 self.damage = "The recording is damaged: a line without an end."
@@ -171,6 +182,35 @@ class RecordingReader:
             packed = packed or self._file.read(_READ)
         while True:
             yield None
+
+    def _follow(self) -> bool | None:
+        """Go on in the file that has taken the place of this one since its oldest part was dropped (R5).
+
+        Returns:
+            None where there is none; else whether it goes on where the former one ended.
+        """
+        try:
+            if not self._header_size:
+                return None
+            fresh = self.path.open("rb")
+        except OSError:
+            return None
+        if os.path.samestat(os.fstat(fresh.fileno()), os.fstat(self._file.fileno())):
+            fresh.close()
+            return None
+        header, size = _first_frame(fresh)
+        if header is None or (header.host, header.title) != (self.header.host, self.header.title):
+            fresh.close()
+            return None
+        at = self.header.begins_at + self._file.tell() - self._header_size
+        goes_on = self.header.begins_at < header.begins_at <= at
+        if not goes_on and header.begins_at <= at:  # another recording
+            fresh.close()
+            return None
+        fresh.seek(size + (at - header.begins_at if goes_on else 0))
+        self._file.close()
+        self._file, self.header, self._header_size = fresh, header, size
+        return goes_on
 
     def _note_end(self, rest: bytes, *, inside: bool) -> None:
         if rest:
@@ -181,6 +221,20 @@ class RecordingReader:
             )
         else:
             self.damage = ""
+
+
+def _first_frame(file: BinaryIO) -> tuple[Header | None, int]:
+    """The header of a recording and the bytes that it takes; None where it has none that this version reads."""
+    unpack, text, size = zstandard.ZstdDecompressor().decompressobj(), b"", 0
+    try:
+        while not unpack.eof and size < _LONGEST_HEADER and (data := file.read(_READ)):
+            text += unpack.decompress(data)
+            size += len(data)
+        header = msgspec.convert(clean_value(msgspec.json.decode(text, type=dict[str, object])), Header)
+    except (zstandard.ZstdError, ValueError, RecursionError):
+        return None, 0
+    known = unpack.eof and header.format == MAGIC and header.schema == SCHEMA_VERSION
+    return (header if known else None), size - len(unpack.unused_data)
 
 
 def is_recording(path: Path) -> bool:

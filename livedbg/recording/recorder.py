@@ -79,7 +79,9 @@ class Recorder:
         self._size = 0
         self._part: int | None = None  # where the part begins that is kept
         self._part_began_wall_ns = 0
+        self._gone = 0  # bytes of events that were dropped
         self._write(packed_header(host, title))
+        self._header_size = self._size
 
     def __call__(self, events: Sequence[Event]) -> None:
         """Append events. A full disk ends the recording (`failed` says so), never the session."""
@@ -129,7 +131,9 @@ class Recorder:
         try:
             since = clock(self._part_began_wall_ns)
             why = f"It begins at {since}: older events were dropped at its size limit of {byte_size(self._most)}."
-            file.write(packed_header(*self._title, dropped=why))
+            gone = self._gone + begin - self._header_size
+            file.write(packed_header(*self._title, dropped=why, begins_at=gone))
+            header_size = file.tell()
             with self._path.open("rb") as old:
                 old.seek(begin)
                 shutil.copyfileobj(old, file, 1 << 20)
@@ -141,6 +145,7 @@ class Recorder:
             raise
         self._file.close()
         self._file, self._size = file, size
+        self._gone, self._header_size = gone, header_size
 
     def _regular(self) -> bool:
         return self._path.is_file() and not self._path.is_symlink()
@@ -185,9 +190,9 @@ def open_recording(path: Path, *, replace: bool) -> BinaryIO:
         raise RecordingError(f"{path} can't be written: {error.strerror}.", "choose another path with -o") from None
 
 
-def packed_header(host: str, title: str, dropped: str = "") -> bytes:
+def packed_header(host: str, title: str, dropped: str = "", begins_at: int = 0) -> bytes:
     """The first frame of a recording."""
-    header = Header(MAGIC, SCHEMA_VERSION, __version__, host, title, time.time_ns(), dropped)
+    header = Header(MAGIC, SCHEMA_VERSION, __version__, host, title, time.time_ns(), dropped, begins_at)
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(json_bytes(header) + b"\n")
 
 

@@ -5,6 +5,8 @@ Invariants:
         start in the order of their numbers.
     repeats_pool.P2. `stop` starts no further run and sets the event of the running ones; `results` ends when they
         have ended.
+    repeats_pool.P4. A signal ends the wait for results, whichever thread the kernel gives it to: `results` wakes now
+        and then (livedbg.session.latch).
     repeats_pool.P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
 """
 
@@ -22,6 +24,8 @@ __all__ = ["Pool", "devices_of"]
 
 Result = TypeVar("Result")
 _MOST_DEVICES: Final = 1024
+_SLICE_S: Final = 0.5
+"""Longest wait before Python can run the handler of a signal that the kernel gave to another thread."""
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 
 
@@ -63,7 +67,10 @@ class Pool(Generic[Result]):
     def results(self) -> Iterator[Result]:
         """Each run's result as it ends."""
         while True:
-            result = self._ended.get()
+            try:
+                result = self._ended.get(timeout=_SLICE_S)
+            except queue.Empty:
+                continue
             if isinstance(result, _Last):
                 self._living -= 1
                 if self._living == 0:

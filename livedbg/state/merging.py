@@ -63,6 +63,7 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
         window_ns=mono_ns - old.changed_mono_ns,
         cpu_total_ns=old.cpu_total_ns + used,
         queued_total_ns=old.queued_total_ns + max(0, (after.queued_ns or 0) - (before.queued_ns or 0)),
+        runs=old.runs + max(0, (after.switches or 0) - (before.switches or 0)),
         waiting_since_mono_ns=since,
         steps=old.steps + steps,
         step_mono_ns=mono_ns if steps else old.step_mono_ns,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from livedbg.analysis.diagnosis import Verdict, VerdictState
-from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, Severity, TaskState
+from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, LogSource, Process, Severity, TaskState
 from livedbg.model import events as ev
 from livedbg.session.last_hang import LastHang
 from tests.analysis.world import SECOND, World
@@ -142,3 +142,29 @@ def test_a_log_that_ends_with_a_running_task_is_inconclusive() -> None:
     assert said.state is VerdictState.UNKNOWN and "hung, or died: no exit status" in said.sentence
     world.task("g0", TaskState.COMPLETED, world.now_ns)
     assert "hung" not in world.diagnosis().verdict.sentence
+
+
+@pytest.mark.parametrize("kind", ["terminate", "signal", "glibc-abort", "assert", "fatal-python-error", "traceback"])
+def test_what_a_living_log_collector_writes_is_not_its_own(kind: str) -> None:
+    world = World()
+    collector = world.process(1)
+    world.thread(1)
+    world.exception(kind, collector)
+    source = LogSource(id="log:box/all.log", name="all.log", process=collector, errors=3, last_error="ERROR of app 7")
+    world.store.apply(ev.LogSourceSeen(source=source, **world.stamp()))
+    said = [one for one in world.diagnosis().findings.values() if one.rule in {"crash", "error-lines"}]
+    assert len(said) == 2
+    assert {one.severity for one in said} == {Severity.INFO} and {one.state for one in said} == {None}
+    assert any("another program, or of a child" in one.sentence for one in said)
+    world.exits(collector, -11)
+    assert world.diagnosis().verdict.state is VerdictState.CRASHED
+
+
+def test_a_traceback_of_a_living_python_program_is_its_own() -> None:
+    world = World()
+    process = Process(id="process:box/1", host="box", pid=1, exe="/usr/bin/python3.11", command=("python", "train.py"))
+    world.store.apply(ev.ProcessSeen(process=process, **world.stamp()))
+    world.thread(1)
+    world.exception("traceback", process.id)
+    said = next(one for one in world.diagnosis().findings.values() if one.rule == "crash")
+    assert said.state is None and said.severity is Severity.WARNING and "its process continues" in said.sentence

@@ -55,7 +55,7 @@ def test_a_throttled_process_is_no_stall() -> None:
     ],
 )
 def test_what_a_lack_of_memory_amounts_to(attributes: dict[str, str], state: VerdictState | None, words: str) -> None:
-    world = grouped(1, memory_file="/g/memory.max", memory_limit="1.0 GiB", memory_used="100%", **attributes)
+    world = grouped(1, memory_file="/pod/memory.max", memory_limit="1.0 GiB", memory_used="100%", **attributes)
     finding = world.found("memory-limit")
     assert words in finding.sentence
     assert "(100% of 1.0 GiB used)" in finding.sentence
@@ -150,3 +150,9 @@ def test_one_thread_that_a_debugger_has_stopped_stalls_those_that_wait_for_it() 
     found = world.found("traced-process")
     assert found.state is VerdictState.STALLED
     assert "thread 2 is stopped by a debugger for 12 s or more; 1 thread waits for it." in found.sentence.lower()
+
+
+def test_the_group_that_has_the_limit_is_named_and_not_the_one_that_is_held_back() -> None:
+    for file, name in (("/sys/fs/cgroup/pod/cpu.max", "control group /pod"), ("/g/cpu.max", "control group /g")):
+        world = grouped(1, throttled="0.9", cores="0.5", throttled_by=file, cpu_stat="/g/cpu.stat")
+        assert f"throttled: {name} may use" in world.found("throttled").sentence

@@ -12,6 +12,7 @@ from tests.analysis.world import SECOND, World
 ONE = "process:box/1"
 MAIN = "thread:box/1/1"
 LIBRARY = "/usr/lib/python3.11"
+NAMED = [("Condition.wait", f"{LIBRARY}/threading.py"), ("Event.wait", f"{LIBRARY}/threading.py")]
 EVENT = [("wait", f"{LIBRARY}/threading.py"), ("wait", f"{LIBRARY}/threading.py")]
 USER = ("main", "/home/me/train.py")
 
@@ -37,6 +38,9 @@ def in_python(world: World, *frames: tuple[str, str]) -> World:
     ("frames", "state"),
     [
         ((*EVENT, USER), VerdictState.UNKNOWN),
+        ((*NAMED, USER), VerdictState.UNKNOWN),
+        ((NAMED[0], ("Barrier._wait", f"{LIBRARY}/threading.py"), USER), VerdictState.STALLED),
+        ((NAMED[0], ("Barrier.wait", f"{LIBRARY}/threading.py"), USER), VerdictState.STALLED),
         ((*EVENT, ("serve", f"{LIBRARY}/site-packages/served/app.py"), USER), VerdictState.UNKNOWN),
         ((*EVENT, ("get", f"{LIBRARY}/multiprocessing/pool.py"), USER), VerdictState.STALLED),
         ((*EVENT, ("start", f"{LIBRARY}/threading.py"), USER), VerdictState.STALLED),

@@ -206,3 +206,31 @@ def test_the_kernel_s_clock_says_since_when_a_thread_waits() -> None:
     activity = world.later().snapshot().activity
     assert activity["thread:box/1/11"].waiting_since_mono_ns == 3 * SECOND
     assert activity["thread:box/1/12"].waiting_since_mono_ns == began
+
+
+def napper(cpu_ns: int, *, joined: bool, looks: int = 20, waits_in: str = "sleep 0.01 s") -> World:
+    """A thread that sleeps 30 times between two samples; with `joined`, a helper that the main thread waits for."""
+    world = World()
+    world.process(1)
+    tid = 2 if joined else 1
+    if joined:
+        world.thread(1, "main", waits_in="pthread_join", timed=False)
+    for look in range(looks):
+        done = {"cpu_ns": look * cpu_ns, "switches": look * 30}
+        world.thread(tid, "naps", waits_in=waits_in, timed=True, **done)
+        world.later()
+    if joined:
+        world.waits("thread:box/1/1", "thread:box/1/2")
+    return world
+
+
+@pytest.mark.invariant("liveness.L6")
+@pytest.mark.parametrize("joined", [False, True])
+def test_L6_a_thread_that_only_naps_is_no_progress_and_no_stall(joined: bool) -> None:
+    verdict = napper(2_000_000, joined=joined).diagnosis().verdict
+    assert verdict.state is VerdictState.UNKNOWN
+    assert "wakes about 95 times a second for a moment and sleeps again" in verdict.sentence
+    assert napper(30_000_000, joined=joined).diagnosis().verdict.state is VerdictState.RUNNING  # it works between
+    assert napper(2_000_000, joined=joined, looks=1).diagnosis().verdict.state is not VerdictState.STALLED
+    polled = napper(2_000_000, joined=False, waits_in="poll of 1 descriptor").diagnosis().verdict
+    assert polled.state is VerdictState.RUNNING  # what comes may be handled

@@ -64,3 +64,14 @@ def test_R1_rules_read_no_file_and_no_clock_and_remember_nothing(monkeypatch: py
         among_others = [findings(rules, snapshot) for snapshot in (*snapshots, *reversed(snapshots))]
     assert done == []
     assert among_others == [*alone, *reversed(alone)]
+
+
+def test_what_several_ask_for_is_worked_out_once() -> None:
+    calls = []
+
+    def work(snapshot: Snapshot) -> int:
+        calls.append(snapshot)
+        return 7
+
+    state = RuleInput(Snapshot(), GraphKeeper().graph_of(Snapshot()))
+    assert [state.once(work), state.once(work)] == [7, 7] and len(calls) == 1

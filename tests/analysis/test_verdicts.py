@@ -272,6 +272,18 @@ def test_who_holds_a_lock_and_waits_with_a_time_limit_may_give_up() -> None:
     assert verdict(world.later(30 * SECOND)).state is VerdictState.STALLED
 
 
+def test_who_waits_for_one_that_may_give_up_is_not_stuck_either() -> None:
+    world = World()
+    world.process(1)
+    timed, other = world.thread(11, waits_in="pthread_mutex_timedlock", timed=True), world.thread(12)
+    one, two = world.lock(1), world.lock(2)
+    world.holds(one, timed)
+    world.holds(two, other)
+    world.waits(timed, two, timed=True)
+    world.waits(other, one)
+    assert verdict(world.later(30 * SECOND)).state is VerdictState.UNKNOWN
+
+
 @pytest.mark.parametrize("waits_in", ["read of socket 3", "sleep 3600 s"])
 def test_a_name_stands_in_the_verdict_as_it_is(waits_in: str) -> None:
     world = World()

@@ -78,6 +78,7 @@ class World:
         queued_ns: int = 0,
         wakers: tuple[str, ...] = (),
         outside: str = "",
+        switches: int | None = None,
     ) -> str:
         running = state is ThreadState.RUNNING
         thread = Thread(
@@ -93,6 +94,7 @@ class World:
             queued_ns=queued_ns,
             wakers=wakers,
             outside=outside,
+            switches=switches,
         )
         self.threads[thread.id] = thread
         self.store.apply(ev.ThreadsSeen(threads=(thread,), **self.stamp()))

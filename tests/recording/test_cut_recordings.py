@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import signal
 import subprocess
@@ -102,6 +103,33 @@ def test_a_recording_at_its_size_limit_loses_its_oldest_part_and_replays(tmp_pat
     update, warned = last_update(path)
     assert warned == said
     assert len(update.snapshot.threads) == 2
+
+
+@pytest.mark.invariant("recording.R5")
+@pytest.mark.parametrize("every", [1, 7, 400])
+def test_R5_who_reads_along_gets_each_event_once_while_the_oldest_part_is_dropped(tmp_path: Path, every: int) -> None:
+    path = tmp_path / "r"
+    recorder = Recorder(path, "box", "t", most_bytes=90_000)
+    session = Session(recorder)
+    reader = RecordingReader(path)
+    read: list[ev.Event] = []
+    turns = itertools.count(1)
+    session.run(1500, lambda: read.extend(reader.events()) if next(turns) % every == 0 else None)
+    recorder.close()
+    read += reader.events()
+    texts = [record.text for event in read if isinstance(event, ev.LogsSeen) for record in event.records]
+    store = Store()
+    store.apply_all(read)
+    assert but_the_revision(store) == but_the_revision(session.store)
+    assert "older events were dropped" in reader.incomplete and reader.skipped == 0
+    if every < 100:  # else more was dropped at times than had been read, and the state begins anew
+        seconds = [event.mono_ns for event in read if isinstance(event, ev.ThreadsSeen)]
+        assert {n * S for n in range(1500)} <= set(seconds) and seconds == sorted(seconds) and len(texts) >= 3000
+    other = Recorder(path, "box", "another", replace=True)
+    other(read[:1])
+    assert list(reader.events()) == []
+    other.close()
+    reader.close()
 
 
 def _assert(condition: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections import Counter
 
@@ -80,3 +81,27 @@ def test_V1_devices_count_within_what_the_user_may_use() -> None:
     assert visible("1", set_already) == {"CUDA_VISIBLE_DEVICES": "GPU-8a3f", "HIP_VISIBLE_DEVICES": "7"}
     with pytest.raises(UsageError, match="CUDA_VISIBLE_DEVICES=4, GPU-8a3f lists 2 devices"):
         check_visible(("0", "1", "2"), set_already)
+
+
+@pytest.mark.invariant("repeats_pool.P4")
+def test_P4_a_signal_that_another_thread_gets_ends_the_wait_for_results() -> None:
+    class Signalled(Exception):
+        pass
+
+    def handle(number: int, frame: object) -> None:
+        raise Signalled
+
+    def signal_this_thread() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    pool = Pool(1, 1, (), lambda number, device, stop: stop.wait())
+    pool.start()
+    try:
+        with pytest.raises(Signalled):
+            threading.Timer(0.2, signal_this_thread).start()
+            list(pool.results())
+    finally:
+        pool.stop()
+        pool.join()
+        signal.signal(signal.SIGUSR1, before)

@@ -1,6 +1,7 @@
 // One program a word, all of whose threads wait without a time limit. What could wake it differs.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <mqueue.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -119,6 +120,15 @@ int main(int argc, char **argv) {
         waitpid(child, 0, 0); ptrace(PTRACE_CONT, child, 0, 0); ready(); for (;;) wait(0);
     } else if (!strcmp(what, "semop")) {
         int id = semget(IPC_PRIVATE, 1, 0600); struct sembuf down = {0, -1, 0}; ready(); semop(id, &down, 1);
+    } else if (!strcmp(what, "queue-named") || !strcmp(what, "queues-crossed")) {
+        struct mq_attr size = {.mq_maxmsg = 2, .mq_msgsize = 8}; mqd_t queues[2]; char name[64], text[8];
+        for (int i = 0; i < 2; i++) {
+            snprintf(name, sizeof name, "/livedbg-asleep-%d-%d", getpid(), i);
+            queues[i] = mq_open(name, O_CREAT | O_RDWR, 0600, &size);
+            if (strcmp(what, "queue-named")) mq_unlink(name);
+        }
+        int child = strcmp(what, "queue-named") ? fork() : 1; if (child) ready();
+        mq_receive(queues[child != 0], text, sizeof text, 0);
     } else if (!strcmp(what, "timer")) {
         timer_t timer; struct sigevent event = {.sigev_notify = SIGEV_NONE}; timer_create(CLOCK_MONOTONIC, &event, &timer);
         ready(); in_sem();

@@ -158,6 +158,7 @@ _ALL: Final = (
             "child-busy",
             "child-sleeps",
             "slow-holder",
+            "recv-limited-pair",
         ]
     ),
     *(_c(word, _IDLE, "{tmp}/file") for word in ("named-fifo", "named-fifo-open", "other-range")),
@@ -174,6 +175,10 @@ _ALL: Final = (
             "sleeps",
             "selector-idle",
             "long-gil",
+            "event-ctrl-c",
+            "event-sigint",
+            "pool-idle",
+            "loop-forever",
         ]
     ),
     _cpp("async-compute", _IDLE),
@@ -229,6 +234,7 @@ _ALL: Final = (
             "spin-flag",
             "lock-cycle-ticker",
             "dead-child-lock",
+            "queues-crossed",
         ]
     ),
     _c("posix-lock", ("stalled", "deadlock"), "{tmp}/file"),

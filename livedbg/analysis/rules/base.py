@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from livedbg.analysis.diagnosis import Finding, WaitGraph
 from livedbg.analysis.tasks import TaskIndex
@@ -24,6 +24,8 @@ from livedbg.model.snapshot import Snapshot
 __all__ = ["Judged", "Rule", "RuleInput", "Settings"]
 
 _SECOND_NS = 1_000_000_000
+
+Worked = TypeVar("Worked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class RuleInput:
         settings: thresholds.
         index: the tasks by state; made when a rule asks for it, if not given.
         judged: what the rules of single systems judge.
+        done: what was worked out of the snapshot, for all who ask for it (`once`).
     """
 
     snapshot: Snapshot
@@ -99,6 +102,14 @@ class RuleInput:
     settings: Settings = field(default_factory=Settings)
     index: TaskIndex | None = None
     judged: Judged = field(default_factory=Judged)
+    done: dict[Callable[[Snapshot], Any], Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, work: Callable[[Snapshot], Worked]) -> Worked:
+        """What a pure function says of the snapshot; it is called once, whoever asks."""
+        if work not in self.done:
+            self.done[work] = work(self.snapshot)
+        found: Worked = self.done[work]
+        return found
 
     def tasks_in(self, state: TaskState) -> Sequence[Task]:
         """The tasks in a state other than COMPLETED."""

@@ -50,7 +50,7 @@ class NoWaker:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """One finding a closed set, those after the first in one; none for a set that has a deadlock in it."""
         cyclic = {member for cycle in state.graph.cycles for member in cycle}
-        closed = closed_sets(state.snapshot)
+        closed = state.once(closed_sets)
         stuck = [
             found
             for found in closed.sets

@@ -38,6 +38,13 @@ def _evidence(source: str, text: str, state: RuleInput) -> Evidence:
     return Evidence(kind="file", source=source, text=text, at_wall_ns=state.snapshot.now().wall_ns or None)
 
 
+def _limiting(file: str, resource: Resource) -> str:
+    """The group whose file it is: a parent of the process's own may have the limit, and version 1 has a tree for each
+    controller."""
+    folder, path = file.rpartition("/")[0], resource.name.removeprefix("control group ").rstrip("/")
+    return resource.name if folder.endswith(path) else f"control group {folder}"
+
+
 class FrozenGroup:
     """A control group that is frozen."""
 
@@ -82,12 +89,13 @@ class ThrottledGroup:
             share = float(resource.attributes.get("throttled", "0"))
             cores = resource.attributes.get("cores", "?")
             counts = resource.attributes.get("cpu_stat", "cpu.stat")
+            verb, group = "is" if len(members) == 1 else "are", _limiting(file, resource)
             yield Finding(
                 rule=self.name,
                 severity=Severity.WARNING,
                 sentence=(
-                    f"{_who(members, state)} {'is' if len(members) == 1 else 'are'} throttled: {resource.name} may use "
-                    f"{cores} cores, and was out of CPU time in about {share:.0%} of the periods."
+                    f"{_who(members, state)} {verb} throttled: {group} may use {cores} cores, and was out of CPU time "
+                    f"in about {share:.0%} of the periods."
                 ),
                 entities=(*(member.id for member in members), resource.id),
                 evidence=(_evidence(counts, f"nr_throttled rose in about {share:.0%} of nr_periods", state),),
@@ -112,20 +120,20 @@ class MemoryGroup:
         for file, resource, members in _groups("memory_file", state):
             facts = resource.attributes
             limit = f" ({facts['memory_used']} of {facts['memory_limit']} used)" if "memory_limit" in facts else ""
-            who, stuck = _who(members, state), "under_oom" in facts
+            who, stuck, group = _who(members, state), "under_oom" in facts, _limiting(file, resource)
             if stuck:
                 sentence = (
-                    f"{who} can't get memory: {resource.name} has reached its limit{limit}, and the kernel may not end "
+                    f"{who} can't get memory: {group} has reached its limit{limit}, and the kernel may not end "
                     "a task to free some."
                 )
                 proof = "under_oom 1 in memory.oom_control"
             elif "memory_stalled" in facts:
                 share = float(facts["memory_stalled"])
-                sentence = f"{who} waited for memory in about {share:.0%} of the last 10 s: {resource.name}{limit}."
+                sentence = f"{who} waited for memory in about {share:.0%} of the last 10 s: {group}{limit}."
                 proof = f"full avg10 of memory.pressure about {share:.0%}"
             else:
                 count = many(int(facts.get("killed", "1")), "task")
-                sentence = f"The kernel has killed {count} of {resource.name} for lack of memory{limit}."
+                sentence = f"The kernel has killed {count} of {group} for lack of memory{limit}."
                 proof = f"oom_kill rose by {facts.get('killed', '1')} while it was watched"
             waits = stuck or "memory_stalled" in facts
             yield Finding(

@@ -263,6 +263,10 @@ def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
     return _sleep_s(thread) >= state.settings.thread_stall_s
 
 
+def _sleeps(thread: Thread) -> bool:
+    return (thread.waits_in or "").startswith("sleep")
+
+
 def _sleep_s(thread: Thread) -> float:
     """The time that a thread that sleeps asked for; 0 where it does not sleep."""
     asleep = _SLEEP.fullmatch(thread.waits_in or "")
@@ -276,8 +280,9 @@ class HeldAndWaiting:
     doc = (
         "A thread holds a lock that others wait for, and itself sleeps or waits for something of which livedbg can't "
         "see the end. It is a stall once it has lasted for the threshold (10 s), or if the thread sleeps for 10 "
-        "minutes and longer. A wait for something else with a time limit is none: the thread may give up and release "
-        "the lock. Until then it is only reported, with the command that shows more."
+        "minutes and longer. A wait for something else with a time limit is none, of it or of who holds what it "
+        "waits for: that thread may give up and release its lock. Until then it is only reported, with the command "
+        "that shows more."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -299,7 +304,8 @@ class HeldAndWaiting:
 
     def _finding(self, thread: Thread, lock: str, waited: int, state: RuleInput) -> Finding:
         asleep = _sleep_s(thread)
-        gives_up = thread.timed and not asleep  # then it may release the lock without what it waits for
+        behind = (state.snapshot.threads.get(name) for name in (thread.id, *state.graph.chain(thread.id)))
+        gives_up = any(one is not None and one.timed and not _sleeps(one) for one in behind)  # and so releases its lock
         lasting = waited >= state.settings.thread_stall_ns and not gives_up
         sure = waited >= _SURE_NS and (lasting or asleep >= _LONG_SLEEPS * state.settings.thread_stall_s)
         next_steps = _stacks((thread.id,))

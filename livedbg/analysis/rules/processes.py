@@ -134,7 +134,8 @@ class Crash:
         "a sanitizer ends it (other reports of sanitizers are warnings). A Python traceback counts when no "
         "process is alive that could have caught it; otherwise it is reported only. An exception after which the same "
         "log goes on, or whose process ended with status 0, was handled or survived. The end of a child is no crash of "
-        "the job if it was asked to end (SIGTERM), if the job ended well, or while the job makes progress."
+        "the job if it was asked to end (SIGTERM), if the job ended well, or while the job makes progress. In the log "
+        "of a living process, the end of a program is a note: another program's, whose lines it collects, or a child's."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -175,7 +176,11 @@ class Crash:
         what_it_was = f"{hit.type}, in {place}" if place else hit.type
         text = f"{what_it_was}: {first_line}" if first_line else what_it_was
         what = "Crashed" if fatal else "An exception was logged"
-        if owner is not None and alive:
+        others = alive and not _may_be_own(kind, snapshot.processes.values())
+        if others:
+            end = "an exception" if kind == "traceback" else "the end"
+            what = f"A log that a living process writes reports {end} of another program, or of a child"
+        elif owner is not None and alive:
             what = "An exception was logged, and its process continues"
         elif went_on:
             what = f"An exception was logged and handled or survived ({went_on})"
@@ -186,7 +191,7 @@ class Crash:
             steps.append("run it again under `livedbg launch -- COMMAND`")
         return Finding(
             rule=self.name,
-            severity=Severity.CRITICAL if fatal else Severity.WARNING,
+            severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
             sentence=f"{what}: {text}{again}.",
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=(Evidence(kind="log", source=hit.catchpoint or "log", text=text, at_wall_ns=hit.at_wall_ns),),
@@ -212,6 +217,16 @@ class Crash:
             next=(hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
+
+
+def _may_be_own(kind: str, processes: Iterable[Process]) -> bool:
+    """Whether what a log shows may be of a process that is alive: a traceback of Python code, a sanitizer's warning.
+
+    Nothing survives the others, so another program wrote them, whose lines the process collects, or a child that ended.
+    """
+    if kind == "traceback":
+        return any("python" in f"{process.exe} {process.command[:1]}".lower() for process in processes)
+    return kind == WARNED
 
 
 def rules() -> Sequence[Rule]:

@@ -110,8 +110,9 @@ class ErrorLines:
     name = "error-lines"
     doc = (
         "A log has lines of severity ERROR or worse that livedbg does not recognise; the last one is quoted. Where no "
-        "process is alive that could tell more, the verdict is `unknown` and not that nothing is wrong. Of a big log, "
-        "only lines written since livedbg reads it count."
+        "process is alive that could tell more, the verdict is `unknown` and not that nothing is wrong; else they are "
+        "a note, for a living program may collect the lines of others. Of a big log, only lines written since livedbg "
+        "reads it count."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -123,10 +124,13 @@ class ErrorLines:
             if not source.errors:
                 continue
             lines = many(source.errors, "error line")
+            whose = "" if silent else " (the program's, or those of others that it collects)"
             yield Finding(
                 rule=self.name,
-                severity=Severity.WARNING,
-                sentence=f"{source.name} has {lines} that livedbg does not recognise, the last: {source.last_error}",
+                severity=Severity.WARNING if silent else Severity.INFO,
+                sentence=(
+                    f"{source.name} has {lines}{whose} that livedbg does not recognise, the last: {source.last_error}"
+                ),
                 entities=(source.process,) if source.process else (),
                 evidence=(Evidence(kind="log", source=source.name, text=source.last_error),),
                 next=("read these lines: livedbg can't tell whether they end the job",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import subprocess
@@ -47,10 +48,19 @@ OPEN: Final = {
     "epoll-nested": "an epoll set lies in another one",
     "exceptions": "exceptional conditions",
     "tracer": "traces process",
-    "semop": "can't tell what could end its wait",
+    "semop": "any process that may use semaphore set",
+    "queue-named": "any process that may open message queue /livedbg-asleep-",
     "timer": "has a timer",
 }
-CLOSED: Final = {"sem": 2, "own-pair": 1, "receive": 1, "own-epoll": 1, "shared-both": 2, "child-waits": 2}
+CLOSED: Final = {
+    "sem": 2,
+    "own-pair": 1,
+    "receive": 1,
+    "own-epoll": 1,
+    "queues-crossed": 2,
+    "shared-both": 2,
+    "child-waits": 2,
+}
 """Threads of each closed set."""
 
 
@@ -85,6 +95,8 @@ def programs(
             subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
             process.wait(60)
         for pid in (process.pid for process in started.values()):
+            for number in range(2):
+                ctypes.CDLL(None).mq_unlink(f"/livedbg-asleep-{pid}-{number}".encode())
             Path(f"/dev/shm/sem.livedbg-asleep-{pid}").unlink(missing_ok=True)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.proc import fd_waits
+from livedbg.adapters.proc import fd_waits, message_waits
 from livedbg.adapters.proc.scene import Scene
 from livedbg.adapters.proc.syscall_waits import SyscallWaits
 from livedbg.adapters.proc.threads import ThreadNumbers
 from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.waits import Wait
 from livedbg.linux.abi import native_abi
 from livedbg.linux.libc import detect_libc
 from livedbg.linux.maps import parse_maps
@@ -180,6 +181,26 @@ def test_a_call_on_a_socket_is_endless_only_if_its_time_limit_was_read(
     assert ("time limit 30 s" in (wait.waits_in or "")) is (limit_s == 30)
     [waited] = wait.waited
     assert waited.resource is not None and (OUTSIDE in waited.resource.attributes) is (limit_s is None)
+
+
+@pytest.mark.parametrize(
+    ("queue", "last"),
+    [
+        (3, "; nobody has sent to it yet"),
+        (4, "; process 1 was the last to send"),
+        (5, "; process 4194305, which has ended, was the last to send"),
+        (6, ""),
+    ],
+)
+def test_what_is_known_of_the_sender_to_a_system_v_queue(
+    queue: int, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = "key msqid perms cbytes qnum lspid\n0 3 600 0 0 0\n0 4 600 0 0 1\n0 5 600 0 0 4194305\n0 x\n"
+    monkeypatch.setattr(message_waits, "read_file", lambda _: table.encode())
+    wait = SyscallWaits(own_view()).describe("msgrcv", BlockedSyscall(0, (queue, 0, 0, 0, 0, 0), 0, 0))
+    assert wait == Wait(
+        "msgrcv (System V message queue)", False, outside=f"any process that may use message queue {queue}{last}"
+    )
 
 
 def own_view() -> ProcessView:

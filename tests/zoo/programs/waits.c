@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
@@ -113,6 +115,20 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "slow-holder")) {  // holds a lock for long, and computes
         pthread_mutex_lock(&one); pthread_create(&thread, 0, in_cond, 0);
         ready(); for (;;) flag++;
+    } else if (!strcmp(what, "recv-limited-pair")) {  // each tries again when its time limit has passed
+        int pair[2]; char c; struct timeval limit = {60, 0};
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 1;
+        for (int i = 0; i < 2; i++) setsockopt(pair[i], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        int child = fork() == 0; close(pair[!child]); if (!child) ready();
+        for (;;) if (recv(pair[child], &c, 1, 0) >= 0) return 1;
+    } else if (!strcmp(what, "queues-crossed")) {  // each of two processes waits for a message of the other one
+        struct mq_attr size = {.mq_maxmsg = 2, .mq_msgsize = 8}; mqd_t queues[2]; char name[64], text[8];
+        for (int i = 0; i < 2; i++) {
+            snprintf(name, sizeof name, "/livedbg-zoo-%d-%d", getpid(), i);
+            queues[i] = mq_open(name, O_CREAT | O_RDWR, 0600, &size); mq_unlink(name);
+        }
+        int child = fork() == 0; if (!child) ready();
+        mq_receive(queues[child], text, sizeof text, 0);
     } else if (!strcmp(what, "sem-never")) { sem_init(&sem, 0, 0); ready(); sem_wait(&sem); }
     else if (!strcmp(what, "sem-never-ticker")) {
         sem_init(&sem, 0, 0); pthread_create(&thread, 0, ticks, 0); ready(); sem_wait(&sem);

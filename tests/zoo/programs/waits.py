@@ -52,6 +52,31 @@ def asyncio_idle_timer() -> None:
     asyncio.run(main())
 
 
+def event_ctrl_c() -> None:
+    ready()
+    threading.Event().wait()
+
+
+def event_sigint() -> None:
+    ended = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: ended.set())
+    ready()
+    ended.wait()
+
+
+def pool_idle() -> None:
+    with multiprocessing.Pool(2) as pool:
+        pool.map(abs, range(4))
+        ready()
+        threading.Event().wait()
+
+
+def loop_forever() -> None:
+    loop = asyncio.new_event_loop()
+    loop.call_soon(ready)
+    loop.run_forever()
+
+
 def worker_pool() -> None:
     jobs: queue.Queue[int] = queue.Queue()
     for _ in range(4):
