@@ -56,10 +56,10 @@ class Failed:
 
     name = "nvfuser-failed"
     doc = (
-        "nvFuser threw: a segmentation group was not compiled or failed as it ran, or a fusion failed as a whole. The "
-        "group is the one that the error text names; where it names none, the only one that was under way (inferred). "
-        "Where several groups failed at once, each is a finding. It decides the verdict unless a process continues, "
-        "which may have caught the error."
+        "nvFuser threw: a segmentation group was not compiled or failed as it ran, or a fusion failed as a whole. "
+        "The group is the one that the error text names. If it names none, the group is the only one that was in "
+        "progress (inferred). If several groups failed at once, each is a finding. It decides the verdict unless a "
+        "process continues, which may have caught the error."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -111,8 +111,9 @@ class BadOption:
 
     name = "nvfuser-bad-option"
     doc = (
-        "A word in NVFUSER_DUMP, NVFUSER_ENABLE, NVFUSER_DISABLE or NVFUSER_PROF that this version of nvFuser does not "
-        "know: it throws when it first reads its options. `python_definition_segments` went in February 2026."
+        "NVFUSER_DUMP, NVFUSER_ENABLE, NVFUSER_DISABLE or NVFUSER_PROF contains an option that this version of "
+        "nvFuser does not know. nvFuser throws when it first reads its options. `python_definition_segments` was "
+        "removed in February 2026."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -143,11 +144,12 @@ class TraceStopped:
 
     name = "nvfuser-trace-stopped"
     doc = (
-        "In the file of NVFUSER_TRACE, a thread began a pass that has not ended, and its process has ended, or nothing "
-        "was written for longer than the threshold (10 s), or no process of its number runs here: the innermost such "
-        "pass is where it stopped. Passes that are left by an exception end too, so an open one means a death or a "
-        "hang, unless the process is seen computing (a kernel that takes long to compile). Without the process the "
-        "file alone does not distinguish a crash from a hang. Inferred but where the process is seen to have ended."
+        "The file of NVFUSER_TRACE shows a pass that a thread began and did not end, and the thread is no longer "
+        "active: its process has ended, or nothing was written for longer than the threshold (10 s), or no process "
+        "of that number runs here. The thread stopped in the innermost such pass. A pass that an exception leaves "
+        "is ended too, so an open pass means a death or a hang, unless the process is seen computing (a kernel "
+        "that takes long to compile). Without the process, the file alone does not distinguish a crash from a "
+        "hang. Inferred, unless the process is seen to have ended."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -205,9 +207,9 @@ class UnderWay:
 
     name = "nvfuser-under-way"
     doc = (
-        "Which group of the newest fusion is being compiled or executed, as the last line says; and the pass that a "
-        "traced thread of a living process has been in for a second or longer. Kernels run asynchronously: the one "
-        "that was launched last need not be the one that hangs."
+        "Names the group of the newest fusion that is being compiled or executed, as the last log line says, and "
+        "the pass that a traced thread of a living process has been in for a second or longer. Kernels run "
+        "asynchronously: the kernel that was launched last need not be the one that hangs."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -245,8 +247,8 @@ class Versions:
 
     name = "nvfuser-versions"
     doc = (
-        "Which bindings of nvFuser (nvfuser_direct, or nvfuser up to 2025), which versions and GPUs the head of a "
-        "reproduction script names, where something failed."
+        "Names the bindings of nvFuser (nvfuser_direct, or nvfuser up to 2025), the versions and the GPUs from the "
+        "head of a reproduction script, if something failed."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

@@ -16,6 +16,7 @@ from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import RunEnd
 from livedbg.repeats.pool import Pool
 from livedbg.text.json_text import json_bytes
+from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_line
 
 __all__ = ["repeat"]
@@ -81,7 +82,7 @@ def _collect(pool: Pool[Ran], ran: list[Ran], count: int) -> None:
 def _progress(end: RunEnd, count: int) -> str:
     on = f" on device {end.device}" if end.device else ""
     where = f" {_place(end)}" if end.notable and end.place else ""
-    return clean_line(f"run {end.run} of {count}{on}: {end.ending}{where} ({end.seconds:.1f} s)")
+    return clean_line(f"run {end.run} of {count}{on}: {end.ending}{where} ({duration(end.seconds * 1e9)})")
 
 
 def _place(end: RunEnd) -> str:

@@ -26,6 +26,7 @@ from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Fatal
 from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, TaskState
+from livedbg.text.quantities import duration
 
 __all__ = ["LiveView"]
 
@@ -346,8 +347,8 @@ class LiveView:
             yield "core-unreturned", unreturned_words(core), attributes, ""
         if self.still_s >= _STILL_S:
             sentence = (
-                f"None of the scheduler's threads has turned its loop for {self.still_s:.0f} s: the process is stopped "
-                "or gets no processor time. It is paused or starved, not stalled."
+                f"None of the scheduler's threads has turned its loop for {duration(self.still_s * 1e9)}: "
+                "the process is stopped or gets no processor time. It is paused or starved, not stalled."
             )
             yield "scheduler-still", sentence, {"still_s": f"{self.still_s:.1f}"}, ""
 

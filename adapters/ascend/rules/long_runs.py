@@ -29,6 +29,7 @@ from livedbg.adapters.ascend.rules.sentences import (
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Severity, Task, TaskState
+from livedbg.text.quantities import duration
 from livedbg.text.wording import many
 
 __all__ = ["is_long", "long_run"]
@@ -74,12 +75,8 @@ def _for(job: JobDiagnostics, state: RuleInput) -> str:
     """` for 12 s`; ` for 0.6 s or more, at most 40 s`, where livedbg came after it began."""
     still_s, open_s = quiet_for_s(job, state.snapshot), open_for_s(job, state.snapshot)
     if job.state.attributes.get("moved") == "yes" or open_s is None or open_s <= still_s:
-        return f" for {_seconds(still_s)}"
-    return f" for {_seconds(still_s)} or more, at most {_seconds(open_s)} (the age of the run)"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+        return f" for {duration(still_s * 1e9)}"
+    return f" for {duration(still_s * 1e9)} or more, at most {duration(open_s * 1e9)} (the age of the run)"
 
 
 def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:

@@ -34,6 +34,7 @@ from livedbg.model import Intrusion, ThreadState
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import TargetError, TargetGone, TargetUnsuitable, TouchRefused
 from livedbg.session.pacing import Limit, timed
+from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.touch.config import refuse_touch
@@ -161,7 +162,7 @@ def has_ended(pid: int) -> bool:
 
 
 def _none(place: DumpPipe, last: tuple[Path, int] | None, waited_ns: int) -> NoDump:
-    waited = f"{waited_ns / 1e9:.0f} s"
+    waited = duration(waited_ns)
     if has_ended(place.pid):
         return NoDump(f"Process {place.pid} ended after the dump was asked for.", "", "ended-dumping")
     if last is not None:

@@ -17,6 +17,7 @@ from livedbg.analysis.devices import (
 )
 from livedbg.model import Frame
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState
+from livedbg.text.quantities import duration
 
 __all__ = ["state_text"]
 
@@ -61,7 +62,7 @@ def _origin(state: DeviceState) -> str:
     if state.taken_wall_ns:
         taken = time.strftime(" of %Y-%m-%d %H:%M:%S", time.localtime(state.taken_wall_ns // 1_000_000_000))
     path = f" {state.path}" if state.path else ""
-    return f"({state.source}{taken}{path}; read in {state.sampling_ns / 1e9:.1f} s)"
+    return f"({state.source}{taken}{path}; read in {duration(state.sampling_ns)})"
 
 
 def _fault(fault: DeviceFault) -> Iterator[str]:
@@ -83,8 +84,8 @@ def _kernel(state: DeviceState, kernel: DeviceKernel) -> Iterator[str]:
     on = f" on {kernel.sms:,} SM{_s(kernel.sms)}" if kernel.sms else ""
     yield f"  kernel {kernel.number}  {kernel.name}<<<{kernel.grid_dim},{kernel.block_dim}>>>{kernel.arguments}"
     if kernel.still_since_wall_ns and state.taken_wall_ns:
-        apart_s = (state.taken_wall_ns - kernel.still_since_wall_ns) / 1e9
-        yield f"    unchanged: a sample {apart_s:.1f} s earlier had it at the same place"
+        apart = duration(state.taken_wall_ns - kernel.still_since_wall_ns)
+        yield f"    unchanged: a sample {apart} earlier had it at the same place"
     yield f"    grid {kernel.grid}, {kernel.status}{on}{parent}{f'; {counts}' if counts else ''}"
     places = places_of(state, kernel.number)
     for place in places[:_PLACES]:

@@ -93,11 +93,12 @@ class GpuWaits:
 
     name = "gpu-waits"
     doc = (
-        "A thread waits for a GPU (cudaStreamSynchronize and the like, from its stack) for longer than the threshold "
-        "(10 s), and NVML says that no kernel has run there in all that time: nothing that it waits for is on the GPU "
-        "(stalled). Or NVML says that kernels ran all the time: one runs that long, or many do. Where the GPU's memory "
-        "was not touched meanwhile, the kernel spins (stalled), else it may be slow (unknown). Always inferred. A "
-        "thread that waits by spinning shows no stack without a glance, so it is not seen."
+        "A thread waits for a GPU (cudaStreamSynchronize and the like, from its stack) for longer than the "
+        "threshold (10 s). If NVML reports that no kernel has run in all that time, nothing that the thread waits "
+        "for is on the GPU: a stall. If NVML reports that kernels ran all the time, one kernel runs that long, or "
+        "many do. The kernel then spins if the GPU's memory was not accessed meanwhile (a stall); otherwise it may "
+        "be slow (unknown). Always inferred. A thread that waits by spinning shows no stack without a glance, so "
+        "it is not seen."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

@@ -54,12 +54,13 @@ class ThreadLaunchesStopped:
 
     name = "thread-launches-stopped"
     doc = (
-        "While each launch is traced: a thread launched kernels again and again, and has launched none for longer "
-        "than the threshold (10 s) and than 10 times its usual pace, while others of its process go on launching; and "
-        "all that time it has sat in one wait, which by its stack is for the GPU (cudaStreamSynchronize and the like). "
-        "Such a call waits for what was handed to the GPU before it, not for what others launch since: a stall. A "
-        "thread that waits for anything else has no more work, as one of a pool, and nothing is said. Where launches "
-        "are only counted, nothing is known of single threads; one that waits by spinning is not seen. Always inferred."
+        "While each launch is traced: a thread launched kernels repeatedly, and has launched none for longer than "
+        "the threshold (10 s) and than 10 times its usual pace, while other threads of its process continue to "
+        "launch. All that time it has been in one wait, which by its stack is for the GPU (cudaStreamSynchronize "
+        "and the like). Such a call waits for work that was given to the GPU before it, not for later launches of "
+        "other threads: a stall. A thread that waits for anything else has no more work, as in a thread pool, and "
+        "is not reported. Where launches are only counted, nothing is known of single threads. A thread that waits "
+        "by spinning is not seen. Always inferred."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

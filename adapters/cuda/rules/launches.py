@@ -45,12 +45,12 @@ class LaunchesStopped:
 
     name = "launches-stopped"
     doc = (
-        "While launches are traced: a process launched kernels again and again, and has launched none for longer "
-        "than the threshold (10 s) and than 10 times the usual time between two changes of the count. Where a thread "
-        "of it waits for the GPU (cudaStreamSynchronize and the like, from a stack taken since then), that is a stall: "
-        "what was launched last is not done. Where no thread waits so, it may be done, or be between two phases: "
-        "unknown where nothing uses the CPU, and where a thread does, which may compute or wait by spinning, it "
-        "decides nothing. A process that waits for connections or sleeps for a time is idle by its own will and not "
+        "While launches are traced: a process launched kernels repeatedly, and has launched none for longer than "
+        "the threshold (10 s) and than 10 times the usual time between two changes of the count. It is a stall if "
+        "a thread of it waits for the GPU (cudaStreamSynchronize and the like, from a stack taken since then): the "
+        "last launch has not completed. Without such a thread the process may be done, or between two phases. The "
+        "verdict is then `unknown` if no thread uses the CPU. If one does, it may compute or wait by spinning, and "
+        "the finding decides nothing. A process that waits for connections or sleeps for a time is idle and not "
         "reported. Time in which the rate was too high for tracing does not count. Always inferred."
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from livedbg.analysis.devices import headline, kernel_sentence
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.words import many
+from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Evidence, Severity
 from livedbg.model.devices import DeviceKernel, DeviceState
 from livedbg.model.snapshot import Snapshot
@@ -89,7 +89,7 @@ def _still(rule: str, device: DeviceState, kernel: DeviceKernel) -> Finding:
     return Finding(
         rule=rule,
         severity=Severity.ERROR,
-        sentence=f"{sentence}; unchanged since a sample {_still_ns(device, kernel) / _S:.0f} s earlier.",
+        sentence=f"{sentence}; unchanged since a sample {duration(_still_ns(device, kernel))} earlier.",
         entities=(device.target,) if live else (),
         evidence=(_evidence(device),),
         next=("check what this source line waits for, and who should signal it: the screen Device (0)",),

@@ -40,7 +40,8 @@ _POST_MORTEM: Final = re.compile(
     r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
     r"|shut|clean|destroy|clos|finish|done|elapsed|summar|history|sync|upload|saved|report|see |wandb|srun|slurm|make"
     r"|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
-    r"|assert|backtrace|stack|thread|debug|environ|version|https?://|memory|alloc|nccl info|import |module"
+    r"|assert|backtrace|stack|thread|debug|environ|version|https?://|memory|alloc|import |module"
+    r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
     r"|^(?:for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
     r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
     r"|^[^\w\[(<]|^\s*$",

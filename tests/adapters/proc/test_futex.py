@@ -338,3 +338,25 @@ def test_memory_that_is_too_short_is_not_looked_at() -> None:
     assert classify(call(0x5000, PRIVATE, 2), memory[:-1], live).kind == "futex"
     assert classify(call(0x5000, PRIVATE, 2), memory, live).kind == "mutex"
     assert ", word = 0x2" in classify(call(0x5000, 1 | PRIVATE, 2), memory, live).evidence
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ({0: 4}, "cond"),
+        ({0: 4, 8: 4}, "cond"),
+        ({0: 4, 8: 5}, "cond"),
+        ({0: 4, 8: 6}, "futex"),
+        ({0: 4, 12: 1}, "futex"),
+        ({0: 0, 4: 1, 8: 6}, "cond"),
+        ({0: 0, 4: 1, 12: 1, 8: 2}, "futex"),
+        ({0: 0, 4: 2, 12: 1}, "cond"),
+        ({0: 1}, "futex"),
+        ({0: 2}, "cond"),
+    ],
+)
+def test_a_condition_variable_with_a_signal_word_that_is_not_0_is_of_the_layout_of_2_41(
+    words: dict[int, int], kind: str
+) -> None:
+    memory = around(32, {28: 8, 32: 4} | words)
+    assert classify(call(0x5020, WAIT_BITSET | PRIVATE, 4), memory, live).kind == kind

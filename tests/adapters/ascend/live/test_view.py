@@ -15,8 +15,8 @@ from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.tasks import Dispatched
 from livedbg.analysis import VerdictState
-from livedbg.model import EdgeKey, EdgeKind, EdgeState, TaskState
-from livedbg.model.events import Stamp, Tick
+from livedbg.model import EdgeKey, EdgeKind, EdgeState, Process, TaskState
+from livedbg.model.events import ProcessSeen, Stamp, Tick
 from livedbg.model.snapshot import CounterKey, Snapshot
 from livedbg.session.rulebook import diagnostician
 from tests.adapters.ascend.live.conftest import Simulator
@@ -37,6 +37,8 @@ class Joined:
         self.replay = Replay()
         self.simulator = simulator
         self.source = self.replay.open(Path("/run/err.txt"))
+        process = Process(id=f"process:box/{simulator.pid}", host="box", pid=simulator.pid, exe="python3")
+        self.replay.store.apply(ProcessSeen(process=process, **NOW))
         self.view: LiveView | None = None
         self.seconds = 0.0
 
@@ -208,7 +210,7 @@ def test_a_scheduler_that_does_not_turn_is_paused_or_starved(joined: Joined) -> 
     joined.simulator.tell("turn")
     assert "ascend/scheduler-still" not in joined.sample(4).diagnostics
     said = joined.sample(4).diagnostics["ascend/scheduler-still"]
-    assert "paused or starved, not stalled" in said.sentence and "for 4 s" in said.sentence
+    assert "paused or starved, not stalled" in said.sentence and "for 4.0 s" in said.sentence
     joined.simulator.tell("turn")
     assert joined.sample().diagnostics["ascend/scheduler-still"].attributes["resolved"] == "yes"
 
