@@ -16,7 +16,7 @@ import pytest
 from livedbg.model.errors import RecordingError
 from livedbg.session.replay import last_update
 from livedbg.session.view import NOTHING_YET, Update
-from tests.cli.zygote import Livedbg, run_livedbg
+from tests.cli.zygote import Livedbg, patient, run_livedbg
 from tests.conftest import TARGETS, Target, eventually, settled, start
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
@@ -36,16 +36,15 @@ class Said:
 
 
 def livedbg(*words: str | Path | int, env: dict[str, str] | None = None, prefix: Sequence[str] = ()) -> Said:
-    """Run `livedbg WORDS`; it must never show a traceback. A look may take what it takes on a busy box."""
-    patience = ["--timeout", "90"] if words[:1] in (("report",), ("stacks",)) and "--timeout" not in words else []
+    """Run `livedbg WORDS`; it must never show a traceback."""
     env = {**os.environ, **(env or {})}
     if not prefix:
-        done = run_livedbg([*words, *patience], 150, env=env)
+        done = run_livedbg(words, env=env)
     else:
         done = subprocess.run(
-            [*prefix, sys.executable, "-m", "livedbg", *map(str, words), *patience],
+            [*prefix, sys.executable, "-m", "livedbg", *patient(map(str, words))],
             capture_output=True,
-            timeout=150,
+            timeout=200,
             stdin=subprocess.DEVNULL,
             env=env,
             check=False,

@@ -35,13 +35,15 @@ def shell(line: str, **env: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.parametrize("words", ["--help", "doctor", "report {}", "stacks {}", "watch {}", "launch -- echo hi"])
+@pytest.mark.parametrize(
+    "words", ["--help", "doctor", "report {} --timeout 140", "stacks {} --timeout 140", "watch {}", "launch -- echo hi"]
+)
 def test_a_full_device_as_output_is_one_sentence(words: str, idle: Target, tmp_path: Path) -> None:
     done = shell(f"{LIVEDBG} {words.format(idle.pid)} >/dev/full", XDG_STATE_HOME=str(tmp_path))
     assert done.returncode == 3 and "No space left on device" in done.stderr and "try:" in done.stderr
 
 
-@pytest.mark.parametrize("words", ["--help", "stacks {} --json", "watch {} --json --timeout 100"])
+@pytest.mark.parametrize("words", ["--help", "stacks {} --json --timeout 140", "watch {} --json --timeout 100"])
 def test_a_reader_that_goes_away_ends_it_in_silence(words: str, stuck: Target) -> None:
     done = shell(f"{LIVEDBG} {words.format(stuck.pid)} | head -c 1")
     assert len(done.stdout) == 1 and done.stderr == ""

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from livedbg.cli.group import livedbg
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import all_rules
 
-__all__ = ["Livedbg", "run_livedbg"]
+__all__ = ["Livedbg", "patient", "run_livedbg"]
 
 _LONGEST = 1 << 20
 _ROOT = Path(__file__).parents[2]
@@ -83,7 +83,7 @@ class Livedbg(subprocess.Popen[Any]):
     _answers: threading.Lock
 
     def _execute_child(self, args: Sequence[object], *rest: Any) -> None:
-        words = [str(word) for word in args]
+        words = patient([str(word) for word in args])
         _, preexec_fn, _, pass_fds, cwd, env, _, _, _, *files, _, gid, gids, uid, umask, new_session, group = rest
         assert not pass_fds and (gid, gids, uid, umask, group) == (None, None, None, -1, -1)
         env = {os.fsdecode(key): os.fsdecode(value) for key, value in (os.environ if env is None else env).items()}
@@ -160,6 +160,14 @@ def run_livedbg(words: Sequence[object], timeout_s: float = 200, **options: Any)
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def patient(words: Iterable[str]) -> list[str]:
+    """The words with a time limit for a look that has none: 30 s are not enough at 20 times the load."""
+    words = list(words)
+    if words[:1] not in (["report"], ["stacks"]) or any(word.startswith(("--timeout", "--help")) for word in words):
+        return words
+    return [*words, "--timeout", "140"]
 
 
 def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from livedbg.cli import main
 from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
+from tests.cli.zygote import patient
 from tests.graphs.dot import read_dot
 
 ASCEND = Path(__file__).parents[1] / "fixtures" / "ascend"
@@ -52,10 +53,10 @@ def program(*words: str | Path, memory: int = 0) -> Said:
     """Run the program itself, with at most `memory` bytes of its own; it must never show a traceback."""
     limit = (lambda: resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))) if memory else None
     done = subprocess.run(
-        [sys.executable, "-m", "livedbg", *map(str, words)],
+        [sys.executable, "-m", "livedbg", *patient(map(str, words))],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
         preexec_fn=limit,
         env={**os.environ, "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1"},

@@ -16,6 +16,7 @@ import pytest
 
 from livedbg.session.systems import System
 from tests.app.terminal import Terminal
+from tests.cli.zygote import patient
 from tests.conftest import Target
 from tests.packaging.conftest import NOT_ISOLATED, pip
 
@@ -84,7 +85,7 @@ def site(shared: Path) -> Path:
 
 def livedbg(site: Path, *words: str | Path | int) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "livedbg", *map(str, words)],
+        [sys.executable, "-m", "livedbg", *patient(map(str, words))],
         env={**os.environ, "PYTHONPATH": str(site)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
