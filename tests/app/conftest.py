@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from textual.pilot import Pilot
 
 
 @pytest.fixture(autouse=True)
@@ -18,3 +19,10 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def patient_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual's pilot gives an app 30 s to handle its messages: too little at 20 times the load."""
+    wait = Pilot._wait_for_screen
+    monkeypatch.setattr(Pilot, "_wait_for_screen", lambda pilot, timeout=200.0: wait(pilot, timeout))
