@@ -131,7 +131,8 @@ def test_what_is_emitted_under_a_fast_writer_was_so(simulator: Start) -> None:
     states: dict[int, TaskState] = {}
     order = [TaskState.SUBMITTED, TaskState.READY, TaskState.RUNNING, TaskState.COMPLETED]
     while time.monotonic() < begun_s + 1.5 or TaskState.COMPLETED not in states.values() or len(states) <= 20:
-        assert time.monotonic() < begun_s + 90, states
+        assert time.monotonic() < begun_s + 250, states
+        time.sleep(0.001)  # where the two share a processor, the writer goes on meanwhile
         sample = reader.sample()
         if sample is None:
             continue
