@@ -65,8 +65,8 @@ class LockWaits:
             wakers = self._wakers(futex.address, futex.shared)
             waited = (Waited(target, found.evidence, wakers=wakers),) if target else ()
             return Wait(found.waits_in, futex.timed, waited)
-        if found.kind == "futex" and futex.value == 2:
-            found = self._stdio(futex, found)
+        if found.kind in ("futex", "mutex") and found.owner is None and futex.value == 2:
+            found = self._stdio(futex, found)  # half an address may look like the number of a thread that has ended
         return Wait(found.waits_in, futex.timed, (self._waited(found, futex.shared),))
 
     def _thread(self, number: int | None, shared: bool) -> str | None:
