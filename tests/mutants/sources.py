@@ -69,12 +69,24 @@ GROUPS = (
         ("adapters/proc/lock_waits.py", "adapters/proc/fd_waits.py"),
         tuple(
             f"tests/adapters/proc/test_{name}.py"
-            for name in ("asleep", "lock_waits", "recognised_waits", "syscall_waits", "wakers")
+            for name in (
+                "asleep",
+                "fd_wait_edges",
+                "lock_wait_edges",
+                "lock_waits",
+                "recognised_waits",
+                "syscall_waits",
+                "wakers",
+            )
         ),
     ),
     Group(
         "ascend",
         ("adapters/ascend/stalls.py", "adapters/ascend/rules/stalls.py", "adapters/ascend/diagnostics/stalls.py"),
-        ("tests/adapters/ascend",),
+        tuple(
+            str(path.relative_to(ROOT))
+            for path in sorted((ROOT / "tests/adapters/ascend").glob("test_*.py"))
+            if path.stem not in ("test_command_line", "test_demo", "test_live")  # they start programs
+        ),
     ),
 )
