@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from livedbg.analysis import Finding, VerdictState
-from livedbg.analysis.rules.ends import heads, how_ended, is_interrupt
+from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.ends import heads, how_ended, is_crash, is_interrupt
 from livedbg.model import (
     HANG_SEEN,
     Diagnostic,
@@ -18,6 +20,7 @@ from livedbg.model import (
     Process,
     Severity,
     Stack,
+    TaskState,
     Thread,
     ThreadState,
 )
@@ -51,6 +54,11 @@ def test_a_spinner_alone_is_what_a_verdict_rests_on() -> None:
         "Thread 1 (solver) spins in spin_wait (train.py:31) for 13 s or more: a stall, unless what it waits for comes "
         "from outside."
     )
+
+
+def test_three_stacks_in_one_place_are_enough() -> None:
+    found = sampled(*[("spin_wait:31", "main")] * 3, every_s=6).found("spinning")
+    assert found.evidence[1].text == "3 stacks in one place"
 
 
 def test_a_spinner_beside_one_that_runs_is_a_note() -> None:
@@ -255,6 +263,7 @@ def ended(status: int | None) -> list[Finding]:
         (-11, Severity.CRITICAL, "Process 1 (prog1) was ended by SIGSEGV.", "coredumpctl"),
         (-9, Severity.CRITICAL, "Process 1 (prog1) was ended by SIGKILL.", "dmesg"),
         (-15, Severity.CRITICAL, "Process 1 (prog1) was ended by SIGTERM.", "read its last log lines"),
+        (-1, Severity.CRITICAL, "Process 1 (prog1) was ended by SIGHUP.", "read its last log lines"),
         (3, Severity.ERROR, "Process 1 (prog1) ended with status 3.", "read its last log lines"),
         (1, Severity.ERROR, "Process 1 (prog1) ended with status 1.", "read its last log lines"),
     ],
@@ -279,6 +288,80 @@ def test_the_end_of_a_helper_is_a_note_if_a_signal_ended_it() -> None:
     assert (found.severity, found.state) == (Severity.WARNING, None)
     world.exits(world.process(3, ppid=1), 1)
     assert [f.entities for f in world.diagnosis().findings.values() if f.rule == "crash"] == [("process:box/2",)]
+
+
+def family(heads_ended: dict[int, int | None], *, ran: bool, running: bool = False, still_ns: int = SECOND) -> World:
+    """The processes that a job is, some of which have ended; and a child that was killed by SIGSEGV."""
+    world = World()
+    state = ThreadState.RUNNING if running else ThreadState.WAITING
+    for pid, status in heads_ended.items():
+        named = Process(id=f"process:box/{pid}", host="box", pid=pid, target=True, named=True)
+        world.store.apply(ev.ProcessSeen(process=named, **world.stamp()))
+        world.thread(pid, pid=pid, cpu_ns=10)
+        world.now_ns += LOOK
+        if status is None:
+            world.thread(pid, pid=pid, cpu_ns=200_000_000 if ran else 10, state=state)
+        else:
+            world.exits(named.id, status)
+    world.exits(world.process(9, ppid=1), -11)
+    world.now_ns += still_ns
+    world.store.apply(ev.Tick(**world.stamp()))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("world", "crash"),
+    [
+        (family({1: None}, ran=True), False),
+        (family({1: None}, ran=False), True),
+        (family({1: None}, ran=True, running=True, still_ns=60 * SECOND), False),
+        (family({1: None}, ran=True, still_ns=3 * SECOND - 1), False),
+        (family({1: None}, ran=True, still_ns=3 * SECOND), True),
+        (family({1: 0, 2: None}, ran=True), False),
+        (family({1: 0, 2: None}, ran=False), True),
+        (family({1: 0, 2: 0}, ran=True), False),
+        (family({1: 0, 2: 1}, ran=True), True),
+    ],
+)
+def test_a_child_that_crashed_is_the_job_s_crash_unless_the_job_goes_on_or_ended_well(
+    world: World, crash: bool
+) -> None:
+    found = {f.entities: f for f in world.diagnosis().findings.values() if f.rule == "crash"}
+    assert (found[("process:box/9",)].state is VerdictState.CRASHED) is crash
+
+
+def test_a_logged_end_explains_bad_statuses_but_no_signal_of_another_process() -> None:
+    world = World()
+    for pid in (1, 2, 3):
+        world.process(pid)
+    world.exception("terminate", ONE)
+    for pid, status in ((1, 134), (2, 2), (3, -11)):
+        world.exits(f"process:box/{pid}", status)
+    found = [f.entities for f in world.diagnosis().findings.values() if f.rule == "crash"]
+    assert sorted(found) == [(ONE,), ("process:box/3",)]
+
+
+def test_a_thread_that_was_stopped_just_now_does_not_hide_one_that_was_stopped_before() -> None:
+    world = World()
+    world.process(1)
+    world.thread(1)
+    world.thread(2, waits_in="read")
+    world.thread(3, state=ThreadState.TRACED, waits_in="stopped by its tracer")
+    world.later(11 * SECOND)
+    world.thread(2, state=ThreadState.TRACED, waits_in="stopped by its tracer")
+    found = [f.entities for f in world.later().diagnosis().findings.values() if f.rule == "traced-process"]
+    assert found == [("thread:box/1/3",)]
+
+
+def test_what_has_not_ended_or_ended_well_has_not_crashed() -> None:
+    world = World()
+    world.process(1)
+    world.exits(world.process(2), 0)
+    world.exits(world.process(3), None)
+    world.exits(world.process(4), 1)
+    snapshot = world.snapshot()
+    state = RuleInput(snapshot, GraphKeeper().graph_of(snapshot))
+    assert [process.pid for process in snapshot.processes.values() if is_crash(process, state)] == [4]
 
 
 def test_how_processes_end_in_words() -> None:
@@ -591,6 +674,15 @@ def test_what_a_deadlock_is_over(kinds: tuple[str, str], words: str) -> None:
     assert f"Deadlock of {words}" in found.sentence
     assert found.rule == ("gil-cycle" if "gil" in kinds else "lock-cycle")
     assert not found.inferred
+
+
+def test_a_thread_and_a_task_that_wait_for_each_other_are_two_threads_in_words() -> None:
+    world = World()
+    world.process(1)
+    thread, task = world.thread(11, "alpha"), world.task("g0", TaskState.SUBMITTED, None)
+    world.waits(thread, task)
+    world.edge(EdgeKind.DEPENDS_ON, task, thread)
+    assert world.later().found("task-cycle").sentence.startswith("Deadlock of 2 threads")
 
 
 def test_threads_that_wait_for_each_other_to_end() -> None:
