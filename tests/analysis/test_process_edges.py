@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from livedbg.analysis import Finding, VerdictState
+from livedbg.analysis.blocking import standing_of
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.ends import heads, how_ended, is_crash, is_interrupt
@@ -351,6 +352,22 @@ def test_a_thread_that_was_stopped_just_now_does_not_hide_one_that_was_stopped_b
     world.thread(2, state=ThreadState.TRACED, waits_in="stopped by its tracer")
     found = [f.entities for f in world.later().diagnosis().findings.values() if f.rule == "traced-process"]
     assert found == [("thread:box/1/3",)]
+
+
+def test_threads_that_are_over_can_not_serve_and_stopped_ones_stand_still() -> None:
+    world = World()
+    world.process(1)
+    world.process(2, ThreadState.STOPPED)
+    world.exits(world.process(3, ThreadState.STOPPED), 0)
+    waiting, running = world.thread(1), world.thread(2, state=ThreadState.RUNNING)
+    for tid, state in ((3, ThreadState.ZOMBIE), (4, ThreadState.DEAD)):
+        world.thread(tid, state=state)
+    traced = world.thread(5, state=ThreadState.TRACED)
+    gone = Thread(id="thread:box/1/6", process=ONE, tid=6, state=ThreadState.WAITING, exited=True)
+    world.store.apply(ev.ThreadsSeen(threads=(gone,), **world.stamp()))
+    halted, alive = standing_of(world.snapshot())
+    assert halted == {"process:box/2", traced}
+    assert alive == {waiting, running, traced}
 
 
 def test_what_has_not_ended_or_ended_well_has_not_crashed() -> None:

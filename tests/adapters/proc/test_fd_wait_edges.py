@@ -310,9 +310,17 @@ def test_a_member_may_have_been_closed_under_its_number(
 
 def test_the_members_of_a_set_are_polled_and_sets_in_sets_are_followed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     sets = {fd: epoll(fd) for fd in (10, 11, 12, 13)}
-    info = {10: [member(11, 1), member(3, 1)], 11: [member(12, 1), member(5, 4)], 12: [member(13, 1), member(6, 1)]}
+    info = {
+        10: [member(11, 1), member(3, 1)],
+        11: [member(12, 1), member(5, 4)],
+        12: [member(13, 1), member(6, 1)],
+        13: [member(7, 1)],
+    }
     machine = Machine(
-        {3: PIPE, 5: SOCKET, 6: EVENT, **sets}, {PIPE.key: [(7, 3, "r"), (7, 4, "w")]}, sockets={50: TCP}, info=info
+        {3: PIPE, 5: SOCKET, 6: EVENT, 7: EVENT._replace(number=70), **sets},
+        {PIPE.key: [(7, 3, "r"), (7, 4, "w")]},
+        sockets={50: TCP},
+        info=info,
     )
     waits = machine.waits(monkeypatch)
     found = waits.epoll_members(10)

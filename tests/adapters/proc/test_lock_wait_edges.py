@@ -217,7 +217,7 @@ def test_only_words_of_the_stack_that_can_be_addresses_are_followed_and_each_onc
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = [4096, 4104, 0x6000, 0x6004, 0x6000, 0xBAD000, 0x6100]
-    memory, wait = parked(words, {0x6000: PI, 0x6100: PI | {16: 32 + 128}, 4104: PI}, monkeypatch)
+    memory, wait = parked(words, {0x6000: PI | {16: 32 + 1}, 0x6100: PI | {16: 32 + 128}, 4104: PI}, monkeypatch)
     assert memory.asked == [(STACK, 512), *((at, 24) for at in (4104, 0x6000, 0xBAD000, 0x6100))]
     assert [waited.target for waited in wait.waited] == [
         "mutex:box/7/0x1008",
