@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from livedbg.analysis import Finding, VerdictState
-from livedbg.analysis.blocking import standing_of
+from livedbg.analysis.blocking import blocking_of, standing_of
 from livedbg.analysis.graphs import GraphKeeper
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.ends import heads, how_ended, is_crash, is_interrupt
@@ -368,6 +368,17 @@ def test_threads_that_are_over_can_not_serve_and_stopped_ones_stand_still() -> N
     halted, alive = standing_of(world.snapshot())
     assert halted == {"process:box/2", traced}
     assert alive == {waiting, running, traced}
+
+
+def test_what_is_held_but_not_described_is_of_the_kind_that_it_is_called() -> None:
+    world = World()
+    world.process(1)
+    holder = world.thread(1)
+    for thing in ("pipe:box/9", "mutex:box/1/0x99"):
+        world.holds(thing, holder)
+    found = blocking_of(world.snapshot())
+    assert set(found.pairs) == {("pipe:box/9", holder), ("mutex:box/1/0x99", holder)}
+    assert found.any_of == {("pipe:box/9", holder)}
 
 
 def test_what_has_not_ended_or_ended_well_has_not_crashed() -> None:
