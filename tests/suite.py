@@ -71,7 +71,10 @@ def _compile(tests: Path) -> None:
     if not files or next(tests.rglob("test_*-pytest-*.pyc"), None):
         return
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"]
-    halves = [subprocess.Popen([*command, *half], stdout=subprocess.DEVNULL) for half in (files[::2], files[1::2])]
+    halves = [
+        subprocess.Popen([*command, *half], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for half in (files[::2], files[1::2])
+    ]
     for half in halves:
         half.wait()
 

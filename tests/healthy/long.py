@@ -96,7 +96,10 @@ def watch(seconds: float, load: Load, folder: Path) -> tuple[list[dict[str, Any]
     output = folder / "job.log"
     with _job(output) as job:
         argv = [sys.executable, "-m", "livedbg", "watch", str(job.pid), "--json", "--timeout", str(seconds)]
-        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as asked:
+        with (
+            (folder / "watch.err").open("wb") as errors,
+            subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as asked,
+        ):
             lines: list[dict[str, Any]] = []
             reader = threading.Thread(target=lambda: lines.extend(map(json.loads, asked.stdout or ())))
             reader.start()

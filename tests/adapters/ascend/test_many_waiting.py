@@ -31,5 +31,5 @@ def test_many_that_wait_for_one_of_many() -> None:
     assert {edge.source for edge in waits} == {f"task:ascend/r0t{number}" for number in range(CORES, TASKS)}
     assert {edge.target for edge in waits} == {f"task:ascend/r0t{number}" for number in range(CORES)}
     verdict = diagnostician().diagnose(snapshot).verdict
-    assert verdict.state is VerdictState.STALLED
+    assert verdict.state is VerdictState.UNKNOWN and "hung, or died" in verdict.sentence  # a log without a process
     assert f"{TASKS - CORES} tasks wait behind them" in verdict.sentence.replace(",", "")

@@ -55,7 +55,12 @@ T = "task:ascend/"
             ["S3:ready-but-all-idle", "0 of 2 tasks are done. The log does not name"],
         ),
         ("28_async_info", "stalled", ["r0t0"], ["Either its kernel has returned and its asynchronous completion was"]),
-        ("27_orchestration_hbg", "stalled", ["orchestrator"], ["The orchestration code has not returned"]),
+        (
+            "27_orchestration_hbg",
+            "unknown",
+            ["orchestrator"],
+            ["The orchestration code has not returned", "hung, or died"],
+        ),
     ],
 )
 def test_verdicts(recorded: Path, folder: str, state: str, roots: list[str] | None, words: list[str]) -> None:
