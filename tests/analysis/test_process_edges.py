@@ -381,6 +381,19 @@ def test_what_is_held_but_not_described_is_of_the_kind_that_it_is_called() -> No
     assert found.any_of == {("pipe:box/9", holder)}
 
 
+def test_a_process_that_is_waited_for_stands_for_its_threads_unless_it_waits_itself() -> None:
+    world = World()
+    for pid in (1, 2, 3):
+        world.process(pid)
+    waiter, child, own = world.thread(1), world.thread(2, pid=2), world.thread(3, pid=3)
+    world.waits(waiter, "process:box/2")
+    world.waits(waiter, "process:box/3")
+    world.waits("process:box/3", "pipe:box/9")
+    found = blocking_of(world.snapshot())
+    assert found.stand_ins == {"process:box/2"}
+    assert {("process:box/2", child), ("process:box/3", own)} <= found.any_of & set(found.pairs)
+
+
 def test_what_has_not_ended_or_ended_well_has_not_crashed() -> None:
     world = World()
     world.process(1)

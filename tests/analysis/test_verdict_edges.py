@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.analysis import Verdict, VerdictState
-from livedbg.model import EdgeKind, ThreadState
+from livedbg.analysis import Finding, Verdict, VerdictState
+from livedbg.analysis.graphs import GraphKeeper
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.ends import INTERRUPTED
+from livedbg.analysis.rules.sight import CANT_SEE
+from livedbg.analysis.verdict import exit_code, ranked, verdict_of
+from livedbg.model import EdgeKind, Severity, TaskState, Thread, ThreadState
+from livedbg.model import events as ev
 from tests.analysis.test_verdicts import holder
 from tests.analysis.world import SECOND, World
 
@@ -149,3 +155,163 @@ def test_a_part_of_something_does_not_wait_for_it() -> None:
     world.holds(whole, world.thread(12, state=ThreadState.WAITING, waits_in="read"))
     assert inner in world.later(20 * SECOND).diagnosis().graph.blockers_of("thread:box/1/11")
     assert not list(world.diagnosis().graph.blockers_of(inner))
+
+
+def finding(name: str, state: VerdictState | None, **more: object) -> Finding:
+    what: dict[str, object] = {"severity": Severity.WARNING, "entities": (f"thread:box/1/{name}",), **more}
+    return Finding(rule=name, sentence=f"{name}.", state=state, **what)  # type: ignore[arg-type]
+
+
+def looked_at(world: World) -> RuleInput:
+    snapshot = world.snapshot()
+    return RuleInput(snapshot, GraphKeeper().graph_of(snapshot))
+
+
+RUNS = busy(t1=5)
+"""A state that is `running` without any finding."""
+
+
+def test_findings_are_ranked_by_what_they_amount_to_then_severity() -> None:
+    kinds = VerdictState
+    given = [
+        finding("note", None),
+        finding("unknown", kinds.UNKNOWN),
+        finding("unknown-error", kinds.UNKNOWN, severity=Severity.ERROR),
+        finding("ended", kinds.EXITED),
+        finding("runs", kinds.RUNNING),
+        finding("open", kinds.UNKNOWN, decides=True),
+        finding("stall", kinds.STALLED),
+        finding("dead", kinds.DEADLOCK),
+        finding("crash", kinds.CRASHED),
+    ]
+    wanted = ["crash", "dead", "stall", "open", "runs", "ended", "unknown-error", "unknown", "note"]
+    assert [found.rule for found in ranked(given, looked_at(World()))] == wanted
+
+
+def test_an_inconclusive_finding_that_decides_is_the_verdict_and_another_one_is_added() -> None:
+    state = looked_at(RUNS)
+    quiet = verdict_of([], state)
+    assert quiet.state is VerdictState.RUNNING
+    added = verdict_of([finding("note", None), finding("odd", VerdictState.UNKNOWN, roots=("a",))], state)
+    assert (added.state, added.sentence, added.roots) == (VerdictState.RUNNING, f"{quiet.sentence} odd.", ("a",))
+    decided = verdict_of([finding("odd", VerdictState.UNKNOWN, decides=True, since_wall_ns=5)], state)
+    assert (decided.state, decided.sentence, decided.since_wall_ns) == (VerdictState.UNKNOWN, "odd.", 5)
+    runs = verdict_of([finding("it", VerdictState.RUNNING)], state)
+    assert (runs.state, runs.sentence) == (VerdictState.RUNNING, "it.")
+
+
+def test_an_inconclusive_finding_where_nothing_runs_is_the_verdict() -> None:
+    world = World()
+    world.process(1)
+    world.waits(world.thread(1), world.thread(2))
+    state = looked_at(world.later())
+    quiet = verdict_of([], state)
+    assert quiet.state is VerdictState.UNKNOWN and quiet.roots
+    own = verdict_of([finding("odd", VerdictState.UNKNOWN, roots=("a",))], state)
+    assert (own.state, own.sentence, own.roots) == (VerdictState.UNKNOWN, "odd.", ("a",))
+    assert verdict_of([finding("odd", VerdictState.UNKNOWN)], state).roots == quiet.roots
+
+
+@pytest.mark.parametrize("bad", [VerdictState.DEADLOCK, VerdictState.STALLED])
+def test_a_hang_that_its_user_ended_says_so(bad: VerdictState) -> None:
+    state = looked_at(World())
+    ended = finding(INTERRUPTED, VerdictState.UNKNOWN)
+    assert verdict_of([finding("hang", bad), ended], state).sentence == "hang. It was ended by Ctrl-C."
+    assert verdict_of([finding("hang", bad)], state).sentence == "hang."
+    assert verdict_of([finding("hang", bad), finding(INTERRUPTED, None)], state).sentence == "hang."
+    assert verdict_of([finding("bug", VerdictState.CRASHED), ended], state).sentence == "bug."
+
+
+def test_all_findings_alike_name_their_roots_or_what_takes_part_each_once() -> None:
+    given = [
+        finding("1", VerdictState.STALLED, roots=("b", "a"), since_wall_ns=7),
+        finding("2", VerdictState.STALLED, entities=("c", "a")),
+        finding("3", VerdictState.UNKNOWN, roots=("d",)),
+    ]
+    found = verdict_of(given, looked_at(World()))
+    assert (found.roots, found.since_wall_ns, found.sentence) == (("b", "a", "c"), 7, "1.")
+
+
+@pytest.mark.parametrize(
+    ("state", "findings", "code"),
+    [
+        (VerdictState.CRASHED, (), 11),
+        (VerdictState.DEADLOCK, (), 10),
+        (VerdictState.STALLED, (), 10),
+        (VerdictState.DIVERGED, (), 12),
+        (VerdictState.RUNNING, (finding("x", None, topic="precision"),), 12),
+        (VerdictState.RUNNING, (finding("x", None),), 0),
+        (VerdictState.EXITED, (), 0),
+        (VerdictState.UNKNOWN, (), 5),
+        (VerdictState.UNKNOWN, (finding(CANT_SEE, None),), 5),
+        (VerdictState.UNKNOWN, (finding("x", VerdictState.UNKNOWN), finding(CANT_SEE, VerdictState.UNKNOWN)), 3),
+        (VerdictState.STALLED, (finding("x", None, topic="precision"),), 10),
+    ],
+)
+def test_exit_codes(state: VerdictState, findings: tuple[Finding, ...], code: int) -> None:
+    assert exit_code(Verdict(state=state, sentence=""), findings) == code
+
+
+def test_a_blind_source_is_the_verdict_but_for_a_hang_or_an_end_that_was_seen() -> None:
+    blind = finding(CANT_SEE, VerdictState.UNKNOWN)
+    said = verdict_of([blind], looked_at(RUNS))
+    assert (said.state, said.sentence, said.roots) == (VerdictState.UNKNOWN, f"{CANT_SEE}.", blind.entities)
+    assert verdict_of([finding("hang", VerdictState.STALLED), blind], looked_at(RUNS)).state is VerdictState.STALLED
+    ended = World()
+    ended.exits(ended.process(1), 0)
+    over = verdict_of([blind], looked_at(ended))
+    assert over.state is VerdictState.EXITED and over.sentence.endswith(f"ended with status 0. {CANT_SEE}.")
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        (0, "thread 1 (t1) computes, or spins ("),
+        (1, "thread 1 (t1) and 1 other compute, or spin ("),
+        (2, "thread 1 (t1) and 2 others compute, or spin ("),
+    ],
+)
+def test_how_many_compute_or_spin(others: int, words: str) -> None:
+    world = World()
+    world.process(1)
+    for cpu_ns in (0, SECOND):
+        world.now_ns += SECOND
+        for tid in range(1, others + 2):
+            thread = Thread(
+                id=f"thread:box/1/{tid}",
+                process="process:box/1",
+                tid=tid,
+                name=f"t{tid}",
+                state=ThreadState.RUNNING,
+                cpu_ns=cpu_ns // tid,
+                marks=9,
+            )
+            world.store.apply(ev.ThreadsSeen(threads=(thread,), **world.stamp()))
+    found = verdict(world)
+    assert found.state is VerdictState.UNKNOWN
+    assert words in found.sentence
+
+
+def test_where_threads_sit_is_said_by_the_best_that_is_known() -> None:
+    world = World()
+    world.process(1)
+    calls = ((1, "futex wait", "futex"), (2, "futex wait", "futex"), (3, None, "read"), (4, None, None))
+    for tid, waits_in, syscall in calls:
+        thread = Thread(
+            id=f"thread:box/1/{tid}",
+            process="process:box/1",
+            tid=tid,
+            state=ThreadState.WAITING,
+            waits_in=waits_in,
+            syscall=syscall,
+        )
+        world.store.apply(ev.ThreadsSeen(threads=(thread,), **world.stamp()))
+    assert "(2 in futex wait, 1 in read, 1 in waiting)" in verdict(world).sentence
+
+
+def test_nothing_that_is_stuck_is_not_nothing_that_is_seen() -> None:
+    world = World()
+    world.process(1)
+    assert verdict(world).sentence == "Nothing can be seen yet."
+    world.task("g0", TaskState.COMPLETED, world.now_ns)
+    assert verdict(world).sentence == "Nothing is known to be stuck."

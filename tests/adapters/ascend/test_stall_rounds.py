@@ -129,6 +129,7 @@ def test_a_ready_task_is_on_no_core(dispatched: list[int], submitted: str, defer
     task = rounds.run.tasks[1]
     assert (task.state, task.deferred, task.buffered) == (TaskState.READY, deferred, buffered)
     assert task.cores == {}
+    assert (task.since_wall_ns, task.since_exact) == (BEGAN, False)
     assert rounds.cores() == ({} if not dispatched else {8: None} if dispatched == [1] else {9: 2})
     assert (8 in rounds.run.changed_cores) == (dispatched == [1])
     assert rounds.stall.ready == {1} == rounds.stall.listed
@@ -146,6 +147,7 @@ def test_a_waiting_task_lacks_dependencies() -> None:
     rounds = Rounds().open_task(1, "WAIT", missing=1)
     task = rounds.run.tasks[1]
     assert (task.state, task.missing, task.met, task.fanin) == (TaskState.SUBMITTED, 1, 1, 2)
+    assert (task.since_wall_ns, task.since_exact) == (BEGAN, False)
     assert rounds.stall.waiting == {1} == rounds.stall.listed
 
 
@@ -184,6 +186,7 @@ def exited(rounds: Rounds, task: int = 1, core: int = 8, *, sub: str = "S1:runni
 def test_the_end_of_a_run_names_the_stuck_task_and_its_core() -> None:
     rounds = exited(Rounds())
     stall = rounds.stall
+    assert (rounds.run.tasks[1].since_wall_ns, rounds.run.tasks[1].since_exact) == (BEGAN, False)
     assert (stall.exit, stall.sub_class, stall.stuck_task, stall.stuck_core) == (True, "S1:running-stalled", 1, 8)
     assert (stall.orchestrator_done, stall.running) == (True, {1})
     assert exited(Rounds(), done=0).stall.orchestrator_done is False
@@ -342,6 +345,7 @@ def test_a_stall_of_the_resolution_thread_leaves_returned_kernels_deferred() -> 
     assert (stall.exit, stall.orchestrator_done, stall.ready) == (True, True, {1, 2})
     assert rounds.states() == {1: TaskState.READY, 2: TaskState.READY}
     assert all(rounds.run.tasks[raw].deferred and not rounds.run.tasks[raw].cores for raw in (1, 2))
+    assert {rounds.run.tasks[raw].since_wall_ns for raw in (1, 2)} == {BEGAN}
     assert (rounds.cores(), rounds.run.confirmed, rounds.run.counts.running) == ({8: None, 9: None}, {1, 2}, 0)
     assert (rounds.run.counts.completed, rounds.run.counts.total) == (0, 3)
 

@@ -327,6 +327,8 @@ def test_the_members_of_a_set_are_polled_and_sets_in_sets_are_followed_twice(mon
     assert [waited.target for waited in found] == ["eventfd:box/60", "socket:box/50", "pipe:box/90"]
     assert all(waited.holders == () for waited in found)  # its own other ends, polled
     assert waits.gap == "an epoll set lies in another one"
+    nested = machine.waits(monkeypatch).waited(11, "r", polled=True)  # itself one set in another
+    assert [waited.target for waited in nested] == ["eventfd:box/60", "socket:box/50"]
     deeper = machine.waits(monkeypatch)
     assert deeper.waited(13, "r", polled=True, depth=2) == []
     assert deeper.gap == "an epoll set lies in another one"
