@@ -56,12 +56,16 @@ GROUPS = (
         tuple(
             f"livedbg/analysis/rules/{path.name}"
             for path in sorted((ROOT / "livedbg/analysis/rules").glob("*.py"))
-            if path.name not in ("__init__.py", "survived.py")
+            if path.name not in ("__init__.py", "device.py", "survived.py")
         ),
         _STATES,
     ),
     Group("survived", ("livedbg/analysis/rules/survived.py",), ("tests/analysis/test_survived.py",)),
-    Group("devices", ("livedbg/analysis/devices.py",), ("tests/adapters/cuda/cudagdb",)),
+    Group(
+        "devices",
+        ("livedbg/analysis/devices.py", "livedbg/analysis/rules/device.py"),
+        ("tests/adapters/cuda/cudagdb",),
+    ),
     Group("graphs", _GRAPHS, _LARGE),
     Group("futex", ("adapters/proc/futex.py",), ("tests/adapters/proc/test_futex.py",)),
     Group(
