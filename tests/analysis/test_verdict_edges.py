@@ -315,3 +315,18 @@ def test_nothing_that_is_stuck_is_not_nothing_that_is_seen() -> None:
     assert verdict(world).sentence == "Nothing can be seen yet."
     world.task("g0", TaskState.COMPLETED, world.now_ns)
     assert verdict(world).sentence == "Nothing is known to be stuck."
+
+
+def test_threads_that_have_ended_and_those_of_others_are_not_watched() -> None:
+    world = World()
+    world.process(1)
+    world.process(2, target=False)
+    world.thread(1, waits_in="sem_wait")
+    gone = Thread(id="thread:box/1/9", process="process:box/1", tid=9, waits_in="read", exited=True)
+    world.store.apply(ev.ThreadsSeen(threads=(gone,), **world.stamp()))
+    world.thread(2, pid=2, state=ThreadState.RUNNING, cpu_ns=0)
+    world.later()
+    world.thread(2, pid=2, state=ThreadState.RUNNING, cpu_ns=SECOND)
+    found = verdict(world)
+    assert found.state is VerdictState.UNKNOWN
+    assert "(1 in sem_wait)" in found.sentence
