@@ -462,6 +462,7 @@ def hung(*statuses: int | None) -> World:
         ((-1,), True),
         ((-3,), True),
         ((128 + 2,), True),
+        ((128 + 15,), True),
         ((128 + 9,), True),
         ((-9, 0), True),
         ((0, -15), True),

@@ -197,7 +197,7 @@ def test_an_inconclusive_finding_that_decides_is_the_verdict_and_another_one_is_
     decided = verdict_of([finding("odd", VerdictState.UNKNOWN, decides=True, since_wall_ns=5)], state)
     assert (decided.state, decided.sentence, decided.since_wall_ns) == (VerdictState.UNKNOWN, "odd.", 5)
     runs = verdict_of([finding("it", VerdictState.RUNNING)], state)
-    assert (runs.state, runs.sentence) == (VerdictState.RUNNING, "it.")
+    assert (runs.state, runs.sentence, runs.roots) == (VerdictState.RUNNING, "it.", quiet.roots)
 
 
 def test_an_inconclusive_finding_where_nothing_runs_is_the_verdict() -> None:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from livedbg.adapters.ascend.diagnostics.stalls import stall_diagnostics
+from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, classify
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.stalls import Stall, StallReader
-from livedbg.model import TaskState
+from livedbg.model import Diagnostic, TaskState
 
 BEGAN, NOW = 1_000, 9_000
 KERNELS = "kernels=[aic:-1 aiv0:3 aiv1:-1]"
@@ -355,3 +357,38 @@ def test_which_of_several_have_ended_is_not_known_if_more_are_counted_than_seen(
     rounds = Rounds().dispatch(1, 8).dispatch(2, 8)  # the first has completed
     assert resolved(rounds, counted).ready == ready
     assert rounds.stall.exit
+
+
+def diagnosed(stall: Stall, **counts: int) -> dict[str, Diagnostic]:
+    job = Job(Names())
+    job.run.counts = Counts(**counts)
+    return {said.code: said for said in stall_diagnostics(job, stall)}
+
+
+def test_what_a_round_says_as_diagnostics() -> None:
+    going_on = diagnosed(Stall(100, mark()))
+    assert list(going_on) == ["stall-summary"]
+    assert going_on["stall-summary"].sentence.endswith("no progress for 100 idle iterations; its line has no counts.")
+    attributes = going_on["stall-summary"].attributes
+    assert (attributes["drained"], attributes["sub_class"], attributes["sub_class_by"]) == ("no", "", "")
+    assert "orch_done" not in attributes
+    counted = diagnosed(Stall(100, mark(), exit=True), completed=0, total=4, running=1)["timeout-exit"]
+    assert counted.sentence.endswith("; 0 of 4 tasks are done.")
+    assert counted.attributes["sub_class_by"] == "counts" and counted.attributes["sub_class"].startswith("S1")
+
+
+@pytest.mark.parametrize(("done", "said"), [(True, "yes"), (False, "no")])
+def test_whether_the_orchestrator_is_done_is_said_where_it_is_known(done: bool, said: str) -> None:
+    stall = Stall(100, mark(), exit=True, orchestrator_done=done, sub_class="S3:ready-but-all-idle", drained=mark("x"))
+    attributes = diagnosed(stall)["timeout-exit"].attributes
+    assert (attributes["orch_done"], attributes["drained"], attributes["sub_class_by"]) == (said, "yes", "")
+
+
+def test_each_core_that_was_not_collected_is_named() -> None:
+    stall = Stall(100, mark(), anomalies={9: 2, 8: 1})
+    job = Job(Names())
+    said = [one for one in stall_diagnostics(job, stall) if one.code == "core-anomaly"]
+    assert [one.entities for one in said] == [
+        ("core:ascend/8", "task:ascend/r0t1"),
+        ("core:ascend/9", "task:ascend/r0t2"),
+    ]
