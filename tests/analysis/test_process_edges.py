@@ -342,6 +342,29 @@ def test_a_logged_end_explains_bad_statuses_but_no_signal_of_another_process() -
     assert sorted(found) == [(ONE,), ("process:box/3",)]
 
 
+def test_an_exception_that_is_none_of_a_log_or_an_interrupt_does_not_hide_a_crash() -> None:
+    world = World()
+    for name, kind, where in (
+        ("a", "app::Error", "app::Error"),  # of a catchpoint
+        ("b", "KeyboardInterrupt", "log: traceback"),
+        ("c", "app::Error", "log: terminate"),
+    ):
+        hit = ExceptionHit(id=name, type=kind, message="boom", catchpoint=where)
+        world.store.apply(ev.ExceptionSeen(hit=hit, **world.stamp()))
+    found = world.found("crash")
+    assert (found.state, found.evidence[0].source) == (VerdictState.CRASHED, "log: terminate")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("traceback", "reports an exception of"), ("signal", "reports the end of")]
+)
+def test_a_log_of_a_living_process_reports_an_exception_or_an_end_of_another(kind: str, words: str) -> None:
+    world = World()
+    world.process(1)
+    world.exception(kind, ONE)
+    assert words in world.found("crash").sentence
+
+
 def test_a_thread_that_was_stopped_just_now_does_not_hide_one_that_was_stopped_before() -> None:
     world = World()
     world.process(1)
