@@ -29,7 +29,6 @@ __all__ = ["AscendAdapter"]
 
 _POLL_S: Final = 2.0
 _SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
-_LOGS_S: Final = 120.0  # how long one scan waits for the logs
 
 
 class AscendAdapter(Adapter):
@@ -79,7 +78,7 @@ class AscendAdapter(Adapter):
         while True:
             over = logs_ended(context)  # this is the last scan
             if over and not context.request.once:
-                await self._until(lambda: self._compile.ended, context)
+                await self._logs_read(lambda: self._compile.ended, context)
             await self._scan(context, last=over)
             self._sample(context)
             self._collect(context)
@@ -126,7 +125,7 @@ class AscendAdapter(Adapter):
 
     async def _scan(self, context: Context, *, last: bool) -> None:
         if context.request.once:
-            await self._until(lambda: self.model.settled, context)
+            await self._logs_read(lambda: self.model.settled, context)
         folders = await asyncio.to_thread(folders_of, [*context.request.logs, *self._logs_of(context)])
         files = await asyncio.to_thread(self._files.scan, folders, last=last)
         with self.model.lock:
@@ -139,10 +138,9 @@ class AscendAdapter(Adapter):
             context.emit(*self._compile.events(context.stamp()))
         self._tell(context)
 
-    async def _until(self, read: Callable[[], bool], context: Context) -> None:
-        """One scan, or the last one: what the files add is said after what the logs said."""
-        deadline = time.monotonic() + _LOGS_S
-        while not read() and time.monotonic() < deadline:
+    async def _logs_read(self, read: Callable[[], bool], context: Context) -> None:
+        """Wait for the logs, however long they take: what the files add is said after what the logs said."""
+        while not (read() or self._compile.ended):
             await context.sleep(0.01)
 
     def _logs_of(self, context: Context) -> list[str]:

@@ -306,7 +306,7 @@ def test_J1_what_others_throw_meanwhile_goes_on_and_is_counted(
     stopped, passed = session.point.stopped_thread, session.point.seen
     assert stopped is not None
     eventually(lambda: session.point.seen >= passed + 5)
-    assert session.point.stopped_thread == stopped and len(session.hits) == 1
+    assert session.point.stopped_thread == stopped and [hit.count for hit in session.hits] == [1]
     tid = int(stopped.rpartition("/")[2])
     assert read_stat(target.pid, tid).state is ThreadState.TRACED
 
@@ -319,7 +319,7 @@ def test_J1_what_others_throw_meanwhile_goes_on_and_is_counted(
 
     eventually(others_run)
     session.view.send(Resume(catchpoint=session.point.id))
-    eventually(lambda: len(session.hits) >= 2)
+    eventually(lambda: sum(hit.count for hit in session.hits) >= 2)  # equal ones are one hit with a count
 
 
 def test_threads_that_throw_at_once_stand_one_at_a_time(
