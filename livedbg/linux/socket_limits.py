@@ -1,8 +1,9 @@
 """Time limits of sockets of other processes: SO_RCVTIMEO and SO_SNDTIMEO (socket(7)).
 
 Nothing under /proc shows them. pidfd_getfd(2) (Linux 5.6) gives a second descriptor of the same socket, which is asked
-and closed at once. Nothing of the socket changes by that, and it can't end later because of it: a thread is blocked in
-a call on that socket, which keeps it open itself. The kernel allows it to who may read the memory of the process.
+and closed at once. No setting of the socket changes. A blocked call keeps its socket open by itself, so the second
+descriptor delays a close only where the thread leaves that call and closes the socket within those microseconds. The
+kernel allows it to those who may read the memory of the process.
 """
 
 from __future__ import annotations
