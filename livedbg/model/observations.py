@@ -197,7 +197,7 @@ class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
         source: adapter's name (`proc`, `python`, `native`, `logs`, …).
         target: entity id or path that it reads.
         code: stable word for the situation (`no-permission`, `zombie`, `gdb-missing`, …), or "".
-        sentence: what is the matter, one sentence.
+        sentence: the problem, in one sentence.
         remedy: the command or setting that fixes it.
     """
 

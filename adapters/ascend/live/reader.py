@@ -193,7 +193,7 @@ class SchedulerReader:
         return block.steady(start, self._layout["ring.slots"].target_size)
 
     def _fold(self, shot: Shot, moving: int) -> Sample:
-        """The sample: what is known, with what stood still in this shot."""
+        """The sample: what is known, and what did not change while it was read."""
         known = self._last
         changed = {raw for raw, (_, block, start) in shot.slots.items() if self._steady(block, start)}
         for raw in changed:

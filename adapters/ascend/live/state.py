@@ -102,7 +102,7 @@ class Sample:
         gone: tasks that were there at the last sample and whose slots were given back: they have completed.
         tasks: all tasks that have a slot.
         waiters: by task, what depends on it; only those that are new or changed.
-        cores: all cores that stood still for the sample.
+        cores: all cores that did not change while they were read.
         completed: tasks that are done.
         total: all tasks, once all are submitted.
         submitted: the orchestrator is done; None where that is not known.
